@@ -60,7 +60,7 @@ def errors_page() -> str:
         inherited = one.__doc__ is None
         rows.append(
             f"| `{one.code}` | `{one.__name__}` | {one.http_status} | "
-            f"{one.wire_code or '–'} | {one.exit_code} | {'' if inherited else meaning} |"
+            f"{one.wire_code} | {one.exit_code} | {'' if inherited else meaning} |"
         )
     tree = inspect.getdoc(errors) or ""
     return f"""# Errors

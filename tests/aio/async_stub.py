@@ -39,10 +39,13 @@ WRAPPED = {
 }
 ASSIGNED = {"AsyncBlob": ("    stat: BlobStat", "    range: ByteRange | None")}
 """Members that are made with an object."""
+ROWS = {"AsyncDiff": "EntityChange", "AsyncTypeRows": "Row"}
+"""What iterating gives."""
 LEFT_OUT = {"open", "with_queries", "as_actor", "plan", "to_spark"}
 """What gives something that only works without a loop."""
 HEAD = '''\
 """The signatures of the asynchronous graph; written by `tests/aio/async_stub.py`."""
+# ruff: noqa: ANN401
 
 # ruff: noqa: ANN401 - as the verbs themselves have it
 
@@ -51,6 +54,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import polars as pl
 import pyarrow as pa
 
 '''
@@ -87,7 +91,7 @@ def describe_class(kind, embedded) -> str:
     if hasattr(kind, "__len__"):
         lines.append("    def __len__(self) -> int: ...")
     if hasattr(kind, "__aiter__"):
-        lines.append("    def __aiter__(self) -> AsyncIterator[EntityChange]: ...")
+        lines.append(f"    def __aiter__(self) -> AsyncIterator[{ROWS[kind.__name__]}]: ...")
     if hasattr(kind, "__aenter__"):
         lines.append("    async def __aenter__(self) -> Self: ...")
         lines.append("    async def __aexit__(self, *failure: object) -> None: ...")

@@ -54,9 +54,9 @@ class CliDoor:
 
     def run(self, *arguments: str, stdin: str = "") -> bytes:
         code, output = self._finish(arguments, stdin)
-        if code:
-            raise Refused(json.loads(output), code)
-        return output
+        if code and "error" in (body := json.loads(output)):
+            raise Refused(body, code)
+        return output  # a plan that is not supported fails, and is a plan
 
     def _json(self, *arguments: str, stdin: str = "") -> dict:
         return json.loads(self.run(*arguments, *self._store, "--json", stdin=stdin))

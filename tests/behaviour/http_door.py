@@ -44,7 +44,8 @@ class HttpDoor(ServedDoor):
         if answer.status >= 400:
             failed = json.loads(found)
             failed.pop("request_id")
-            raise Refused(failed, 4 if answer.status == 412 else 1)
+            ends = 4 if answer.status == 412 else 2 if failed["kind"] == "bad_options" else 1
+            raise Refused(failed, ends)
         return found
 
     def _json(self, method: str, path: str, body=None, headers=None, **parameters) -> dict:

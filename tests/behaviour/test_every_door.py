@@ -146,7 +146,7 @@ def test_a_lost_race_has_an_exit_code_of_its_own(loaded) -> None:
         loaded.mutate('query q() { delete Artist where slug = "ada" }', if_commit=stale)
     assert refused.value.code == 4
     assert refused.value.body["precondition_failure"]["expected"] == stale
-    assert "code" not in refused.value.body
+    assert refused.value.body["code"] == "conflict"
 
 
 @pytest.mark.parametrize(

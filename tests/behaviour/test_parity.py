@@ -214,5 +214,6 @@ def test_the_story_has_successes_and_failures_of_every_kind(told) -> None:
         *("branch_not_found", "commit_not_found", "parameter_error", "compile_error"),
         *("precondition_failed", "key_conflict", "rows_rejected", "constraint_violated"),
         *("merge_conflicts", "entity_not_found", "change_cursor_rejected", "parentless_commit"),
-        *("already_exists", "bad_request", "unsupported_schema_change", "tag_not_found"),
+        *("already_exists", "bad_request", "bad_options", "unsupported_schema_change"),
+        "tag_not_found",
     } <= list_error_kinds(told["sdk"])

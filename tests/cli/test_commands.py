@@ -168,7 +168,7 @@ def test_init_warns_about_hints_that_mean_nothing(omnigraph, tmp_path: Path) -> 
     assert '@rename_from("B") has no effect' in outcome.err
 
 
-def test_an_unsupported_change_is_a_report_and_not_a_failure(
+def test_a_plan_with_an_unsupported_change_fails_with_a_report(
     omnigraph, schema_file: Path, tmp_path: Path
 ) -> None:
     wanted = tmp_path / "next.pg"
@@ -177,7 +177,7 @@ def test_an_unsupported_change_is_a_report_and_not_a_failure(
         "schema", "plan", "--from", str(schema_file), "--schema", str(wanted), "--json"
     )
     body = json.loads(outcome.out)
-    assert (outcome.code, body["supported"]) == (0, False)
+    assert (outcome.code, body["supported"]) == (1, False)
     assert body["steps"][0]["code"] == "OG-MF-106"
 
 

@@ -189,5 +189,5 @@ def test_mistakes(graph, say) -> None:
     body = json.loads(say("changes", "poll", "--cursor", "damaged", "--json", code=1))
     assert body["kind"] == "change_cursor_rejected"
     say("consumer", "set", "c", "--cursor", "x", "--commit", "y", code=2)
-    say("consumer", "set", "c", "--expires", "soon", code=1)
+    say("consumer", "set", "c", "--expires", "soon", code=2)
     say("commit", "changes", graph.commits()[-1].commit_id, code=1)

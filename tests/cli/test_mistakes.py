@@ -67,12 +67,12 @@ MISTAKES = {
     ),
     "parameters that are no JSON": (
         ("query", "g.omni", "--query", "q.gq", "--params", "slug=ada"),
-        1,
+        2,
         ["--params: invalid JSON at character 1", """write one such as '{"name": "Ada"}'"""],
     ),
     "parameters that are no object": (
         ("query", "g.omni", "--query", "q.gq", "--params", "[1]"),
-        1,
+        2,
         ["--params: params must be a JSON object"],
     ),
     "no parameter": (("query", "g.omni", "--query", "q.gq"), 1, ["'slug'", "missing"]),

@@ -184,7 +184,5 @@ def held_twice(
     names = constraint.columns
     where = names[0] if len(names) == 1 else f"({', '.join(names)})"
     value = values[0] if len(values) == 1 else f"({', '.join(values)})"
-    return (
-        f"@unique violation on {type_.name}.{where}: value '{value}' held by '{first}' "
-        f"and '{second}'"
-    )
+    held = "given twice" if first == second else f"held by '{first}' and '{second}'"
+    return f"@unique violation on {type_.name}.{where}: value '{value}' {held}"

@@ -109,6 +109,6 @@ def test_replacing_the_labels_but_not_the_edges_to_them(graph):
 
 def test_a_slug_on_two_lines_of_a_file(graph):
     twice = [{"slug": "new"}, {"slug": "new"}]
-    expected = ["@unique violation on Artist.slug: value 'new' held by 'new' and 'new'"]
+    expected = ["@unique violation on Artist.slug: value 'new' given twice"]
     assert graph.messages(graph.change("node:Artist", *twice)) == expected
     assert expected[0] in graph.messages(graph.replacing_all("node:Artist", *twice))

@@ -59,9 +59,7 @@ def test_the_empty_text_is_a_value():
 def test_a_key_given_twice_in_one_input_is_a_violation_even_with_one_id():
     graph = SmallGraph.of(PERSON)
     change = graph.change("node:Person", {"name": "new"}, {"name": "new"})
-    assert graph.messages(change) == [
-        "@unique violation on Person.name: value 'new' held by 'new' and 'new'"
-    ]
+    assert graph.messages(change) == ["@unique violation on Person.name: value 'new' given twice"]
 
 
 def test_a_key_that_is_there_already_is_a_replacement():
@@ -77,8 +75,7 @@ def test_a_composite_key_given_twice_is_a_violation():
         {"studio": "b", "number": 7},
     ]
     assert graph.messages(graph.change("node:Take", *rows)) == [
-        """@unique violation on Take.(number, studio): value '(7, b)' held by '["7","b"]' """
-        """and '["7","b"]'"""
+        "@unique violation on Take.(number, studio): value '(7, b)' given twice"
     ]
 
 
@@ -226,7 +223,7 @@ def test_several_rules_of_a_type_are_reported_one_after_the_other():
     graph = SmallGraph.of("node T { k: I32 @key  b: I32? @unique  a: I32? @unique }")
     rows = [{"k": 1, "a": 1, "b": 1}, {"k": 2, "a": 1, "b": 1}, {"k": 1}]
     assert graph.messages(graph.change("node:T", *rows)) == [
-        "@unique violation on T.k: value '1' held by '1' and '1'",
+        "@unique violation on T.k: value '1' given twice",
         "@unique violation on T.a: value '1' held by '1' and '2'",
         "@unique violation on T.b: value '1' held by '1' and '2'",
     ]

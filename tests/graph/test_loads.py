@@ -10,6 +10,7 @@ import pytest
 import omnigraph
 from graph.music_graph import RECORDS, SCHEMA, contents, edge, entities, ids, node, refusal
 from omnigraph.errors import (
+    BadOptions,
     BadRequest,
     BranchNotFound,
     ConstraintViolated,
@@ -41,7 +42,8 @@ def test_merging_a_stored_id_replaces_the_whole_entity(music):
 def test_one_key_twice_in_a_file_is_refused_in_every_mode(music, mode):
     before = contents(music)
     records = [node("Artist", slug="new", name="X"), node("Artist", slug="new", name="Y")]
-    with refusal(ConstraintViolated, "@unique violation on Artist.slug"):
+    said = "@unique violation on Artist.slug: value 'new' given twice, in line 1 and line 2"
+    with refusal(ConstraintViolated, said):
         music.load(records, mode)
     assert contents(music) == before
 
@@ -51,10 +53,54 @@ def test_one_edge_id_twice_in_a_file_is_the_last_one_in_a_merge(music):
         edge("Influences", "ada", "cy", id="i7", weight=0.1),
         edge("Influences", "ada", "dee", id="i7", weight=0.2),
     ]
-    with refusal(KeyConflict, "already has this id"):
+    with refusal(KeyConflict, "edge:Influences 'i7' is given twice, in line 1 and line 2"):
         music.load(twice, "append")
     music.load(twice, "merge")
     assert entities(music, "Influences")["i7"]["to"] == "dee"
+
+
+@pytest.mark.parametrize("engine", ["in one piece", "by tasks"])
+def test_edges_without_ids_are_found_by_what_must_be_unique(music, engine, tmp_path):
+    """`Made` may be there once between two nodes, so loading one again replaces it."""
+    given = {"partial": True} if engine == "by tasks" else {}
+    before = {one["id"]: one for one in entities(music, "Made").values()}
+    again = [edge("Made", "ada", "tides", role="guest"), edge("Made", "dee", "tidal", role="lead")]
+    music.load(again, "merge", **given)
+    once = entities(music, "Made")
+    assert len(once) == len(before) + 1
+    (old,) = [id for id, one in before.items() if (one["from"], one["to"]) == ("ada", "tides")]
+    assert once[old]["role"] == "guest", "it is the edge that was there"
+    made = music.load(again, "merge", **given)
+    assert entities(music, "Made") == once
+    assert {one.table_key: one.inserted for one in made.commit.tables} == {"edge:Made": 0}
+    twice = [edge("Made", "dee", "tidal", role="guest"), edge("Made", "dee", "tidal", role="lead")]
+    music.load(twice, "merge", **given)
+    assert entities(music, "Made") == once
+
+
+def test_edges_are_matched_by_what_a_load_names(music):
+    new = [edge("Influences", "ada", "dee", weight=0.1)]
+    music.load(new, "merge", match=["from", "to"])
+    once = entities(music, "Influences")
+    music.load([edge("Influences", "ada", "dee", weight=0.7)], "merge", match=["src", "dst"])
+    after = entities(music, "Influences")
+    assert after.keys() == once.keys()
+    (changed,) = [one for id, one in after.items() if one != once[id]]
+    assert (changed["from"], changed["to"], changed["weight"]) == ("ada", "dee", 0.7)
+    music.load(new, "merge", match=["from", "to", "weight"])
+    assert len(entities(music, "Influences")) == len(once) + 1
+    with refusal(BadOptions, "only a merge"):
+        music.load(new, "append", match=["src", "dst"])
+    with refusal(BadOptions, "cannot be matched by 'wight': Influences has no such column"):
+        music.load(new, "merge", match=["src", "wight"])
+
+
+def test_a_made_id_never_takes_that_of_another_edge(music):
+    taken = edge("Made", "ben", "tidal", id='["static","dee"]', role="lead")
+    music.load([taken], "append")
+    music.load([edge("Made", "dee", "static", role="guest")], "merge")
+    ends = {(one["from"], one["to"]): one["role"] for one in entities(music, "Made").values()}
+    assert (ends["ben", "tidal"], ends["dee", "static"]) == ("lead", "guest")
 
 
 def test_edges_without_ids_are_new_ones_even_in_a_merge(music):

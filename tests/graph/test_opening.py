@@ -14,6 +14,7 @@ from graph.failing_observers import Trouble, observed
 from graph.music_graph import SCHEMA, contents, files_below, node, refusal, run
 from omnigraph.catalog.shape import hash_text
 from omnigraph.errors import (
+    BadOptions,
     BadRequest,
     GraphNotFound,
     ManifestCorrupt,
@@ -344,3 +345,23 @@ def test_failing_to_heal_a_schema_file_is_no_reason_to_refuse(music_place):
     graph.load([node("Label", slug="x", name="X")], "append")
     omnigraph.open(music_place)
     assert (music_place / "_schema.pg").read_text() == SCHEMA
+
+
+@pytest.mark.parametrize("actor", ["two\nlines", "bell\x07", "\u2028", "\ud800"])
+def test_an_actor_that_would_break_a_line_is_refused(tmp_path, music, actor):
+    for use in (
+        lambda: omnigraph.init(tmp_path / "new.omni", "node A { k: String @key }", actor=actor),
+        lambda: omnigraph.open(music.uri, actor=actor),
+        lambda: music.as_actor(actor),
+        lambda: music.mutate('query q() { delete Label where slug = "x" }', actor=actor),
+        lambda: music.load([], "append", actor=actor),
+        lambda: music.create_branch("b", actor=actor),
+        lambda: music.tag("t", actor=actor),
+        lambda: music.merge("main", actor=actor),
+        lambda: music.revert("HEAD", actor=actor),
+        lambda: music.apply_schema(music.schema, actor=actor),
+    ):
+        with refusal(BadOptions, "control character"):
+            use()
+    assert not (tmp_path / "new.omni").exists()
+    assert music.as_actor("Zoë 李 🙂").actor == "Zoë 李 🙂"

@@ -6,8 +6,14 @@ import datetime
 
 import pytest
 
-from graph.music_graph import add_artist, contents, refusal
-from omnigraph.errors import BadRequest, CommitNotFound, NotFoundError
+from graph.music_graph import LABEL, add_artist, contents, node, refusal, run
+from omnigraph.errors import (
+    BadRequest,
+    CommitNotFound,
+    HistoricalVersionReclaimed,
+    NotFoundError,
+    PreconditionFailed,
+)
 
 
 def at_time(commit) -> str:
@@ -140,3 +146,102 @@ def test_a_query_says_which_snapshot_a_place_was(music, story):
         "snapshot": commit.commit_id,
     }
     assert music.at("dev").query(count).wire()["target"] == {"branch": "dev", "snapshot": None}
+
+
+def test_a_tilde_leads_to_commits_before(music, story):
+    music.tag("v1")
+    newest = music.commits()
+    for start in ("HEAD", "main", "v1", newest[0].commit_id, newest[0].commit_id[:25]):
+        assert music.commit(start) == newest[0]
+        assert music.commit(f"{start}~") == music.commit(f"{start}~1") == newest[1]
+        assert music.commit(f"{start}~0") == newest[0]
+        assert music.commit(f"{start}~1~2") == music.commit(f"{start}~3") == newest[3]
+        assert list(music.at(f"{start}~1").export()) == story[newest[1]]
+
+
+def test_head_is_that_of_the_branch_that_is_worked_on(music, story):
+    dev = music.branch("dev")
+    assert dev.commit("HEAD") == dev.commits()[0] == music.commit("HEAD", "dev")
+    assert dev.commit("HEAD~1") == music.commits()[0], "a branch goes on where it was made"
+    assert list(dev.at("HEAD~1").export()) == contents(music)
+
+
+def test_more_steps_than_there_are_commits_are_refused(music):
+    first = music.commits()[-1]
+    with refusal(BadRequest, f"commit {first.commit_id} has 0 commits before it, not 2"):
+        music.at(f"{first.commit_id}~2")
+
+
+def test_a_branch_called_head_must_say_so(music):
+    music.create_branch("HEAD")
+    assert music.at("HEAD").info().graph_branch == "main"
+    assert music.at("branch:HEAD").info().graph_branch == "HEAD"
+
+
+def list_objects(music, commit):
+    """Objects that stand for this commit, which is the newest of `dev`."""
+    dev = music.branch("dev")
+    return [commit, music.tag("here", commit), dev, dev.at()]
+
+
+def test_whatever_stands_for_a_commit_is_taken_as_one(music, story):
+    commit, expected = list(story.items())[-1]
+    for place in list_objects(music, commit):
+        assert list(music.at(place).export()) == expected, place
+        assert list(music.at(commit=place).export()) == expected, place
+        assert music.commit(place) == commit
+        assert music.commit_changes(place).commit == commit
+        assert {change.id for change in music.diff("main", place)} == {"d1"}
+        assert music.tag(f"of-{type(place).__name__}", place).commit_id == commit.commit_id
+        assert music.cherry_pick(place, dry_run=True).applied_commit_id == commit.commit_id
+        assert music.restore(place, branch="dev", dry_run=True).commit is None
+        made = music.create_branch(f"from-{type(place).__name__}", commit=place)
+        assert made.fork_head == commit.commit_id
+    assert music.commit(made) == commit
+
+
+@pytest.mark.parametrize("spell", [lambda c: c, lambda _: "newest", lambda c: c.commit_id[:25]])
+def test_an_expected_head_may_be_named_like_any_commit(music, story, spell):
+    before, newest = music.commits()[1], music.commits()[0]
+    music.tag("newest")
+    with refusal(PreconditionFailed, "main"):
+        run(music, LABEL.format("x"), expected_head=before)
+    assert run(music, LABEL.format("x"), expected_head=spell(newest)).commit is not None
+    with refusal(PreconditionFailed, newest.commit_id):
+        music.load([node("Label", slug="y", name="Y")], "append", expected_head=spell(newest))
+    with refusal(PreconditionFailed, newest.commit_id):
+        music.merge("dev", expected_head=spell(newest))
+    with refusal(PreconditionFailed, newest.commit_id):
+        music.apply_schema(music.schema, expected_head=spell(newest))
+
+
+def test_a_commit_is_a_position_of_the_feed(music, story):
+    commits = list(story)
+    page = music.changes(commits[1])
+    assert [block.commit for block in page.blocks] == [commits[2]]
+    assert music.set_consumer("copy", commits[1]).commit_id == commits[1].commit_id
+
+
+def test_a_time_may_be_given_as_a_datetime(music, story):
+    commit, expected = next(iter(story.items()))
+    moment = datetime.datetime.fromtimestamp(commit.created_at / 1e6, datetime.UTC)
+    assert list(music.at(moment).export()) == expected
+    elsewhere = moment.astimezone(datetime.timezone(datetime.timedelta(hours=5)))
+    assert music.commit(elsewhere) == commit
+    with refusal(BadRequest, "has no time zone"):
+        music.at(moment.replace(tzinfo=None))
+
+
+@pytest.mark.parametrize("place", [3.5, b"main", ["main"], object()])
+def test_what_stands_for_no_commit_is_told_plainly(music, place):
+    for use in (music.at, music.commit, music.revert, music.restore, music.commit_changes):
+        with refusal(BadRequest, f"not by a {type(place).__name__}"):
+            use(place)
+
+
+def test_a_reclaimed_commit_is_named(music, story):
+    music.cleanup(keep=1, confirm=True)
+    gone = next(iter(story))
+    with refusal(HistoricalVersionReclaimed, f"the state of commit {gone.commit_id} "):
+        music.at(gone)
+    assert music.commit(gone.commit_id[:25]) == gone, "what it was is still known"

@@ -194,6 +194,8 @@ def _load(state: State, mode: str, records: list[dict]) -> Outcome:
         if table in EDGES:
             row |= {"src": record["from"], "dst": record["to"]}
         id = row["slug"] if table == "Person" else given or f"{FRESH}{number}"
+        if table == "Wrote" and mode == "merge" and given is None:
+            id = _find_matched(state[table], row)
         if id in change.rows:
             if table == "Person":
                 early.append("unique_violation")
@@ -210,6 +212,13 @@ def _load(state: State, mode: str, records: list[dict]) -> Outcome:
     if mode == "append" and any(set(c.rows) & set(state[t]) for t, c in changes.items()):
         raise Refused("KeyConflict")
     return Outcome(_applied(state, changes), commits=bool(changes))
+
+
+def _find_matched(stored: dict[str, Row], row: Row) -> str:
+    """The id of an edge that may be there once between two nodes."""
+    ends = (row["src"], row["dst"])
+    found = (id for id, one in stored.items() if (one["src"], one["dst"]) == ends)
+    return next(found, f"{FRESH}{ends}")
 
 
 def _applied(state: State, changes: dict[str, Change]) -> State:

@@ -193,6 +193,28 @@ def test_a_broken_rule_and_a_taken_id_are_named_with_their_file(new_graph, tmp_p
         graph.load(tmp_path / "k.csv", "append", type="Knows")
 
 
+def test_a_key_given_twice_is_told_with_both_places(new_graph, tmp_path):
+    graph = new_graph(SCHEMA)
+    (tmp_path / "a.csv").write_text("name,age\nq1,1\nq2,2\n")
+    (tmp_path / "b.csv").write_text("name,age\nq3,3\nq4,4\nq1,5\n")
+    both = f"{tmp_path}/a.csv line 2 and {tmp_path}/b.csv line 4"
+    with pytest.raises(ConstraintViolated, match=f"value 'q1' given twice, in {both}$"):
+        graph.load([tmp_path / "a.csv", tmp_path / "b.csv"], "append", type="Person")
+    (tmp_path / "a.csv").write_text("name,age\nq1,1\nq2,2\nq1,3\n")
+    with pytest.raises(ConstraintViolated, match=r"given twice, in .*a\.csv line 2 and line 4$"):
+        graph.load(tmp_path / "a.csv", "merge", type="Person")
+
+
+def test_an_id_given_twice_is_told_with_both_places(new_graph, tmp_path):
+    graph = new_graph(SCHEMA)
+    graph.load(RECORDS[:3], "append")
+    (tmp_path / "k.csv").write_text("id,from,to\ne1,ada,ben\n")
+    (tmp_path / "l.csv").write_text("id,from,to\ne2,ada,ben\ne1,ben,ada\n")
+    both = f"{tmp_path}/k.csv line 2 and {tmp_path}/l.csv line 3"
+    with pytest.raises(KeyConflict, match=f"'e1' is given twice, in {both}$"):
+        graph.load([tmp_path / "k.csv", tmp_path / "l.csv"], "append", type="Knows")
+
+
 def test_a_selected_column_that_is_missing_is_a_mistake(new_graph):
     table = pa.table({"name": ["ada"]})
     with pytest.raises(BadRequest, match="has no column 'agee'"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from omnigraph.errors import ConflictError
+from omnigraph.graph.engines import ModeName
 from omnigraph.graph.graph import Graph
 from reads.read_conditions import Condition, Row, make_condition
 from reads.read_model import (
@@ -57,7 +58,7 @@ class Writer:
         """Everything is replaced, so that no edge is left without its ends."""
         return self._load(random, self._branch(random), "overwrite", random.choice([6, 25]))
 
-    def _load(self, random: Random, branch: str, mode: str, count: int) -> str:
+    def _load(self, random: Random, branch: str, mode: ModeName, count: int) -> str:
         line = self.world.branches[branch]
         base = empty() if mode == "overwrite" else line.state
         rows: dict[str, dict[str, Row]] = {}

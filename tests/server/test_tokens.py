@@ -47,6 +47,7 @@ def test_no_token_is_kept() -> None:
     ("listed", "said"),
     [
         ({"": "hush"}, "actor is blank"),
+        ({"two\nlines": "hush"}, "control character"),
         ({"maria": " "}, "blank"),
         ({"maria": "hush", "bot": "hush"}, "the same token"),
         ({"maria": ["hush", "hush"]}, "twice"),

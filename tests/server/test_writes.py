@@ -52,7 +52,7 @@ def test_a_conditional_write_needs_the_head(server) -> None:
     now = server.get("commits").body["commits"][0]["graph_commit_id"]
     known = {"branch": "main", "expected": head, "actual": now}
     assert stale.body["precondition_failure"] == known
-    assert "code" not in stale.body
+    assert (stale.body["code"], stale.body["kind"]) == ("conflict", "precondition_failed")
     assert "Di" not in names(server)
 
 

@@ -133,24 +133,28 @@ class AsyncGraph(AsyncQueries):
 class AsyncBranch(AsyncQueries):
     """One branch of a graph; see `omnigraph.Branch`."""
 
-    PLAIN = AsyncGraph.PLAIN - {"recovered_on_open"} | {"name"}
+    PLAIN = AsyncGraph.PLAIN - {"recovered_on_open"} | {"name", "place"}
     ITERATED = AsyncGraph.ITERATED
 
 
 class AsyncView(AsyncQueries):
     """One immutable state of a graph; see `omnigraph.GraphView`."""
 
-    PLAIN = frozenset({"commit_id", "view"})
+    PLAIN = frozenset({"commit_id", "place", "view"})
     ITERATED = frozenset({"export", "export_jsonl"})
 
 
 class AsyncTypeRows(AsyncObject):
     """The rows of a type."""
 
+    PLAIN = frozenset({"columns", "arrow_schema"})
     ITERATED = frozenset({"batches"})
 
     def __len__(self) -> int:
         return len(self._target)
+
+    def __aiter__(self) -> AsyncIterator[Any]:
+        return self._calls.iterate(lambda: iter(self._target))
 
 
 class AsyncBlob(AsyncObject):

@@ -1,4 +1,5 @@
 """The signatures of the asynchronous graph; written by `tests/aio/async_stub.py`."""
+# ruff: noqa: ANN401
 
 # ruff: noqa: ANN401 - as the verbs themselves have it
 
@@ -7,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+import polars as pl
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
@@ -16,10 +18,13 @@ from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.read import ReadLimits
 from omnigraph.graph.blobs import BlobStat, ByteRange
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.graph.engines import EngineName, LoadEngineName, MergeEngineName, ModeName
 from omnigraph.graph.graph_embedding import GraphEmbedSummary
 from omnigraph.graph.keyed_writes import KeptWrite
 from omnigraph.graph.loading import Input
 from omnigraph.graph.merging import MergeResult
+from omnigraph.graph.place_names import PlaceLike
+from omnigraph.graph.plan_text import PlanText
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.results import (
     DeletedBranch,
@@ -30,6 +35,7 @@ from omnigraph.graph.results import (
     RecoveredWrite,
     SnapshotInfo,
 )
+from omnigraph.graph.row_forms import Row
 from omnigraph.graph.undoing import ApplyResult
 from omnigraph.history.diff import TypeStats
 from omnigraph.history.entity_changes import ChangeBatch
@@ -79,19 +85,20 @@ class AsyncGraph:
         allow_drop_all: bool = ...,
         expressions: Mapping[str, str] | None = ...,
         mutations: Sequence[str | Path | SourceText] = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
+        message: str | None = ...,
         dry_run: bool = ...,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         idempotency_key: str | None = ...,
     ) -> SchemaApplyResult: ...
     async def at(
         self,
-        place: str | None = ...,
+        place: PlaceLike | None = ...,
         *,
-        commit: str | None = ...,
+        commit: PlaceLike | None = ...,
         snapshot: str | None = ...,
         version: int | None = ...,
         branch: str | None = ...,
@@ -110,7 +117,7 @@ class AsyncGraph:
     def catalog(self) -> Awaitable[Catalog]: ...
     async def changes(
         self,
-        position: str = ...,
+        position: str | Commit = ...,
         *,
         kinds: Sequence[str] = ...,
         types: Sequence[str] = ...,
@@ -122,14 +129,14 @@ class AsyncGraph:
     ) -> FeedPage: ...
     async def cherry_pick(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         branch: str | None = ...,
         parent: int | None = ...,
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
@@ -142,10 +149,10 @@ class AsyncGraph:
         confirm: bool = ...,
     ) -> CleanupResult: ...
     async def close(self) -> None: ...
-    async def commit(self, commit_id: str, branch: str | None = ...) -> Commit: ...
+    async def commit(self, commit_id: PlaceLike, branch: str | None = ...) -> Commit: ...
     async def commit_changes(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         page_token: str | None = ...,
         kinds: Sequence[str] = ...,
@@ -155,14 +162,23 @@ class AsyncGraph:
         max_bytes: int = ...,
         branch: str | None = ...,
     ) -> CommitChanges: ...
-    async def commits(self, branch: str | None = ...) -> tuple[Commit, ...]: ...
+    async def commits(
+        self,
+        branch: str | None = ...,
+        *,
+        limit: int | None = ...,
+        before: PlaceLike | None = ...,
+        after: PlaceLike | None = ...,
+        types: Sequence[str] = ...,
+        kinds: Sequence[str] = ...,
+    ) -> tuple[Commit, ...]: ...
     async def consumers(self) -> list[Consumer]: ...
     async def create_branch(
         self,
         name: str,
         *,
         source: str | None = ...,
-        commit: str | None = ...,
+        commit: PlaceLike | None = ...,
         actor: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> MadeBranch: ...
@@ -173,8 +189,8 @@ class AsyncGraph:
     async def delete_tag(self, name: str) -> Tag: ...
     async def diff(
         self,
-        before: str,
-        after: str | None = ...,
+        before: PlaceLike,
+        after: PlaceLike | None = ...,
         *,
         images: bool = ...,
         kinds: Sequence[str] = ...,
@@ -192,7 +208,8 @@ class AsyncGraph:
         reembed_all: bool = ...,
         per_minute: float | None = ...,
         actor: str | None = ...,
-        engine: str = ...,
+        message: str | None = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
     ) -> GraphEmbedSummary: ...
@@ -201,7 +218,7 @@ class AsyncGraph:
         *,
         branch: str | None = ...,
         actor: str | None = ...,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
     ) -> tuple[PendingIndex, ...]: ...
@@ -216,7 +233,7 @@ class AsyncGraph:
         *,
         branch: str | None = ...,
         analyze: bool = ...,
-    ) -> str: ...
+    ) -> PlanText: ...
     def export(
         self, types: Sequence[str] | None = ..., *, branch: str | None = ...
     ) -> AsyncIterator[dict[str, object]]: ...
@@ -229,10 +246,11 @@ class AsyncGraph:
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        snapshot: str | None = ...,
+        snapshot: PlaceLike | None = ...,
         expect_mutation: bool | None = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
+        message: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> QueryResult | MutationResult: ...
     async def lint(
@@ -241,17 +259,19 @@ class AsyncGraph:
     async def load(
         self,
         records: Input,
-        mode: LoadMode | str,
+        mode: LoadMode | ModeName,
         *,
         branch: str | None = ...,
         base: str | None = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
-        engine: str | None = ...,
+        message: str | None = ...,
+        engine: LoadEngineName | None = ...,
         format: str | None = ...,
         type: str | None = ...,
         columns: Mapping[str, str] | None = ...,
         select: Sequence[str] = ...,
+        match: Sequence[str] = ...,
         partial: bool = ...,
         on_error: str = ...,
         rejects: str | Path | OutputFile | None = ...,
@@ -270,10 +290,10 @@ class AsyncGraph:
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
         delete_branch: bool = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
-        engine: str = ...,
+        engine: MergeEngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         idempotency_key: str | None = ...,
@@ -285,8 +305,9 @@ class AsyncGraph:
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
+        message: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> MutationResult: ...
     async def nodes(self, type_name: str, *, branch: str | None = ...) -> AsyncTypeRows: ...
@@ -295,7 +316,7 @@ class AsyncGraph:
         *,
         branch: str | None = ...,
         actor: str | None = ...,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
     ) -> OptimizeResult: ...
@@ -316,7 +337,7 @@ class AsyncGraph:
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         limits: ReadLimits | None = ...,
@@ -345,25 +366,25 @@ class AsyncGraph:
     async def repair(self, *, confirm: bool = ..., force: bool = ...) -> RepairResult: ...
     async def restore(
         self,
-        place: str,
+        place: PlaceLike,
         *,
         branch: str | None = ...,
         dry_run: bool = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> ApplyResult: ...
     async def revert(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         branch: str | None = ...,
         parent: int | None = ...,
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
@@ -373,7 +394,7 @@ class AsyncGraph:
     async def set_consumer(
         self,
         name: str,
-        position: str | None = ...,
+        position: str | Commit | None = ...,
         *,
         lasts: datetime.timedelta = ...,
         branch: str | None = ...,
@@ -383,7 +404,12 @@ class AsyncGraph:
     async def snapshot(self, branch: str | None = ...) -> SnapshotInfo: ...
     async def stored_queries(self) -> list[dict[str, object]]: ...
     async def tag(
-        self, name: str, at: str | None = ..., *, branch: str | None = ..., actor: str | None = ...
+        self,
+        name: str,
+        at: PlaceLike | None = ...,
+        *,
+        branch: str | None = ...,
+        actor: str | None = ...,
     ) -> Tag: ...
     async def tags(self) -> list[Tag]: ...
     @property
@@ -396,7 +422,7 @@ class AsyncGraph:
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         limits: ReadLimits | None = ...,
@@ -416,19 +442,20 @@ class AsyncBranch:
         allow_drop_all: bool = ...,
         expressions: Mapping[str, str] | None = ...,
         mutations: Sequence[str | Path | SourceText] = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
+        message: str | None = ...,
         dry_run: bool = ...,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         idempotency_key: str | None = ...,
     ) -> SchemaApplyResult: ...
     async def at(
         self,
-        place: str | None = ...,
+        place: PlaceLike | None = ...,
         *,
-        commit: str | None = ...,
+        commit: PlaceLike | None = ...,
         snapshot: str | None = ...,
         version: int | None = ...,
         branch: str | None = ...,
@@ -445,7 +472,7 @@ class AsyncBranch:
     def catalog(self) -> Awaitable[Catalog]: ...
     async def changes(
         self,
-        position: str = ...,
+        position: str | Commit = ...,
         *,
         kinds: Sequence[str] = ...,
         types: Sequence[str] = ...,
@@ -457,22 +484,22 @@ class AsyncBranch:
     ) -> FeedPage: ...
     async def cherry_pick(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         branch: str | None = ...,
         parent: int | None = ...,
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> ApplyResult: ...
-    async def commit(self, commit_id: str, branch: str | None = ...) -> Commit: ...
+    async def commit(self, commit_id: PlaceLike, branch: str | None = ...) -> Commit: ...
     async def commit_changes(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         page_token: str | None = ...,
         kinds: Sequence[str] = ...,
@@ -482,21 +509,30 @@ class AsyncBranch:
         max_bytes: int = ...,
         branch: str | None = ...,
     ) -> CommitChanges: ...
-    async def commits(self, branch: str | None = ...) -> tuple[Commit, ...]: ...
+    async def commits(
+        self,
+        branch: str | None = ...,
+        *,
+        limit: int | None = ...,
+        before: PlaceLike | None = ...,
+        after: PlaceLike | None = ...,
+        types: Sequence[str] = ...,
+        kinds: Sequence[str] = ...,
+    ) -> tuple[Commit, ...]: ...
     async def create_branch(
         self,
         name: str,
         *,
         source: str | None = ...,
-        commit: str | None = ...,
+        commit: PlaceLike | None = ...,
         actor: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> MadeBranch: ...
     async def delete(self) -> DeletedBranch: ...
     async def diff(
         self,
-        before: str,
-        after: str | None = ...,
+        before: PlaceLike,
+        after: PlaceLike | None = ...,
         *,
         images: bool = ...,
         kinds: Sequence[str] = ...,
@@ -514,7 +550,8 @@ class AsyncBranch:
         reembed_all: bool = ...,
         per_minute: float | None = ...,
         actor: str | None = ...,
-        engine: str = ...,
+        message: str | None = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
     ) -> GraphEmbedSummary: ...
@@ -523,7 +560,7 @@ class AsyncBranch:
         *,
         branch: str | None = ...,
         actor: str | None = ...,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
     ) -> tuple[PendingIndex, ...]: ...
@@ -538,7 +575,7 @@ class AsyncBranch:
         *,
         branch: str | None = ...,
         analyze: bool = ...,
-    ) -> str: ...
+    ) -> PlanText: ...
     def export(
         self, types: Sequence[str] | None = ..., *, branch: str | None = ...
     ) -> AsyncIterator[dict[str, object]]: ...
@@ -551,10 +588,11 @@ class AsyncBranch:
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        snapshot: str | None = ...,
+        snapshot: PlaceLike | None = ...,
         expect_mutation: bool | None = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
+        message: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> QueryResult | MutationResult: ...
     async def lint(
@@ -563,17 +601,19 @@ class AsyncBranch:
     async def load(
         self,
         records: Input,
-        mode: LoadMode | str,
+        mode: LoadMode | ModeName,
         *,
         branch: str | None = ...,
         base: str | None = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
-        engine: str | None = ...,
+        message: str | None = ...,
+        engine: LoadEngineName | None = ...,
         format: str | None = ...,
         type: str | None = ...,
         columns: Mapping[str, str] | None = ...,
         select: Sequence[str] = ...,
+        match: Sequence[str] = ...,
         partial: bool = ...,
         on_error: str = ...,
         rejects: str | Path | OutputFile | None = ...,
@@ -591,10 +631,10 @@ class AsyncBranch:
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
         delete_branch: bool = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
-        engine: str = ...,
+        engine: MergeEngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         idempotency_key: str | None = ...,
@@ -606,8 +646,9 @@ class AsyncBranch:
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
+        message: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> MutationResult: ...
     @property
@@ -618,10 +659,12 @@ class AsyncBranch:
         *,
         branch: str | None = ...,
         actor: str | None = ...,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
     ) -> OptimizeResult: ...
+    @property
+    def place(self) -> str: ...
     async def plan_schema(
         self,
         schema: str | Path | SourceText,
@@ -639,7 +682,7 @@ class AsyncBranch:
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         limits: ReadLimits | None = ...,
@@ -661,25 +704,25 @@ class AsyncBranch:
     async def rename(self, new_name: str) -> MadeBranch: ...
     async def restore(
         self,
-        place: str,
+        place: PlaceLike,
         *,
         branch: str | None = ...,
         dry_run: bool = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> ApplyResult: ...
     async def revert(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         branch: str | None = ...,
         parent: int | None = ...,
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
-        expected_head: str | None = ...,
+        expected_head: PlaceLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
@@ -689,7 +732,7 @@ class AsyncBranch:
     async def set_consumer(
         self,
         name: str,
-        position: str | None = ...,
+        position: str | Commit | None = ...,
         *,
         lasts: datetime.timedelta = ...,
         branch: str | None = ...,
@@ -699,7 +742,12 @@ class AsyncBranch:
     async def snapshot(self, branch: str | None = ...) -> SnapshotInfo: ...
     async def stored_queries(self) -> list[dict[str, object]]: ...
     async def tag(
-        self, name: str, at: str | None = ..., *, branch: str | None = ..., actor: str | None = ...
+        self,
+        name: str,
+        at: PlaceLike | None = ...,
+        *,
+        branch: str | None = ...,
+        actor: str | None = ...,
     ) -> Tag: ...
     @property
     def uri(self) -> str: ...
@@ -710,7 +758,7 @@ class AsyncBranch:
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         limits: ReadLimits | None = ...,
@@ -729,7 +777,7 @@ class AsyncView:
         params: Mapping[str, object] | None = ...,
         *,
         analyze: bool = ...,
-    ) -> str: ...
+    ) -> PlanText: ...
     async def explain_json(
         self, query: str | Path | SourceText, name: str | None = ...
     ) -> dict[str, object]: ...
@@ -740,7 +788,7 @@ class AsyncView:
         *,
         format: str = ...,
         types: Sequence[str] | None = ...,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
     ) -> ExportResult: ...
@@ -748,13 +796,15 @@ class AsyncView:
     async def info(self) -> SnapshotInfo: ...
     async def lint(self, queries: str | Path | SourceText) -> LintReport: ...
     async def nodes(self, type_name: str) -> AsyncTypeRows: ...
+    @property
+    def place(self) -> str: ...
     async def query(
         self,
         query: str | Path | SourceText,
         name: str | None = ...,
         params: Mapping[str, object] | None = ...,
         *,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         limits: ReadLimits | None = ...,
@@ -781,7 +831,7 @@ class AsyncView:
         name: str | None = ...,
         params: Mapping[str, object] | None = ...,
         *,
-        engine: str = ...,
+        engine: EngineName = ...,
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
         limits: ReadLimits | None = ...,
@@ -789,10 +839,17 @@ class AsyncView:
 
 class AsyncTypeRows:
     @property
-    def arrow_schema(self) -> Awaitable[pa.Schema]: ...
+    def arrow_schema(self) -> pa.Schema: ...
     def batches(self) -> AsyncIterator[pa.RecordBatch]: ...
+    @property
+    def columns(self) -> list[str]: ...
+    async def first(self) -> Row | None: ...
+    async def scalar(self) -> Any: ...
     async def to_arrow(self) -> pa.Table: ...
+    async def to_pandas(self) -> Any: ...
+    async def to_polars(self) -> pl.DataFrame: ...
     def __len__(self) -> int: ...
+    def __aiter__(self) -> AsyncIterator[Row]: ...
 
 class AsyncBlob:
     stat: BlobStat

@@ -10,6 +10,7 @@ from omnigraph.cli.input_files import open_output
 from omnigraph.cli.output import encode_json
 from omnigraph.cli.result_formats import (
     QueryAnswer,
+    render_columns,
     render_csv,
     render_jsonl,
     render_kv,
@@ -77,6 +78,15 @@ def render_answer(result: QueryResult, chosen: str, config: OperatorConfig) -> I
             answer, config.table_max_column_width, config.table_cell_layout
         ),
     }[chosen]()
+
+
+def render_rows(result: QueryResult, config: OperatorConfig) -> Iterator[str]:
+    """The rows as a table and nothing else."""
+    document = result.wire()
+    columns, rows = document["columns"], document["rows"]
+    assert isinstance(columns, list) and isinstance(rows, list)  # noqa: PT018
+    answer = QueryAnswer(document, columns, rows)
+    return render_columns(answer, config.table_max_column_width, config.table_cell_layout)
 
 
 def render_mutation(done: MutationResult) -> str:

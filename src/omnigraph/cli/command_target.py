@@ -28,11 +28,18 @@ _QUERY_NAME = re.compile(r"\w+")
 """What a query can be called; anything else in its place is the address of a graph."""
 _MANIFEST = "__manifest"
 """What every folder with a graph has."""
-_OTHER_ARGUMENTS = (
-    *("branch_name", "new_name", "tag_name", "commit_id", "property_name"),
-    *("before", "after", "consumer_name", "entity_id"),
-)
-"""Arguments that stand before the address of the graph."""
+_OTHER_ARGUMENTS = {
+    "branch_name": "the branch",
+    "new_name": "the new name",
+    "tag_name": "the tag",
+    "commit_id": "the commit id",
+    "property_name": "the property",
+    "before": "the first state",
+    "after": "the second state",
+    "consumer_name": "the consumer",
+    "entity_id": "the id",
+}
+"""Arguments that stand before the address of the graph, and what each of them is."""
 
 
 TIMEOUT = click.option(
@@ -69,6 +76,7 @@ def add_graph_options(
                 given["scope"] = None
                 return command(*args, **given)
             _refuse_other_order(given)
+            _refuse_missing_argument(given)
             asked = AskedScope(
                 tuple(given.pop(name, None) for name in ("graph_uri", "uri", "store")),
                 given.pop("server", None),
@@ -126,6 +134,14 @@ def _is_only_address(given: dict[str, object], name: str) -> bool:
         given.get(one) for one in ("graph_uri", "uri", "store", "server", "profile", "cluster")
     )
     return not is_elsewhere and (Path(name) / _MANIFEST).is_dir()
+
+
+def _refuse_missing_argument(given: dict[str, object]) -> None:
+    """Notice a graph where something else should be named, and nothing where the graph should."""
+    for name, what in reversed(_OTHER_ARGUMENTS.items()):
+        other = given.get(name)
+        if other and _is_only_address(given, str(other)):
+            raise click.UsageError(f"{what} is missing: '{other}' is the graph, which comes last")
 
 
 def _refuse_other_order(given: dict[str, object]) -> None:

@@ -54,14 +54,14 @@ def fail_usage(error: click.UsageError, *, wants_json: bool) -> int:
         click.echo(message, err=True)
         return EXIT_USAGE
     hint = f"try '{error.ctx.command_path} --help'" if error.ctx else "try 'omnigraph --help'"
-    body: dict[str, object] = {"error": message, "code": "bad_request"}
+    body: dict[str, object] = {"error": message, "code": "bad_request", "kind": "bad_request"}
     fail(body, f"error: {message}\n{hint}", wants_json=wants_json)
     return EXIT_USAGE
 
 
 def fail_request(message: str, *, wants_json: bool) -> int:
     """A command that was understood and cannot be carried out."""
-    body: dict[str, object] = {"error": message, "code": "bad_request"}
+    body: dict[str, object] = {"error": message, "code": "bad_request", "kind": "bad_request"}
     return fail(body, f"error: {message}", wants_json=wants_json)
 
 
@@ -77,7 +77,11 @@ def fail_with(error: BaseException, *, wants_json: bool) -> int:
         # file of the command line.
         words = error.strerror or str(error)
         said = f"{error.filename}: {words}" if error.filename else words
-        return fail({"error": said, "code": "internal"}, f"error: {said}", wants_json=wants_json)
+        return fail(
+            {"error": said, "code": "internal", "kind": "internal"},
+            f"error: {said}",
+            wants_json=wants_json,
+        )
     return _fail_unexpectedly(error, wants_json=wants_json)
 
 
@@ -201,7 +205,11 @@ def _fail_unexpectedly(error: BaseException, *, wants_json: bool) -> int:
         traceback.print_exception(error, file=sys.stderr)
     variable = CommandLineSettings.variable("traceback")
     hint = "" if is_wanted else f"\nhint: this is a bug; {variable}=1 shows where"
-    body: dict[str, object] = {"error": f"unexpected: {said}", "code": "internal"}
+    body: dict[str, object] = {
+        "error": f"unexpected: {said}",
+        "code": "internal",
+        "kind": "internal",
+    }
     return fail(body, f"error: unexpected: {said}{hint}", wants_json=wants_json)
 
 

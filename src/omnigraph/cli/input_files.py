@@ -100,9 +100,9 @@ def _parse_object(
     try:
         value = parse_json(text)
     except OmniError as error:
-        raise click.ClickException(f"{given_as}: {error.message}{hint}") from error
+        raise click.UsageError(f"{given_as}: {error.message}{hint}") from error
     if value is not None and not isinstance(value, dict):
-        raise click.ClickException(f"{given_as}: {otherwise}{hint}")
+        raise click.UsageError(f"{given_as}: {otherwise}{hint}")
     return value
 
 

@@ -69,30 +69,15 @@ def render_kv(answer: QueryAnswer) -> Iterator[str]:
 
 
 def render_table(answer: QueryAnswer, max_width: int, layout: str) -> Iterator[str]:
-    """Aligned columns; a cell that is too wide ends in an ellipsis or goes on below."""
+    """How many rows there are, and then they."""
     yield answer.headline
+    yield from render_columns(answer, max_width, layout)
+
+
+def render_columns(answer: QueryAnswer, max_width: int, layout: str) -> Iterator[str]:
+    """Aligned columns; a cell that is too wide ends in an ellipsis or goes on below."""
+    from omnigraph.graph.text_table import render_text_table
+
     limit = max(max_width, MIN_COLUMN_WIDTH)
     body = [[render_cell(row[c]) for c in answer.columns] for row in answer.rows]
-    widths = [
-        min(limit, max(len(name), *(len(row[i]) for row in body), 0))
-        for i, name in enumerate(answer.columns)
-    ]
-    yield _join_cells(answer.columns, widths, " | ")
-    yield "-+-".join("-" * width for width in widths)
-    for row in body:
-        pieces = [_split_cell(text, width, layout) for text, width in zip(row, widths, strict=True)]
-        for line in range(max((len(p) for p in pieces), default=0)):
-            yield _join_cells([p[line] if line < len(p) else "" for p in pieces], widths, " | ")
-
-
-def _split_cell(text: str, width: int, layout: str) -> list[str]:
-    if len(text) <= width:
-        return [text]
-    if layout == "wrap":
-        return [text[at : at + width] for at in range(0, len(text), width)]
-    return [text[: width - 1] + "…"]
-
-
-def _join_cells(values: Sequence[str], widths: Sequence[int], separator: str) -> str:
-    padded = (value.ljust(width) for value, width in zip(values, widths, strict=True))
-    return separator.join(padded).rstrip()
+    return render_text_table(answer.columns, body, limit, wraps=layout == "wrap")

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.answers import render_answer, render_mutation
+from omnigraph.cli.answers import render_answer, render_mutation, render_rows
+from omnigraph.cli.commit_rendering import render_commits
 from omnigraph.cli.error_output import describe_error
 from omnigraph.cli.interrupts import forget_interrupt, is_interrupt
 from omnigraph.cli.output import encode_json, note
-from omnigraph.cli.shell_input import Completer, list_words, split_statements, wrap_as_query
+from omnigraph.cli.shell_input import Completer, StatementReader, list_words
 from omnigraph.client.operator_config import OUTPUT_FORMATS, OperatorConfig
 from omnigraph.errors import OmniError
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
-    from omnigraph.graph.query_result import QueryResult
 
 PROMPT, MORE = "omnigraph> ", "       ...> "
+NAME = "shell"
+"""What a statement without a name is called."""
+HOW_TO_TYPE = """\
+Anything else is a query, or the body of one: match { … } return { … }, insert …
+A statement ends with a semicolon or an empty line; on one line it needs neither.
+Commands work within a statement too; Ctrl-C drops it."""
 INTERRUPTED = "\ninterrupted"  # behind the ^C that the terminal shows
 
 
@@ -52,7 +60,7 @@ class Shell:
             if statement.startswith("."):
                 self._run_command(statement)
             else:
-                self._run_query(wrap_as_query(statement))
+                self._run_query(statement)
         except OmniError as error:
             if is_interrupt(error):
                 raise KeyboardInterrupt from error
@@ -74,24 +82,49 @@ class Shell:
             raise click.ClickException(f"no such command '{name}'; .help lists them")
         command.run(self, rest.strip())
 
-    def _run_query(self, text: str) -> None:
-        view = self.graph.at(branch=self.branch)
-        if view.explain_json(text)["kind"] == "read":
-            self.show(view.query(text, None, self.params))
-            return
-        done = self.graph.mutate(text, None, self.params, branch=self.branch)
-        click.echo(render_mutation(done))
+    def complete(self, statement: str) -> tuple[str, dict[str, object] | None]:
+        """A statement as a query, and those of the parameters that it names."""
+        from omnigraph.cli.bare_statements import (
+            complete_query,
+            count_mistakes,
+            select_parameters,
+        )
 
-    def show(self, result: QueryResult) -> None:
-        for line in render_answer(result, self.format, self.config):
+        view = self.graph.at(branch=self.branch)
+        count = partial(count_mistakes, view)
+        query = complete_query(statement, NAME, self.params, count)
+        return query, select_parameters(statement, self.params)
+
+    def _run_query(self, statement: str) -> None:
+        text, params = self.complete(statement)
+        view = self.graph.at(branch=self.branch)
+        is_read = view.explain_json(text)["kind"] == "read"
+        started = time.perf_counter()
+        if not is_read:
+            done = self.graph.mutate(text, None, params, branch=self.branch)
+            click.echo(f"{render_mutation(done)} ({_tell_since(started)})")
+            return
+        result = view.query(text, None, params)
+        if self.format != "table":
+            for line in render_answer(result, self.format, self.config):
+                click.echo(line)
+            return
+        for line in render_rows(result, self.config):
             click.echo(line)
+        rows = "1 row" if len(result) == 1 else f"{len(result):,} rows"
+        click.echo(f"({rows}, {_tell_since(started)})")
+
+
+def _tell_since(started: float) -> str:
+    seconds = time.perf_counter() - started
+    return f"{seconds * 1_000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
 
 def _run_help(shell: Shell, rest: str) -> None:  # noqa: ARG001
     width = max(len(command.usage) for command in COMMANDS.values())
     for command in COMMANDS.values():
         click.echo(f"{command.usage.ljust(width)}  {command.meaning}")
-    click.echo("\nAnything else is a query, or the body of one: match { … } return { … }")
+    click.echo(f"\n{HOW_TO_TYPE}")
 
 
 def _run_schema(shell: Shell, rest: str) -> None:  # noqa: ARG001
@@ -114,8 +147,8 @@ def _run_branch(shell: Shell, rest: str) -> None:
 def _run_commits(shell: Shell, rest: str) -> None:
     if rest and not rest.isdigit():
         raise click.ClickException("the number of commits must be an integer")
-    for one in shell.graph.commits(shell.branch)[: int(rest or 10)]:
-        click.echo(f"{one.commit_id}  {one.branch}  {one.actor_id or '-'}")
+    for line in render_commits(shell.graph.commits(shell.branch, limit=int(rest or 10))):
+        click.echo(line)
 
 
 def _format(shell: Shell, rest: str) -> None:
@@ -138,7 +171,8 @@ def _run_params(shell: Shell, rest: str) -> None:
 def _explain(shell: Shell, rest: str) -> None:
     if not rest:
         raise click.ClickException("give the query on the same line as .explain")
-    click.echo(shell.graph.at(branch=shell.branch).explain(wrap_as_query(rest)))
+    query, _ = shell.complete(rest)
+    click.echo(shell.graph.at(branch=shell.branch).explain(query))
 
 
 def _run_quit(shell: Shell, rest: str) -> None:  # noqa: ARG001
@@ -166,7 +200,7 @@ def run_interactively(shell: Shell, read_line: Callable[[str], str] = input) -> 
             note(notice)  # in here, for another interrupt may come while it is said
             forget_interrupt()
             notice = ""
-            for statement in split_statements(_read_typed_lines(read_line)):
+            for statement in _read_typed(read_line):
                 notice = INTERRUPTED
                 shell.run(statement)
                 notice = ""
@@ -177,27 +211,31 @@ def run_interactively(shell: Shell, read_line: Callable[[str], str] = input) -> 
         return
 
 
-def _read_typed_lines(read_line: Callable[[str], str]) -> Iterator[str]:
-    from omnigraph.cli.shell_input import is_whole
-
-    waiting = ""
+def _read_typed(read_line: Callable[[str], str]) -> Iterator[str]:
+    """Whole statements, until the input ends."""
+    reader = StatementReader(COMMANDS)
     while True:
         try:
-            line = read_line(MORE if waiting else PROMPT)
+            line = read_line(MORE if reader.is_waiting else PROMPT)
         except EOFError:
             click.echo("", err=True)
+            yield from reader.finish()
             return
-        waiting += line + "\n"
-        if is_whole(waiting):
-            waiting = ""
-        yield line
+        yield from reader.add(line)
+
+
+def _read_piped(lines: Iterable[str]) -> Iterator[str]:
+    reader = StatementReader(COMMANDS)
+    for line in lines:
+        yield from reader.add(line)
+    yield from reader.finish()
 
 
 def run_script(shell: Shell) -> int:
     """Run what is piped in up to the first mistake; the exit code."""
     assert sys.stdin is not None, "the caller has looked"
     try:
-        for statement in split_statements(iter(sys.stdin)):
+        for statement in _read_piped(sys.stdin):
             if not shell.run(statement):
                 return 1
     except _Quit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,68 +11,109 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
 
-KEYWORDS = (
-    "and", "as", "asc", "avg", "bm25", "contains", "count", "delete", "desc", "insert", "limit",
-    "match", "max", "min", "nearest", "not", "optional", "or", "order", "query", "return", "rrf",
-    "search", "set", "sum", "update", "where",
-)  # fmt: skip
 MOST_HISTORY = 1_000
 _WORD_ENDS = " \t\n{}()[]:,=<>$"
+
+
+class StatementReader:
+    """Lines as they are typed or piped in, cut into whole statements.
+
+    A statement ends with a semicolon, with an empty line outside of its braces, or with its line
+    if it is whole. A line that starts with the name of a command is one, wherever it stands.
+    """
+
+    def __init__(self, commands: Container[str]) -> None:
+        self._commands, self._waiting = commands, ""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether more lines belong to a statement."""
+        return bool(self._waiting)
+
+    def add(self, line: str) -> Iterator[str]:
+        """The statements that a line completes."""
+        if self._is_command(line.strip()):
+            yield line.strip().rstrip("; ")
+            return
+        self._waiting += line.rstrip("\r\n") + "\n"
+        *ended, rest = split_at_semicolons(self._waiting)
+        self._waiting = rest if rest.strip() else ""
+        yield from ended
+        if self._waiting and is_whole(self._waiting):
+            yield from self.finish()
+
+    def finish(self) -> Iterator[str]:
+        """What is left as one more statement, unless it is only a comment."""
+        text, self._waiting = self._waiting.strip(), ""
+        if has_words(text):
+            yield text
+
+    def _is_command(self, line: str) -> bool:
+        if not line.startswith("."):
+            return False
+        return not self._waiting or line.rstrip(";").split(None, 1)[0] in self._commands
+
+
+def split_at_semicolons(text: str) -> list[str]:
+    """What is between semicolons that are not part of a text or a comment; the last is the rest."""
+    from omnigraph.cli.bare_statements import read_tokens
+
+    pieces, start = [], 0
+    for found in read_tokens(text)[1].found:
+        if found.code == "P102" and text[found.start] == ";":
+            pieces.append(text[start : found.start])
+            start = found.end
+    whole = [piece.strip() for piece in pieces if has_words(piece)]
+    return [*whole, text[start:]]
+
+
+def has_words(text: str) -> bool:
+    """Whether there is anything but blanks and comments."""
+    from omnigraph.cli.bare_statements import read_tokens
+
+    tokens, problems = read_tokens(text)
+    return len(tokens) > 1 or bool(problems.found)
 
 
 def is_whole(text: str) -> bool:
     """Whether a statement can be run as it stands, or more lines belong to it.
 
-    A `query` ends with its last brace. A body without one ends where its line does if it says
-    what to return or what to change, and otherwise at an empty line or a semicolon.
+    A `query` ends with its last brace. A body without one ends where its line does if nothing is
+    missing behind it, and otherwise at an empty line.
     """
-    from omnigraph.language.lexer import TokenKind, tokenize
-    from omnigraph.language.source import Problems, SourceText
+    from omnigraph.cli.bare_statements import read_tokens
+    from omnigraph.language.lexer import TokenKind
 
-    if not text.strip() or text.lstrip().startswith("."):
-        return True
-    source = SourceText(text.rstrip().removesuffix(";"), "<shell>")
-    problems = Problems(source, "shell")
-    tokens = tokenize(source, problems)
+    tokens, problems = read_tokens(text)
     if any(found.code in ("P103", "P104") for found in problems.found):
         return False
+    if len(tokens) == 1:
+        return True  # a remark
     symbols = [token.value for token in tokens if token.kind is TokenKind.SYMBOL]
     depth = symbols.count("{") - symbols.count("}")
     if depth > 0:
         return False
-    first = tokens[0].value
-    if first == "query":
+    if tokens[0].value == "query":
         return "{" in symbols
-    is_ended = text.endswith("\n\n") or text.rstrip().endswith(";")
-    words = {token.value for token in tokens if token.kind is TokenKind.NAME}
-    is_one_line = "\n" not in text.strip() and bool(
-        words & {"return", "insert", "update", "delete"}
-    )
+    lines = text.splitlines()
+    is_ended = len(lines) > 1 and not lines[-1].strip()
+    is_one_line = "\n" not in text.strip() and not _is_unfinished(text.strip())
     return is_ended or is_one_line or depth < 0
 
 
-def wrap_as_query(text: str) -> str:
-    """The statement as a query of its own; a body alone gets the name `shell`."""
-    body = text.strip().removesuffix(";")
-    return body if body.split(None, 1)[0].startswith(("query", "//", "/*")) else wrap(body)
+def _is_unfinished(body: str) -> bool:
+    """Whether something is missing behind the body of a query, which has no mistake before that."""
+    from omnigraph.cli.bare_statements import wrap
+    from omnigraph.errors import CompileError
+    from omnigraph.language.query.query_parser import parse_query_file
+    from omnigraph.language.source import SourceText
 
-
-def wrap(body: str) -> str:
-    """A body as a query; what went wrong in it stays on its line."""
-    return f"query shell() {{ {body}\n}}"
-
-
-def split_statements(lines: Iterator[str]) -> Iterator[str]:
-    """Whole statements out of lines; what is left at the end is one more."""
-    waiting = ""
-    for line in lines:
-        waiting += line.rstrip("\r\n") + "\n"
-        if is_whole(waiting):
-            if waiting.strip():
-                yield waiting.strip()
-            waiting = ""
-    if waiting.strip():
-        yield waiting.strip()
+    query = wrap(body, "unfinished")
+    try:
+        parse_query_file(SourceText(query, "<shell>"))
+    except CompileError as error:
+        return all(mistake.start >= len(query) - 1 for mistake in error.diagnostics)
+    return False
 
 
 def list_words(catalog: Catalog) -> tuple[str, ...]:
@@ -102,7 +143,9 @@ class Completer:
         if text.startswith("."):
             return [name for name in self._commands if name.startswith(text)]
         head, dot, tail = text.rpartition(".")
-        known = sorted({*self._names(), *(() if dot else KEYWORDS)})
+        from omnigraph.language.query.query_words import QUERY_WORDS
+
+        known = sorted({*self._names(), *(() if dot else QUERY_WORDS)})
         return [f"{head}{dot}{word}" for word in known if word.startswith(tail)]
 
 

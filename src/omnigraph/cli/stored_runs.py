@@ -57,12 +57,18 @@ def invoke_mutation(
     parameters: Mapping[str, object] | None,
     branch: str,
     expected_head: str | None,
+    message: str | None = None,
 ) -> MutationResult:
     """What a stored mutation changed."""
     from omnigraph.graph.results import MutationResult
 
     result = graph.invoke(
-        name or "", parameters, branch=branch, expect_mutation=True, expected_head=expected_head
+        name or "",
+        parameters,
+        branch=branch,
+        expect_mutation=True,
+        expected_head=expected_head,
+        message=message,
     )
     assert isinstance(result, MutationResult), "a read was refused"
     return result

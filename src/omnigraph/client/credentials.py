@@ -89,13 +89,15 @@ def store_token(path: Path, server: str, token: str) -> None:
     _write(path, f"{kept}[{server}]\ntoken = {token}\n")
 
 
-def remove_token(path: Path, server: str) -> None:
-    """Forget the token of a server, if there is one."""
+def remove_token(path: Path, server: str) -> bool:
+    """Forget the token of a server; whether there was one."""
     check_name(server)
     text = _read(path)
     kept = _remove_section(text, server)
-    if kept != text:
-        _write(path, kept)
+    if kept == text:
+        return False
+    _write(path, kept)
+    return True
 
 
 def check_name(server: str) -> None:

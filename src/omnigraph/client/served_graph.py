@@ -177,6 +177,11 @@ class ServedBranch(ServedSchema):
     def name(self) -> str:
         return self._default_branch
 
+    @property
+    def place(self) -> str:
+        """What names its newest commit wherever a commit is taken."""
+        return f"branch:{self.name}"
+
     def __repr__(self) -> str:
         return f"ServedBranch({self.uri!r}, {self.name!r})"
 

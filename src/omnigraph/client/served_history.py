@@ -23,7 +23,9 @@ from omnigraph.client.wire_reading import (
     read_tag,
 )
 from omnigraph.errors import BadRequest
-from omnigraph.graph.results import Consumer, MadeBranch, Tag
+from omnigraph.graph.engines import MergeEngineName
+from omnigraph.graph.place_names import PlaceLike, name_optional_place, name_place
+from omnigraph.graph.results import Commit, Consumer, MadeBranch, Tag
 from omnigraph.typed_reading import convert_into
 from omnigraph.wire import request_bodies as asks
 from omnigraph.wire import response_bodies as bodies
@@ -46,14 +48,15 @@ class ServedHistory(ServedWriting):
         name: str,
         *,
         source: str | None = None,
-        commit: str | None = None,
+        commit: PlaceLike | None = None,
         actor: str | None = None,
         idempotency_key: str | None = None,
     ) -> MadeBranch:
         """Create a branch from another one, or from a commit. Copies nothing."""
         refuse_actor(actor)
         where = self._choose(source)
-        body = asks.BranchCreateRequest(name=name, source=where, commit=commit)
+        start = self._find_head(commit, source)
+        body = asks.BranchCreateRequest(name=name, source=where, commit=start)
         request = ClientRequest("createBranch", body=body)
         answer = send_write(self._connection, request, make_key(idempotency_key), where)
         made = self._connection.decode(answer, bodies.BranchCreateOutput)
@@ -68,10 +71,10 @@ class ServedHistory(ServedWriting):
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
         delete_branch: bool = False,
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
         message: str | None = None,
-        engine: str = "local",
+        engine: MergeEngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
@@ -87,7 +90,7 @@ class ServedHistory(ServedWriting):
             resolve=_as_rules(resolve),
             decisions=_as_decisions(decisions),
             delete_branch=delete_branch,
-            expected_head=expected_head,
+            expected_head=self._find_head(expected_head, into),
             message=message,
         )
         request = ClientRequest("mergeBranches", body=body)
@@ -99,14 +102,14 @@ class ServedHistory(ServedWriting):
 
     def revert(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         branch: str | None = None,
         parent: int | None = None,
         dry_run: bool = False,
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
@@ -120,14 +123,14 @@ class ServedHistory(ServedWriting):
 
     def cherry_pick(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         branch: str | None = None,
         parent: int | None = None,
         dry_run: bool = False,
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
@@ -141,11 +144,11 @@ class ServedHistory(ServedWriting):
 
     def restore(
         self,
-        place: str,
+        place: PlaceLike,
         *,
         branch: str | None = None,
         dry_run: bool = False,
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
@@ -153,35 +156,35 @@ class ServedHistory(ServedWriting):
         """Set a branch to what it was at a place, as a new commit; no commit is lost."""
         refuse_actor(actor)
         body = asks.RestoreRequest(
-            place=place,
+            place=name_place(place),
             branch=self._choose(branch),
             dry_run=dry_run,
-            expected_head=expected_head,
+            expected_head=self._find_head(expected_head, branch),
             message=message,
         )
         return self._apply(ClientRequest("restore", body=body), idempotency_key)
 
     def _ask_for_commit(
         self,
-        commit: str,
+        commit: PlaceLike,
         branch: str | None,
         parent: int | None,
         resolve: Rules,
         decisions: Decisions,
-        expected_head: str | None,
+        expected_head: PlaceLike | None,
         message: str | None,
         *,
         dry_run: bool,
     ) -> asks.ApplyCommitRequest:
         """What is sent to revert a commit, or to pick it."""
         return asks.ApplyCommitRequest(
-            commit=commit,
+            commit=name_place(commit),
             branch=self._choose(branch),
             parent=parent,
             dry_run=dry_run,
             resolve=_as_rules(resolve),
             decisions=_as_decisions(decisions),
-            expected_head=expected_head,
+            expected_head=self._find_head(expected_head, branch),
             message=message,
         )
 
@@ -221,28 +224,30 @@ class ServedHistory(ServedWriting):
     def tag(
         self,
         name: str,
-        at: str | None = None,
+        at: PlaceLike | None = None,
         *,
         branch: str | None = None,
         actor: str | None = None,
     ) -> Tag:
         """Give a commit a permanent name: the head of a branch, or the commit at a place."""
         refuse_actor(actor)
-        body = asks.TagCreateRequest(name=name, at=at, branch=self._choose(branch))
+        named = name_optional_place(at)
+        body = asks.TagCreateRequest(name=name, at=named, branch=self._choose(branch))
         answer = send_keyless(self._connection, ClientRequest("createTag", body=body))
         return read_tag(self._connection.decode(answer, bodies.TagOutput))
 
     def set_consumer(
         self,
         name: str,
-        position: str | None = None,
+        position: str | Commit | None = None,
         *,
         lasts: datetime.timedelta = datetime.timedelta(days=7),
         branch: str | None = None,
     ) -> Consumer:
         """Record how far a consumer of the feed has read, so that cleanup keeps the rest for it."""
+        read_to = position.commit_id if isinstance(position, Commit) else position
         body = asks.ConsumerSetRequest(
-            position=position, lasts_seconds=lasts.total_seconds(), branch=self._choose(branch)
+            position=read_to, lasts_seconds=lasts.total_seconds(), branch=self._choose(branch)
         )
         request = ClientRequest("setConsumer", path={"consumer": name}, body=body)
         answer = send_keyless(self._connection, request)

@@ -29,8 +29,12 @@ from omnigraph.client.wire_reading import (
 )
 from omnigraph.errors import BadRequest
 from omnigraph.graph.branch_names import normalize_branch
+from omnigraph.graph.commit_lists import require_countable
+from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.keyed_writes import KeptWrite
+from omnigraph.graph.place_names import PlaceLike, is_whole_id, name_optional_place, name_place
+from omnigraph.graph.plan_text import PlanText
 from omnigraph.graph.results import Commit, SnapshotInfo
 from omnigraph.history.feed import CommitChanges, FeedPage
 from omnigraph.language.source import SourceText
@@ -46,7 +50,7 @@ from omnigraph.wire.request_bodies import (
     QueryRequest,
 )
 
-_COMMIT_ID_CHARACTERS = 26
+_PAGE = 10_000
 _STARTS = ("now", "beginning")
 
 
@@ -87,7 +91,7 @@ class ServedReading(ServedObject):
         params: Mapping[str, object] | None = None,
         *,
         branch: str | None = None,
-        engine: str = "local",
+        engine: EngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         limits: object | None = None,
@@ -117,7 +121,7 @@ class ServedReading(ServedObject):
         *,
         branch: str | None = None,
         analyze: bool = False,
-    ) -> str:
+    ) -> PlanText:
         """The plan of a query; with `analyze` also what every operator did and took."""
         text = as_source_text(query, "<query>")
         body = ExplainRequest(
@@ -129,7 +133,7 @@ class ServedReading(ServedObject):
         )
         with naming_source(text):
             request = ClientRequest("explain", body=body)
-            return self._connection.ask_for(request, bodies.ExplainOutput).text
+            return PlanText(self._connection.ask_for(request, bodies.ExplainOutput).text)
 
     def lint(self, queries: str | Path | SourceText, *, branch: str | None = None) -> LintReport:
         """Every query of a text checked against the schema of a branch, without running any."""
@@ -168,25 +172,61 @@ class ServedReading(ServedObject):
         request = ExportRequest(branch=self._choose(branch), type_names=list(types or ()))
         return decode_lines(export_lines(self._connection, request))
 
-    def commits(self, branch: str | None = None) -> tuple[Commit, ...]:
+    def commits(
+        self,
+        branch: str | None = None,
+        *,
+        limit: int | None = None,
+        before: PlaceLike | None = None,
+        after: PlaceLike | None = None,
+        types: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+    ) -> tuple[Commit, ...]:
         """The commits of a branch, newest first."""
+        if limit is not None and limit < 1:
+            require_countable(limit)
+            return ()
+        asked = (
+            ("branch", self._choose(branch)),
+            *(
+                (name, name_place(one))
+                for name, one in (("before", before), ("after", after))
+                if one
+            ),
+            *(("type", one) for one in types),
+            *(("commit_kind", one) for one in kinds),
+        )
         found: list[Commit] = []
         token: tuple[tuple[str, str], ...] = ()
         while True:
-            parameters = (("branch", self._choose(branch)), *token)
+            room = () if limit is None else (("limit", str(min(limit - len(found), _PAGE))),)
             body = self._connection.ask_for(
-                ClientRequest("listCommits", parameters=parameters), bodies.CommitListOutput
+                ClientRequest("listCommits", parameters=(*asked, *room, *token)),
+                bodies.CommitListOutput,
             )
             found += (read_commit(one) for one in body.commits)
-            if body.next_page_token is UNSET:
+            if body.next_page_token is UNSET or len(found) == limit:
                 return tuple(found)
             token = (("page_token", body.next_page_token),)
 
-    def commit(self, commit_id: str, branch: str | None = None) -> Commit:
-        """One commit by id, wherever it was made."""
-        self._choose(branch)
-        request = ClientRequest("getCommit", path={"commit_id": commit_id.strip()})
+    def commit(self, commit_id: PlaceLike, branch: str | None = None) -> Commit:
+        """One commit by its id, wherever it was made, or by any other place, as `at` takes it."""
+        wanted = self._find_commit_id(commit_id, branch)
+        request = ClientRequest("getCommit", path={"commit_id": wanted})
         return read_commit(self._connection.ask_for(request, bodies.CommitOutput))
+
+    def _find_commit_id(self, commit: PlaceLike, branch: str | None) -> str:
+        """The id of a commit, however it is named; a whole id is not looked up."""
+        wanted, where = name_place(commit).strip(), self._choose(branch)
+        if is_whole_id(wanted):
+            return wanted
+        view = open_view(self._connection, where, wanted, None)
+        assert view.commit_id is not None, "a graph is created with a commit"
+        return view.commit_id
+
+    def _find_head(self, expected: PlaceLike | None, branch: str | None) -> str | None:
+        """The same for the commit that a branch is expected to be at."""
+        return None if expected is None else self._find_commit_id(expected, branch)
 
     def snapshot(self, branch: str | None = None) -> SnapshotInfo:
         """The table versions that make up a branch now."""
@@ -196,9 +236,9 @@ class ServedReading(ServedObject):
 
     def at(
         self,
-        place: str | None = None,
+        place: PlaceLike | None = None,
         *,
-        commit: str | None = None,
+        commit: PlaceLike | None = None,
         snapshot: str | None = None,
         version: int | None = None,
         branch: str | None = None,
@@ -210,14 +250,19 @@ class ServedReading(ServedObject):
         given = [value for value in (place, commit, snapshot, version) if value is not None]
         if len(given) > 1:
             raise BadRequest("give one of place, commit, snapshot and version")
-        named = place if version is None else f"version:{version}"
-        return open_view(self._connection, self._choose(branch), named, commit or snapshot)
+        where = self._choose(branch)
+        named = name_optional_place(place) if version is None else f"version:{version}"
+        if commit is not None:
+            snapshot = name_place(commit)
+            if not snapshot.startswith("manifest:"):
+                snapshot = self._find_commit_id(commit, branch)
+        return open_view(self._connection, where, named, snapshot)
 
     # --- changes --------------------------------------------------------------------------------
 
     def commit_changes(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         page_token: str | None = None,
         kinds: Sequence[str] = (),
@@ -229,9 +274,7 @@ class ServedReading(ServedObject):
     ) -> CommitChanges:
         """What a commit changed relative to its first parent, with images, one page at a time."""
         require_default({"max_bytes": (max_bytes, 4 << 20)}, "commit_changes")
-        commit_id = commit.strip()
-        if len(commit_id) != _COMMIT_ID_CHARACTERS:
-            commit_id = self.at(commit_id, branch=branch).commit_id or commit_id
+        commit_id = self._find_commit_id(commit, branch)
         page = () if page_token is None else (("page_token", page_token),)
         request = ClientRequest(
             "getCommitChanges",
@@ -242,7 +285,7 @@ class ServedReading(ServedObject):
 
     def changes(
         self,
-        position: str = "now",
+        position: str | Commit = "now",
         *,
         kinds: Sequence[str] = (),
         types: Sequence[str] = (),
@@ -254,7 +297,7 @@ class ServedReading(ServedObject):
     ) -> FeedPage:
         """A page of the change feed of a branch: commits oldest first, with what each changed."""
         require_default({"max_bytes": (max_bytes, 4 << 20)}, "changes")
-        text = position.strip()
+        text = position.strip() if isinstance(position, str) else f"after:{position.commit_id}"
         named = "start" if text in _STARTS or text.startswith("after:") else "cursor"
         request = ClientRequest(
             "pollChanges",

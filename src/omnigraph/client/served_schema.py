@@ -13,7 +13,9 @@ from omnigraph.client.served_view import refuse_engine
 from omnigraph.client.source_names import naming_source
 from omnigraph.client.unserved import refuse_actor
 from omnigraph.client.wire_reading import read_schema_apply, read_schema_plan
+from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import as_source_text
+from omnigraph.graph.place_names import PlaceLike
 from omnigraph.language.source import SourceText
 from omnigraph.wire import request_bodies as asks
 from omnigraph.wire import response_bodies as bodies
@@ -57,10 +59,11 @@ class ServedSchema(ServedHistory):
         allow_drop_all: bool = False,
         expressions: Mapping[str, str] | None = None,
         mutations: Sequence[str | Path | SourceText] = (),
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
+        message: str | None = None,
         dry_run: bool = False,
-        engine: str = "local",
+        engine: EngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
@@ -77,8 +80,9 @@ class ServedSchema(ServedHistory):
             allow_drop_all=allow_drop_all,
             expressions=dict(expressions) if expressions else None,
             mutations=[change.text for change in changes],
-            expected_head=expected_head,
+            expected_head=self._find_head(expected_head, branch),
             dry_run=dry_run,
+            message=message,
         )
         request = ClientRequest("applySchema", body=body)
         others = {asks.name_mutation(number): change for number, change in enumerate(changes)}

@@ -20,7 +20,9 @@ from omnigraph.client.source_names import naming_source
 from omnigraph.client.unserved import ServedObject, require_default
 from omnigraph.client.wire_reading import read_lint, read_snapshot
 from omnigraph.graph.blobs import BlobSelector
+from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import as_source_text
+from omnigraph.graph.plan_text import PlanText
 from omnigraph.graph.results import SnapshotInfo, render_types_html
 from omnigraph.identity import EntityKind
 from omnigraph.language.source import SourceText
@@ -55,13 +57,14 @@ class ServedView(ServedObject):
         return render_types_html(info, note)
 
     @property
-    def _place(self) -> str:
+    def place(self) -> str:
+        """What names this state, and its branch too, whoever made its newest commit."""
         return name_state(self._info)
 
     @property
     def schema(self) -> str:
         """The schema the rows of this view follow, as it was written."""
-        request = ClientRequest("getSchema", parameters=(("snapshot", self._place),))
+        request = ClientRequest("getSchema", parameters=(("snapshot", self.place),))
         return self._connection.ask_for(request, SchemaOutput).schema_source
 
     def explain(
@@ -71,9 +74,9 @@ class ServedView(ServedObject):
         params: Mapping[str, object] | None = None,
         *,
         analyze: bool = False,
-    ) -> str:
+    ) -> PlanText:
         """The plan of a query as text; with `analyze` it is run, and the plan shows what it did."""
-        return self._explain(query, name, params, analyze=analyze).text
+        return PlanText(self._explain(query, name, params, analyze=analyze).text)
 
     def explain_json(
         self, query: str | Path | SourceText, name: str | None = None
@@ -95,7 +98,7 @@ class ServedView(ServedObject):
             query=text.text,
             name=name,
             params=_as_dict(params),
-            snapshot=self._place,
+            snapshot=self.place,
             analyze=analyze,
         )
         with naming_source(text):
@@ -117,7 +120,7 @@ class ServedView(ServedObject):
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
-        engine: str = "local",
+        engine: EngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         limits: object | None = None,
@@ -126,7 +129,7 @@ class ServedView(ServedObject):
         refuse_engine(engine, session, spark_conf, limits)
         text = as_source_text(query, "<query>")
         request = QueryRequest(
-            query=text.text, name=name, params=_as_dict(params), snapshot=self._place
+            query=text.text, name=name, params=_as_dict(params), snapshot=self.place
         )
         branch = None if self._snapshot else self._info.graph_branch
         with naming_source(text):
@@ -147,7 +150,7 @@ class ServedView(ServedObject):
     def lint(self, queries: str | Path | SourceText) -> LintReport:
         """Every query of a text checked against the schema of this view, without running any."""
         text = as_source_text(queries, "<query>")
-        body = LintRequest(queries=text.text, name=text.name, snapshot=self._place)
+        body = LintRequest(queries=text.text, name=text.name, snapshot=self.place)
         return ask_for_lint(self._connection, body)
 
     def read_blob(
@@ -162,7 +165,7 @@ class ServedView(ServedObject):
     ) -> ServedBlob:
         """The blob of one entity in this view, or a range of it; nothing is read yet."""
         selector = BlobSelector(type_name, entity_id, property, kind)
-        where = (("snapshot", self._place),)
+        where = (("snapshot", self.place),)
         return read_blob(self._connection, selector, where, start, length)
 
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, object]]:
@@ -171,7 +174,7 @@ class ServedView(ServedObject):
 
     def export_jsonl(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
         """The same as blocks of JSON lines."""
-        request = ExportRequest(snapshot=self._place, type_names=list(types or ()))
+        request = ExportRequest(snapshot=self.place, type_names=list(types or ()))
         return export_lines(self._connection, request)
 
 

@@ -23,7 +23,9 @@ from omnigraph.client.wire_reading import (
     read_mutation,
 )
 from omnigraph.errors import NotServed
+from omnigraph.graph.engines import LoadEngineName, ModeName
 from omnigraph.graph.graph_view import as_source_text
+from omnigraph.graph.place_names import PlaceLike, name_optional_place
 from omnigraph.graph.results import LoadResult, MutationResult
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_catalog
@@ -53,8 +55,9 @@ class ServedWriting(ServedReading):
         params: Mapping[str, object] | None = None,
         *,
         branch: str | None = None,
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
+        message: str | None = None,
         idempotency_key: str | None = None,
     ) -> MutationResult:
         """Run a mutation of a query text as one commit, made once even if connections get lost."""
@@ -65,10 +68,12 @@ class ServedWriting(ServedReading):
             name=name,
             params=None if params is None else dict(params),
             branch=where,
+            message=message,
         )
         request = ClientRequest("mutate", body=body)
-        if expected_head is not None:
-            condition = {IF_GRAPH_COMMIT: expected_head}
+        head = self._find_head(expected_head, branch)
+        if head is not None:
+            condition = {IF_GRAPH_COMMIT: head}
             request = ClientRequest("mutate_if_graph_commit", body=body, headers=condition)
         with naming_source(text):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)
@@ -78,17 +83,19 @@ class ServedWriting(ServedReading):
     def load(
         self,
         records: Input,
-        mode: str,
+        mode: ModeName,
         *,
         branch: str | None = None,
         base: str | None = None,
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
-        engine: str | None = None,
+        message: str | None = None,
+        engine: LoadEngineName | None = None,
         format: str | None = None,
         type: str | None = None,
         columns: Mapping[str, str] | None = None,
         select: Sequence[str] = (),
+        match: Sequence[str] = (),
         partial: bool = False,
         on_error: str = "fail",
         rejects: str | Path | OutputFile | None = None,
@@ -106,6 +113,7 @@ class ServedWriting(ServedReading):
             "format": (None if format == "jsonl" else format, None),
             "on_error": (on_error, "fail"),
             "rejects": (rejects, None),
+            "match": (tuple(match), ()),
             "delimiter": (delimiter, None),
         }
         require_default(given, "load")
@@ -120,9 +128,11 @@ class ServedWriting(ServedReading):
             )
         data, file = lines
         start = () if base is None else (("from", base),)
-        head = () if expected_head is None else (("expected_head", expected_head),)
+        expected = self._find_head(expected_head, base or branch)
+        head = () if expected is None else (("expected_head", expected),)
         kept = (("partial", "true"),) if partial else ()
-        parameters = (("branch", where), ("mode", str(mode)), *start, *head, *kept)
+        said = () if message is None else (("message", message),)
+        parameters = (("branch", where), ("mode", str(mode)), *start, *head, *kept, *said)
         request = ClientRequest("loadNdjson", parameters=parameters, data=data)
         with naming_file(file):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)
@@ -135,32 +145,35 @@ class ServedWriting(ServedReading):
         params: Mapping[str, object] | None = None,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        snapshot: PlaceLike | None = None,
         expect_mutation: bool | None = None,
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
+        message: str | None = None,
         idempotency_key: str | None = None,
     ) -> ServedQueryResult | MutationResult:
         """Run a stored query, a read or a mutation."""
         refuse_actor(actor)
-        where = None if snapshot is not None and branch is None else self._choose(branch)
+        read_at = name_optional_place(snapshot)
+        where = None if read_at is not None and branch is None else self._choose(branch)
         body = asks.InvokeQueryRequest(
             params=None if params is None else dict(params),
             branch=where,
-            snapshot=snapshot,
+            snapshot=read_at,
             expect_mutation=expect_mutation,
+            message=message,
         )
-        is_conditional = expected_head is not None
+        head = self._find_head(expected_head, branch)
         request = ClientRequest(
-            "invoke_query_if_graph_commit" if is_conditional else "invoke_query",
+            "invoke_query" if head is None else "invoke_query_if_graph_commit",
             path={"name": name},
             body=body,
-            headers={IF_GRAPH_COMMIT: expected_head} if expected_head is not None else {},
+            headers={} if head is None else {IF_GRAPH_COMMIT: head},
             accept=f"{ARROW_STREAM}, {JSON};q=0.5",
         )
         return send_once(
             self._connection,
-            lambda keyed: self._read_invoked(keyed, where, snapshot),
+            lambda keyed: self._read_invoked(keyed, where, read_at),
             request,
             make_key(idempotency_key),
             where or self._choose(None),

@@ -68,4 +68,7 @@ def naming_file(file: str | None) -> Iterator[None]:
     except KeyConflict as error:
         if file is None:
             raise
-        raise KeyConflict(error.table_key, error.id, error.line, file) from error.__cause__
+        first_file = None if error.first_line is None else file
+        raise KeyConflict(
+            error.table_key, error.id, error.line, file, error.first_line, first_file
+        ) from error.__cause__

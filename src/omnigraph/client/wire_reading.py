@@ -28,6 +28,7 @@ from omnigraph.graph.results import (
     LoadResult,
     MadeBranch,
     MutationResult,
+    RowCounts,
     SkippedRows,
     SnapshotInfo,
     TableInfo,
@@ -68,7 +69,13 @@ def read_commit(body: bodies.CommitOutput) -> Commit:
         created_at=body.created_at,
         origin=None if body.origin is UNSET else body.origin,
         details={} if body.details is UNSET else body.details,
+        kind=_or_none(body.kind),
+        tables=() if body.tables is UNSET else tuple(_read_counts(one) for one in body.tables),
     )
+
+
+def _read_counts(body: bodies.RowCountsOutput) -> RowCounts:
+    return RowCounts(body.table_key, body.inserted, body.updated, body.deleted)
 
 
 def _read_made(body: bodies.CommitOutput | None) -> Commit | None:

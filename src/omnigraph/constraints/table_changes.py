@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import Violation, ViolationKind
+from omnigraph.errors.error_details import render_both_places
 from omnigraph.identity import TableKey
 
 NO_IDS = pa.array([], pa.string())
@@ -49,17 +50,30 @@ class TableChange:
         """The ids whose committed rows no longer count: replaced or deleted."""
         return pa.concat_arrays([self.ids, self.deleted])
 
-    def violation(self, kind: ViolationKind, message: str, index: int) -> Violation:
-        """A violation by the row at `index`, with its id and where it came from."""
+    def violation(
+        self, kind: ViolationKind, message: str, index: int, other: int | None = None
+    ) -> Violation:
+        """A violation by the row at `index`, with its id and where it came from.
+
+        `other` is the row before it that it contradicts, if it is one of this change.
+        """
+        line = self.lines[index].as_py() if self.lines is not None else None
+        if other is not None and self.lines is not None and line is not None:
+            first = self.lines[other].as_py()
+            message += f", in {render_both_places(self.file, first, self.file, line)}"
         return Violation(
             kind,
             self.table_key,
             message,
             id=self.ids[index].as_py(),
             file=self.file,
-            line=self.lines[index].as_py() if self.lines is not None else None,
-            position=self.positions[index].as_py() if self.positions is not None else None,
+            line=line,
+            position=self._find_position(index),
+            other_position=None if other is None else self._find_position(other),
         )
+
+    def _find_position(self, index: int) -> int | None:
+        return None if self.positions is None else self.positions[index].as_py()
 
 
 Changes = Mapping[TableKey, TableChange]

@@ -29,9 +29,7 @@ def find_unique_violations(change: TableChange, committed: Committed) -> Iterato
     if change.rows.num_rows == 0:
         return
     for constraint in list_unique_groups(change.type):
-        checked = _Checked(
-            change, constraint, _encode_members(change.type, change.rows, constraint)
-        )
+        checked = _Checked(change, constraint, encode_members(change.type, change.rows, constraint))
         yield from _find_non_finite(checked)
         tuples = _join_members(checked.members)
         yield from _find_repeats_within(checked, tuples)
@@ -45,7 +43,14 @@ def list_unique_groups(type_: NodeType | EdgeType) -> tuple[Constraint, ...]:
 
 def encode_tuples(type_: NodeType | EdgeType, rows: pa.Table, constraint: Constraint) -> pa.Array:
     """The compared tuple of each row as one string; NULL where any member is NULL."""
-    return _join_members(_encode_members(type_, rows, constraint))
+    return _join_members(encode_members(type_, rows, constraint))
+
+
+def describe_holders(value: str, held_by: str, id: str) -> str:
+    """Which two rows have a value that only one may have; rows of one key are one row twice."""
+    if held_by == id:
+        return f"value '{value}' given twice"
+    return f"value '{value}' held by '{held_by}' and '{id}'"
 
 
 # --- tuples --------------------------------------------------------------------------------------
@@ -65,18 +70,19 @@ class _Checked:
         where = names[0] if len(names) == 1 else f"({', '.join(names)})"
         return f"@unique violation on {self.change.type.name}.{where}:"
 
-    def violation(self, index: int, held_by: str) -> Violation:
-        """The row at `index` has the tuple of the row called `held_by`."""
+    def violation(self, index: int, held_by: str, other: int | None = None) -> Violation:
+        """The row at `index` has the tuple of the row called `held_by`, which is at `other`."""
         values = [member[index].as_py() for member in self.members]
         value = values[0] if len(values) == 1 else f"({', '.join(values)})"
         id = self.change.ids[index].as_py()
-        message = f"{self.prefix} value '{value}' held by '{held_by}' and '{id}'"
-        return self.change.violation(ViolationKind.UNIQUE, message, index)
+        message = f"{self.prefix} {describe_holders(value, held_by, id)}"
+        return self.change.violation(ViolationKind.UNIQUE, message, index, other)
 
 
-def _encode_members(
+def encode_members(
     type_: NodeType | EdgeType, rows: pa.Table, constraint: Constraint
 ) -> tuple[pa.Array, ...]:
+    """The columns of a constraint as canonical strings."""
     return tuple(_canonicalize(type_, get_column(rows, name), name) for name in constraint.columns)
 
 
@@ -126,12 +132,13 @@ def _find_repeats_within(checked: _Checked, tuples: pa.Array) -> Iterator[Violat
     repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
     groups = pc.index_in(tuples, value_set=repeated)
     holders = pc.indices_nonzero(pc.is_valid(groups))
-    first: dict[int, str] = {}
+    first: dict[int, int] = {}
     for index, group in zip(holders.to_pylist(), groups.take(holders).to_pylist(), strict=True):
         if group in first:
-            yield checked.violation(index, first[group])
+            other = first[group]
+            yield checked.violation(index, checked.change.ids[other].as_py(), other)
         else:
-            first[group] = checked.change.ids[index].as_py()
+            first[group] = index
 
 
 def _find_repeats_against(

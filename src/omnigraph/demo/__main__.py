@@ -17,6 +17,7 @@ import omnigraph
 from omnigraph.cli.error_output import fail_request, fail_usage, fail_with
 from omnigraph.cli.interrupts import EXIT_INTERRUPTED
 from omnigraph.demo.papers import FILE_NAMES, PAPERS, Literature
+from omnigraph.graph.engines import EngineName
 
 SCHEMA = (files("omnigraph.demo") / "papers.pg").read_text()
 QUERIES = (files("omnigraph.demo") / "papers.gq").read_text()
@@ -40,7 +41,7 @@ def say(text: str) -> None:
 @click.argument("target", default="demo.omni", type=click.Path(path_type=Path))
 @click.option("--engine", type=click.Choice(["spark", "local"]), default="spark", show_default=True)
 @click.option("--papers", type=click.IntRange(min=100), default=PAPERS, show_default=True)
-def main(target: Path, engine: str, papers: int) -> None:
+def main(target: Path, engine: EngineName, papers: int) -> None:
     """Build a graph of papers in TARGET and show what can be done with it."""
     began = time.perf_counter()
     data = target.with_name(f"{target.name}-data")
@@ -84,7 +85,7 @@ def is_ours(place: Path) -> bool:
     return all(file.name in FILE_NAMES for file in place.iterdir())
 
 
-def load(graph: omnigraph.Graph, places: list[Path], engine: str) -> omnigraph.LoadResult:
+def load(graph: omnigraph.Graph, places: list[Path], engine: EngineName) -> omnigraph.LoadResult:
     with step(f"loaded every file in one commit ({engine})"):
         loaded = graph.load(list(places), "append", engine=engine)
     nodes, edges = count_entities(graph)

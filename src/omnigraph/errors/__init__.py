@@ -6,6 +6,7 @@ Sorted by what the caller can do next:
     ├── InputError              fix the text, the data or the request
     │   ├── CompileError            a schema or query file, with every mistake found in it
     │   ├── BadRequest              a request that cannot be carried out as asked
+    │   │   └── BadOptions              options that mean nothing, or contradict each other
     │   ├── ParameterError          a query parameter missing, unknown or of the wrong type
     │   ├── RowsRejected            input rows that do not fit the schema, with their lines
     │   ├── ConstraintViolated      a write that would break a rule of the schema

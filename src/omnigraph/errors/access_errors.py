@@ -13,7 +13,7 @@ class NotAuthenticated(DeniedError):
 
     code = "unauthorized"
     http_status = 401
-    wire_code: ClassVar[str | None] = "unauthorized"
+    wire_code: ClassVar[str] = "unauthorized"
 
 
 class PolicyDenied(DeniedError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from omnigraph.errors.error_details import MergeConflict, render_place
+from omnigraph.errors.error_details import MergeConflict, render_both_places, render_place
 from omnigraph.errors.omni_error import ConflictError, JsonValue
 
 
@@ -71,12 +71,23 @@ class KeyConflict(ConflictError):
     code = "key_conflict"
 
     def __init__(
-        self, table_key: str, id: str | None, line: int | None = None, file: str | None = None
+        self,
+        table_key: str,
+        id: str | None,
+        line: int | None = None,
+        file: str | None = None,
+        first_line: int | None = None,
+        first_file: str | None = None,
     ) -> None:
         where = render_place(file, line)
         entity = f" '{id}'" if id is not None else ""
-        super().__init__(f"{where}{table_key}{entity} already has this id")
+        problem = "already has this id"
+        if line is not None and first_line is not None:
+            problem = f"is given twice, in {render_both_places(first_file, first_line, file, line)}"
+        super().__init__(f"{where}{table_key}{entity} {problem}")
         self.table_key, self.id, self.line, self.file = table_key, id, line, file
+        self.first_line, self.first_file = first_line, first_file
+        """Where the input gives the id for the first time, if it does so twice."""
 
     def details(self) -> Mapping[str, JsonValue]:
         entity_kind, _, type_name = self.table_key.partition(":")
@@ -87,6 +98,8 @@ class KeyConflict(ConflictError):
                 "entity_id": self.id,
                 **({} if self.line is None else {"line": self.line}),
                 **({} if self.file is None else {"file": self.file}),
+                **({} if self.first_line is None else {"first_line": self.first_line}),
+                **({} if self.first_file is None else {"first_file": self.first_file}),
             }
         }
 
@@ -94,7 +107,6 @@ class KeyConflict(ConflictError):
 class PreconditionFailed(ConflictError):
     code = "precondition_failed"
     http_status = 412
-    wire_code = None
     exit_code = 4
 
     def __init__(self, branch: str, expected: str, actual: str | None) -> None:

@@ -85,6 +85,13 @@ def render_place(file: str | None, line: int | None) -> str:
     return f"{file}:line {line}: " if file else f"line {line}: "
 
 
+def render_both_places(first_file: str | None, first_line: int, file: str | None, line: int) -> str:
+    """Where two rows came from: `a.csv line 2 and b.csv line 7`."""
+    first = f"{first_file} line {first_line}" if first_file else f"line {first_line}"
+    second = f"{file} line {line}" if file and file != first_file else f"line {line}"
+    return f"{first} and {second}"
+
+
 @dataclass(frozen=True, slots=True)
 class RowProblem:
     """What is wrong with one input row, and where it is."""
@@ -137,6 +144,8 @@ class Violation:
     line: int | None = None
     position: int | None = None
     """Where the row is in the input of a load, as long as file and line are not known."""
+    other_position: int | None = None
+    """The same of the row before it that it contradicts."""
     source: str | None = None
     """The node whose edges were counted, where the rule is about their number."""
 

@@ -33,6 +33,13 @@ class BadRequest(InputError):
     """A request that is understood and cannot be carried out as asked."""
 
 
+class BadOptions(BadRequest):
+    """Options of a call that mean nothing, or that contradict each other or the input."""
+
+    code = "bad_options"
+    exit_code = 2
+
+
 class ParameterError(InputError):
     code = "parameter_error"
 
@@ -199,7 +206,7 @@ class NotServed(InputError):
 class MethodNotAllowed(InputError):
     code = "method_not_allowed"
     http_status = 405
-    wire_code: ClassVar[str | None] = "method_not_allowed"
+    wire_code: ClassVar[str] = "method_not_allowed"
 
     def __init__(self, method: str, allowed: Sequence[str]) -> None:
         super().__init__(f"{method} is not allowed here; allowed: {', '.join(allowed)}")

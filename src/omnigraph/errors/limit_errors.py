@@ -25,7 +25,7 @@ class TooManyRequests(LimitError):
 
     code = "too_many_requests"
     http_status = 429
-    wire_code: ClassVar[str | None] = "too_many_requests"
+    wire_code: ClassVar[str] = "too_many_requests"
 
     def __init__(self, message: str, retry_after_s: int) -> None:
         super().__init__(f"{message}; try again in {retry_after_s} s")
@@ -37,7 +37,7 @@ class ServerBusy(TooManyRequests):
 
     code = "server_busy"
     http_status = 503
-    wire_code: ClassVar[str | None] = None
+    wire_code: ClassVar[str] = "too_many_requests"
 
 
 class DeadlineExceeded(LimitError):
@@ -45,7 +45,6 @@ class DeadlineExceeded(LimitError):
 
     code = "deadline_exceeded"
     http_status = 504
-    wire_code = None
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(f"the query took longer than {limit_s:g} s and was ended")

@@ -107,17 +107,18 @@ class HistoricalVersionReclaimed(NotFoundError):
 
     code = "version_reclaimed"
     http_status = 410
-    wire_code = None
 
-    def __init__(self, version: int, what: str) -> None:
-        super().__init__(f"version {version} of {what} was removed by cleanup")
-        self.version, self.what = version, what
+    def __init__(self, version: int, what: str, commit_id: str | None = None) -> None:
+        named = f"version {version} of {what}"
+        if commit_id is not None:
+            named = f"the state of commit {commit_id} ({named})"
+        super().__init__(f"{named} was removed by cleanup")
+        self.version, self.what, self.commit_id = version, what, commit_id
 
 
 class ChangeFeedGap(NotFoundError):
     code = "change_feed_gap"
     http_status = 410
-    wire_code = None
 
     def __init__(
         self,

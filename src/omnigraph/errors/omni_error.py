@@ -13,7 +13,7 @@ class OmniError(Exception):
 
     code: ClassVar[str] = "internal"
     http_status: ClassVar[int] = 500
-    wire_code: ClassVar[str | None] = "internal"
+    wire_code: ClassVar[str] = "internal"
     """The closed set of the wire: newer meanings ride on detail fields with no code."""
     exit_code: ClassVar[int] = 1
 
@@ -42,10 +42,11 @@ class OmniError(Exception):
 
     def wire(self) -> dict[str, JsonValue]:
         """The JSON error body shared by the CLI and the server."""
-        body: dict[str, JsonValue] = {"error": self.message}
-        if self.wire_code is not None:
-            body["code"] = self.wire_code
-        body["kind"] = self.code
+        body: dict[str, JsonValue] = {
+            "error": self.message,
+            "code": self.wire_code,
+            "kind": self.code,
+        }
         body.update(self.details())
         return body
 
@@ -53,31 +54,31 @@ class OmniError(Exception):
 class InputError(OmniError):
     code = "bad_request"
     http_status = 400
-    wire_code: ClassVar[str | None] = "bad_request"
+    wire_code: ClassVar[str] = "bad_request"
 
 
 class NotFoundError(OmniError):
     code = "not_found"
     http_status = 404
-    wire_code: ClassVar[str | None] = "not_found"
+    wire_code: ClassVar[str] = "not_found"
 
 
 class ConflictError(OmniError):
     code = "conflict"
     http_status = 409
-    wire_code: ClassVar[str | None] = "conflict"
+    wire_code: ClassVar[str] = "conflict"
 
 
 class DeniedError(OmniError):
     code = "forbidden"
     http_status = 403
-    wire_code: ClassVar[str | None] = "forbidden"
+    wire_code: ClassVar[str] = "forbidden"
 
 
 class LimitError(OmniError):
     code = "limit"
     http_status = 413
-    wire_code: ClassVar[str | None] = "bad_request"
+    wire_code: ClassVar[str] = "bad_request"
 
 
 class StorageError(OmniError):

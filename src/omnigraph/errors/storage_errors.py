@@ -49,7 +49,6 @@ class OutcomeUnknown(StorageError):
 class RecoveryRequired(StorageError):
     code = "recovery_required"
     http_status = 503
-    wire_code = None
 
     def __init__(self, operation_id: str, reason: str) -> None:
         super().__init__(f"operation {operation_id} must be recovered first: {reason}")
@@ -115,7 +114,6 @@ class FilesMissing(StorageError):
 class ExternalBlobSource(StorageError):
     code = "external_blob_source"
     http_status = 424
-    wire_code = None
 
     def __init__(self, uri: str, reason: str) -> None:
         super().__init__(f"external blob '{uri}' cannot be read: {reason}")

@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
+from omnigraph.catalog.catalog import Catalog, Constraint, EdgeType, NodeType, Property
 from omnigraph.constraints.distinct import are_distinct
 from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column, mask_remaining
-from omnigraph.constraints.unique_keys import encode_tuples, list_unique_groups
+from omnigraph.constraints.unique_keys import (
+    describe_holders,
+    encode_tuples,
+    list_unique_groups,
+)
 from omnigraph.errors import (
     ConstraintViolated,
     KeyConflict,
@@ -28,6 +33,7 @@ from omnigraph.errors import (
 )
 from omnigraph.execution.assignments import derive_key_ids, get_default_value
 from omnigraph.execution.committed import CommittedRows
+from omnigraph.execution.edge_matching import Find, find_match_key, match_ids
 from omnigraph.execution.fill_vectors import (
     WriteVectors,
     explain_lack,
@@ -44,6 +50,14 @@ from omnigraph.identity import TableKey, UlidSource
 from omnigraph.types.jsonl import ParsedLines, TypedRows, parse_lines
 from omnigraph.types.jsonl_types import LineOptions, PropertySpec, TypeSpec
 from omnigraph.types.problems import ProblemCode
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """The match key of a type, and what looks its stored edges up."""
+
+    key: Constraint
+    find: Find
 
 
 class LoadMode(StrEnum):
@@ -101,7 +115,9 @@ def plan_load(
     changes: dict[TableKey, tuple[TableChange, Placement]] = {}
     for key, rows in parsed.rows.items():
         type_ = catalog.by_table_key[key]
-        complete, minted = complete_rows(type_, rows, ids, file)
+        complete, minted = complete_rows(
+            type_, rows, ids, file, _find_matches(type_, mode, committed)
+        )
         change = TableChange(type_, complete, lines=_read_lines(rows), file=file)
         _refuse_repeated_keys(change)
         change = _merge_repeats(change, mode)
@@ -126,10 +142,24 @@ def _read_lines(rows: TypedRows) -> pa.Array:
     return rows.lines.combine_chunks() if rows.lines.num_chunks != 1 else rows.lines.chunk(0)
 
 
+def _find_matches(
+    type_: NodeType | EdgeType, mode: LoadMode, committed: CommittedRows
+) -> Matches | None:
+    """How edges without ids are found in a merge."""
+    key = find_match_key(type_) if mode is LoadMode.MERGE else None
+    if key is None:
+        return None
+    return Matches(key, partial(committed.find, type_.table_key))
+
+
 def complete_rows(
-    type_: NodeType | EdgeType, rows: TypedRows, ids: UlidSource, file: str | None
+    type_: NodeType | EdgeType,
+    rows: TypedRows,
+    ids: UlidSource,
+    file: str | None,
+    matches: Matches | None = None,
 ) -> tuple[pa.Table, bool]:
-    """Whole rows: defaults filled in and ids derived, checked or minted.
+    """Whole rows: defaults filled in and ids derived, checked, matched or minted.
 
     Also tells whether every id was minted, so that none of them can exist already.
     """
@@ -142,6 +172,9 @@ def complete_rows(
     minted = False
     if isinstance(type_, NodeType) and type_.key:
         columns["id"] = _derive_ids(type_, columns, rows, file)
+    elif matches is not None and columns["id"].null_count and isinstance(type_, EdgeType):
+        fresh = pa.array(ids.take(len(columns["id"])), pa.string())
+        columns["id"] = match_ids(type_, columns, matches.key, matches.find, fresh)
     else:
         minted = columns["id"].null_count == len(columns["id"])
         columns["id"] = _fill_ids(columns["id"], ids)
@@ -199,17 +232,16 @@ def _find_repeats(change: TableChange, repeated: pa.Array) -> Iterator[Violation
     key = next(c for c in list_unique_groups(change.type) if c.kind == "key")
     values = encode_tuples(change.type, change.rows, key)
     names = key.columns[0] if len(key.columns) == 1 else f"({', '.join(key.columns)})"
-    seen: set[str] = set()
+    first: dict[str, int] = {}
     for index in pc.indices_nonzero(pc.is_in(change.ids, value_set=repeated)).to_pylist():
         id = change.ids[index].as_py()
-        if id in seen:
+        if id in first:
             shown = values[index].as_py() if len(key.columns) == 1 else id
-            message = (
-                f"@unique violation on {change.type.name}.{names}: "
-                f"value '{shown}' held by '{id}' and '{id}'"
-            )
-            yield change.violation(ViolationKind.UNIQUE, message, index)
-        seen.add(id)
+            said = describe_holders(shown, id, id)
+            message = f"@unique violation on {change.type.name}.{names}: {said}"
+            yield change.violation(ViolationKind.UNIQUE, message, index, first[id])
+        else:
+            first[id] = index
 
 
 def _make_vectors(
@@ -294,8 +326,10 @@ def _merge_repeats(change: TableChange, mode: LoadMode) -> TableChange:
         counts = pc.value_counts(ids)
         repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
         place = last.filter(pc.equal(last.column("id"), repeated)).column("at_max")[0].as_py()
-        line = change.lines[place].as_py() if change.lines is not None else None
-        raise KeyConflict(change.table_key, repeated, line, change.file)
+        if change.lines is None:
+            raise KeyConflict(change.table_key, repeated)
+        line, first = (change.lines[at].as_py() for at in (place, ids.index(repeated).as_py()))
+        raise KeyConflict(change.table_key, repeated, line, change.file, first, change.file)
     kept = pc.take(get_column(last, "at_max"), pc.sort_indices(get_column(last, "at_max")))
     lines = change.lines.take(kept) if change.lines is not None else None
     return replace(change, rows=change.rows.take(kept), lines=lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadOptions
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.output_files import OutputFile
 
@@ -17,7 +17,7 @@ class LoadOptions:
     """How a load reads its input and treats it; everything but the mode has a default.
 
     Raises:
-        BadRequest: a value is not allowed, or two of them exclude each other.
+        BadOptions: a value is not allowed, or two of them exclude each other.
     """
 
     mode: LoadMode
@@ -34,16 +34,20 @@ class LoadOptions:
     on_error: str = "fail"
     rejects: OutputFile | None = None
     """A file for every refused record."""
+    match: tuple[str, ...] = ()
+    """The columns by which a merge finds edges without ids; by default those of an `@unique`."""
     delimiter: str | None = None
     """What separates the columns of a text file; by default as its format says."""
 
     def __post_init__(self) -> None:
         if self.on_error not in ON_ERROR:
-            raise BadRequest(f"on_error '{self.on_error}' is not one of {', '.join(ON_ERROR)}")
+            raise BadOptions(f"on_error '{self.on_error}' is not one of {', '.join(ON_ERROR)}")
         if self.delimiter is not None and len(self.delimiter) != 1:
-            raise BadRequest(f"a delimiter is one character, not '{self.delimiter}'")
+            raise BadOptions(f"a delimiter is one character, not '{self.delimiter}'")
         if self.partial and self.mode is not LoadMode.MERGE:
-            raise BadRequest("only a merge can be partial")
+            raise BadOptions("only a merge can be partial")
+        if self.match and self.mode is not LoadMode.MERGE:
+            raise BadOptions("only a merge finds the edges that are there; leave out match")
 
     @property
     def skips(self) -> bool:
@@ -59,8 +63,8 @@ class LoadOptions:
         """The type of the rows of a table.
 
         Raises:
-            BadRequest: no type was given.
+            BadOptions: no type was given.
         """
         if self.type is None:
-            raise BadRequest("rows of a table do not say their type; give it with type=…")
+            raise BadOptions("rows of a table do not say their type; give it with type=…")
         return self.type

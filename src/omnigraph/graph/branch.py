@@ -31,6 +31,11 @@ class Branch(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVer
     def name(self) -> str:
         return self._default_branch
 
+    @property
+    def place(self) -> str:
+        """What names its newest commit wherever a commit is taken."""
+        return f"branch:{self.name}"
+
     def __repr__(self) -> str:
         return f"Branch({self.uri!r}, {self.name!r})"
 

@@ -142,7 +142,12 @@ class BranchSnapshots:
         ref = self.authoring_ref(commit)
         with self._retry_while_alive(ref):
             location = self.root.manifest(commit.incarnation)
-            manifest = read_manifest(location, commit.manifest_version)
+            try:
+                manifest = read_manifest(location, commit.manifest_version)
+            except HistoricalVersionReclaimed as error:
+                raise HistoricalVersionReclaimed(
+                    error.version, error.what, commit.commit_id
+                ) from error
         head = manifest.state.head_of(commit.branch, commit.incarnation)
         if head is None or head.commit_id != commit.commit_id:
             raise BadRequest(

@@ -69,6 +69,7 @@ def bulk_load(
             branch=request.branch,
             actor=request.actor_id,
             expected_head=request.expected_head,
+            message=request.message,
         )
         if is_configured(root.settings.embed):
             forget_answers(root)

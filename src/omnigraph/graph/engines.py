@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Literal, TypeAlias
+
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.spark_package import require_spark
 from omnigraph.settings import ENGINES
+
+EngineName: TypeAlias = Literal["local", "spark"]
+LoadEngineName: TypeAlias = Literal["auto", "local", "spark"]
+MergeEngineName: TypeAlias = Literal["local", "spark", "auto"]
+ModeName: TypeAlias = Literal["append", "merge", "overwrite"]
 
 
 def require_engine(engine: str) -> None:

@@ -58,6 +58,7 @@ class SchemaRequest:
     check: Callable[[Catalog, Catalog], None] | None = None
     guard: Guard = field(default_factory=Guard)
     key: WriteKey | None = None
+    message: str | None = None
 
 
 def apply_schema(
@@ -96,6 +97,7 @@ def apply_schema(
             branch=request.branch,
             actor=request.actor,
             expected_head=request.expected_head,
+            message=request.message,
         )
     if written.kept is not None:
         return _make_replayed_result(request, written.kept)

@@ -31,7 +31,7 @@ from omnigraph.language.source import SourceText
 from omnigraph.policy.actions import Action
 from omnigraph.policy.bundle import Authority
 from omnigraph.settings import Settings
-from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.names import check_actor, normalize_branch
 from omnigraph.storage.refs import list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.stored_queries.registry import QueryRegistry
@@ -64,6 +64,7 @@ def init(
     >>> omnigraph.init("music.omni", "node Artist { slug: String @key }").branches()
     ['main']
     """
+    check_actor(actor)
     root = GraphRoot.at(str(uri), settings)
     opening.create_graph(root, as_source_text(schema, "<schema>"), force=force, actor=actor)
     return Graph(root, actor=actor)

@@ -40,6 +40,7 @@ class GraphEmbedRequest:
     reembed_all: bool = False
     per_minute: float | None = None
     actor: str | None = None
+    message: str | None = None
     engine: str = "spark"
     session: SparkSession | None = None
     spark_conf: Mapping[str, str] = field(default_factory=dict)
@@ -79,7 +80,9 @@ def embed_graph(writer: Writer, request: GraphEmbedRequest) -> GraphEmbedSummary
     open_embedder(settings.embed)  # a missing key is said before anything is started
     tasks = open_tasks(request.engine, settings, request.session, request.spark_conf)
     with closing(_Embedding(request, tasks, choose_model(settings.embed))) as change:
-        published = writer.write(change, branch=request.branch, actor=request.actor)
+        published = writer.write(
+            change, branch=request.branch, actor=request.actor, message=request.message
+        )
     forget_answers(writer.branches.root)
     return GraphEmbedSummary(
         branch=normalize_branch(request.branch),

@@ -13,7 +13,9 @@ from omnigraph.execution.export_rows import export_jsonl, export_records, export
 from omnigraph.execution.read import ReadLimits
 from omnigraph.graph import blobs, querying
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.graph.engines import EngineName
 from omnigraph.graph.guard import NO_GUARD, Guard
+from omnigraph.graph.plan_text import PlanText
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.querying import QuerySettings
 from omnigraph.graph.results import SnapshotInfo, TableInfo, render_types_html
@@ -100,7 +102,7 @@ class GraphView:
         name: str | None = None,
         params: Mapping[str, object] | None = None,
         *,
-        engine: str = "local",
+        engine: EngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         limits: ReadLimits | None = None,
@@ -137,15 +139,15 @@ class GraphView:
         params: Mapping[str, object] | None = None,
         *,
         analyze: bool = False,
-    ) -> str:
+    ) -> PlanText:
         """The plan of a query as text, and how it would find neighbours if it ran now.
 
         With `analyze` the query is run, and the plan shows what every operator did and took.
         """
         if analyze:
             result = self.query(query, name, params)
-            return "\n".join(result.profile().lines())
-        return explain_text(*self._plan_to_explain(query, name))
+            return PlanText("\n".join(result.profile().lines()))
+        return PlanText(explain_text(*self._plan_to_explain(query, name)))
 
     def explain_json(
         self, query: str | Path | SourceText, name: str | None = None
@@ -196,6 +198,12 @@ class GraphView:
         True
         """
         return self._view.snapshot.head
+
+    @property
+    def place(self) -> str:
+        """What names this state wherever a place is taken."""
+        snapshot = self._whole.snapshot
+        return f"manifest:{snapshot.branch}:v{snapshot.manifest_version}"
 
     def info(self) -> SnapshotInfo:
         """Which version of which table this view is made of.
@@ -282,7 +290,7 @@ class GraphView:
         *,
         format: str = "jsonl",
         types: Sequence[str] | None = None,
-        engine: str = "local",
+        engine: EngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
     ) -> ExportResult:

@@ -22,7 +22,7 @@ from omnigraph.policy.bundle import Authority
 from omnigraph.policy.decision import authorize, decide
 from omnigraph.policy.hidden_names import KnownNames, find_hidden
 from omnigraph.policy.restricted_catalog import list_hidden, restrict_catalog
-from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.names import check_actor, normalize_branch
 from omnigraph.writer.change import CatalogSnapshot
 
 
@@ -33,6 +33,9 @@ class Guard:
     authority: Authority | None = None
     actor: str | None = None
     _known: KnownNames = field(default_factory=KnownNames, repr=False)
+
+    def __post_init__(self) -> None:
+        check_actor(self.actor)
 
     @classmethod
     def make(
@@ -61,8 +64,10 @@ class Guard:
         """Go on only if the actor may do this; `actor` is another one than the guard's.
 
         Raises:
+            BadOptions: nobody can be called so.
             PolicyDenied: they may not.
         """
+        check_actor(actor)
         if self.authority is None:
             return
         authorize(

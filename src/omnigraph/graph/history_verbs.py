@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import CommitNotFound, PolicyDenied
+from omnigraph.graph.engines import MergeEngineName
+from omnigraph.graph.place_names import PlaceLike, name_place
 from omnigraph.graph.reading_verbs import ReadingVerbs
 from omnigraph.policy.actions import Action
+from omnigraph.storage.manifest import Commit
 
 if TYPE_CHECKING:
     from omnigraph.graph.keyed_writes import KeptWrite
@@ -33,7 +36,7 @@ class HistoryVerbs(ReadingVerbs):
         name: str,
         *,
         source: str | None = None,
-        commit: str | None = None,
+        commit: PlaceLike | None = None,
         actor: str | None = None,
         idempotency_key: str | None = None,
     ) -> MadeBranch:
@@ -50,8 +53,9 @@ class HistoryVerbs(ReadingVerbs):
         self._open.require_writable()
         creator, source = actor or self.actor, self._choose(source)
         self._guard.allow(Action.BRANCH_CREATE, branch=source, target_branch=name, actor=actor)
+        start = self._find_commit_id(commit, source)
         return branching.create_branch(
-            self._open.views, name, source, commit, creator, idempotency_key
+            self._open.views, name, source, start, creator, idempotency_key
         )
 
     def merge(
@@ -63,10 +67,10 @@ class HistoryVerbs(ReadingVerbs):
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
         delete_branch: bool = False,
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
         message: str | None = None,
-        engine: str = "local",
+        engine: MergeEngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
@@ -109,15 +113,15 @@ class HistoryVerbs(ReadingVerbs):
         if delete_branch:
             self._guard.allow(Action.BRANCH_DELETE, target_branch=source, actor=actor)
         given = merging.load_decisions(decisions)
-        who = actor or self.actor
-        asked = (source.strip(), into.strip(), resolve, list(given), expected_head, message)
+        who, head = actor or self.actor, self._find_commit_id(expected_head, into)
+        asked = (source.strip(), into.strip(), resolve, list(given), head, message)
         request = merging.MergeRequest(
             source=source,
             target=into,
             resolve=resolve,
             decisions=given,
             actor=who,
-            expected_head=expected_head,
+            expected_head=head,
             dry_run=dry_run,
             delete_branch=delete_branch,
             message=message,
@@ -156,7 +160,7 @@ class HistoryVerbs(ReadingVerbs):
     def tag(
         self,
         name: str,
-        at: str | None = None,
+        at: PlaceLike | None = None,
         *,
         branch: str | None = None,
         actor: str | None = None,
@@ -176,15 +180,16 @@ class HistoryVerbs(ReadingVerbs):
         self._open.require_writable()
         branch = self._choose(branch)
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
-        commit = place_lookup.find_commit(self._open.views, at or f"branch:{branch}", branch)
+        wanted = place_lookup.HEAD if at is None else name_place(at)
+        commit = place_lookup.find_commit(self._open.views, wanted, branch)
         if at is not None:
             self._guard.allow(Action.READ, branch=commit.branch, actor=actor)
         return create_tag(self._open.views.root, name, commit, actor or self.actor)
 
     def diff(
         self,
-        before: str,
-        after: str | None = None,
+        before: PlaceLike,
+        after: PlaceLike | None = None,
         *,
         images: bool = False,
         kinds: Sequence[str] = (),
@@ -218,7 +223,7 @@ class HistoryVerbs(ReadingVerbs):
 
     def commit_changes(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         page_token: str | None = None,
         kinds: Sequence[str] = (),
@@ -239,11 +244,12 @@ class HistoryVerbs(ReadingVerbs):
         from omnigraph.graph import changing, place_lookup
         from omnigraph.history.feed import PageLimits
 
-        found = place_lookup.find_commit(self._open.views, commit, self._choose(branch))
+        named = name_place(commit).strip()
+        found = place_lookup.find_commit(self._open.views, named, self._choose(branch))
         try:
             views = self._restrict_views(found.branch)
         except PolicyDenied:
-            raise CommitNotFound(commit.strip()) from None  # they learn nothing of it
+            raise CommitNotFound(named) from None  # they learn nothing of it
         self._require_visible(types, found.branch)
         wanted = changing.make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes)
@@ -251,7 +257,7 @@ class HistoryVerbs(ReadingVerbs):
 
     def changes(
         self,
-        position: str = "now",
+        position: str | Commit = "now",
         *,
         kinds: Sequence[str] = (),
         types: Sequence[str] = (),
@@ -265,7 +271,7 @@ class HistoryVerbs(ReadingVerbs):
 
         Args:
             position: `now`, `beginning`, `after:` and a commit id, or where an earlier page ended:
-                its `position`.
+                its `position`. A `Commit` is the position after it.
             kinds: Only `node` or `edge`.
             types: Only these types.
             ops: Only `insert`, `update` or `delete`.
@@ -288,7 +294,8 @@ class HistoryVerbs(ReadingVerbs):
         self._require_visible(types, branch)
         wanted = changing.make_change_filter(kinds, types, ops)
         limits = PageLimits(max_changes, max_bytes, max_commits)
-        return changing.read_feed(views, branch, position, wanted, limits, self._open.keys)
+        start = position if isinstance(position, str) else f"after:{position.commit_id}"
+        return changing.read_feed(views, branch, start, wanted, limits, self._open.keys)
 
     def baseline(
         self,
@@ -331,7 +338,7 @@ class HistoryVerbs(ReadingVerbs):
     def set_consumer(
         self,
         name: str,
-        position: str | None = None,
+        position: str | Commit | None = None,
         *,
         lasts: datetime.timedelta = datetime.timedelta(days=7),
         branch: str | None = None,
@@ -353,7 +360,8 @@ class HistoryVerbs(ReadingVerbs):
         seconds = lasts.total_seconds()
         branch = self._choose(branch)
         self._guard.allow(Action.CHANGE, branch=branch)
-        return changing.note_consumer(self._open.views, name, branch, position, seconds)
+        read_to = position.commit_id if isinstance(position, Commit) else position
+        return changing.note_consumer(self._open.views, name, branch, read_to, seconds)
 
     def recovery_list(self, branch: str | None = None) -> tuple[RecoveryAudit, ...]:
         """The recovered writes recorded on a branch.

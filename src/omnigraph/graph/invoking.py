@@ -34,15 +34,16 @@ def find_query(
 def check_request(
     query: StoredQuery,
     expect_mutation: bool | None,  # noqa: FBT001
-    snapshot: str | None,
-    expected_head: str | None,
+    *,
+    is_pinned: bool,
+    is_conditional: bool,
 ) -> None:
     """Refuse what does not go with the kind of the query."""
     if expect_mutation is True and not query.is_mutation:
         raise BadRequest(f"stored query '{query.name}' only reads; run it with `query`")
     if expect_mutation is False and query.is_mutation:
         raise BadRequest(f"stored query '{query.name}' changes the graph; run it with `mutate`")
-    if query.is_mutation and snapshot is not None:
+    if query.is_mutation and is_pinned:
         raise BadRequest(f"stored query '{query.name}' changes the graph, and a snapshot is fixed")
-    if not query.is_mutation and expected_head is not None:
+    if not query.is_mutation and is_conditional:
         raise BadRequest(f"stored query '{query.name}' only reads, and expects no head")

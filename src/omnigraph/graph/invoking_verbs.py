@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from omnigraph.graph.place_names import PlaceLike, name_optional_place
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.reading_verbs import ReadingVerbs
 from omnigraph.graph.results import MutationResult
@@ -29,10 +30,11 @@ class InvokingVerbs(ReadingVerbs, WritingVerbs):
         params: Mapping[str, object] | None = None,
         *,
         branch: str | None = None,
-        snapshot: str | None = None,
+        snapshot: PlaceLike | None = None,
         expect_mutation: bool | None = None,
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
+        message: str | None = None,
         idempotency_key: str | None = None,
     ) -> QueryResult | MutationResult:
         """Run a stored query, a read or a mutation.
@@ -45,6 +47,7 @@ class InvokingVerbs(ReadingVerbs, WritingVerbs):
             expect_mutation: Refuse to run a read, or a mutation, where the other is expected.
             expected_head: A mutation only runs if the branch is at this commit.
             actor: Who a commit is recorded for.
+            message: A text kept with the commit.
             idempotency_key: Names a mutation: it is made once, however often it is asked for.
 
         >>> graph.invoke("nothing")
@@ -54,7 +57,12 @@ class InvokingVerbs(ReadingVerbs, WritingVerbs):
         from omnigraph.graph import invoking
 
         found = invoking.find_query(self._registry, name, self._guard, actor)
-        invoking.check_request(found, expect_mutation, snapshot, expected_head)
+        invoking.check_request(
+            found,
+            expect_mutation,
+            is_pinned=snapshot is not None,
+            is_conditional=expected_head is not None,
+        )
         if found.is_mutation:
             return self.mutate(
                 found.source,
@@ -63,6 +71,8 @@ class InvokingVerbs(ReadingVerbs, WritingVerbs):
                 branch=branch,
                 expected_head=expected_head,
                 actor=actor,
+                message=message,
                 idempotency_key=idempotency_key,
             )
-        return self.at(snapshot=snapshot, branch=branch).query(found.source, name, params)
+        read_at = name_optional_place(snapshot)
+        return self.at(snapshot=read_at, branch=branch).query(found.source, name, params)

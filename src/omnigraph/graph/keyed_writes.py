@@ -95,6 +95,7 @@ def write_once(
     branch: str,
     actor: str | None,
     expected_head: str | None,
+    message: str | None,
 ) -> KeyedWrite:
     """Make a change, or find the commit that was made under its key before.
 
@@ -106,12 +107,15 @@ def write_once(
         branch: The branch to change.
         actor: Who the commit is recorded for.
         expected_head: Only if the branch is at this commit.
+        message: What is said about it; kept with the commit.
 
     Raises:
         IdempotencyKeyReused: something else was asked for under this key.
     """
     if key is None:
-        published = writer.write(change, branch=branch, actor=actor, expected_head=expected_head)
+        published = writer.write(
+            change, branch=branch, actor=actor, expected_head=expected_head, message=message
+        )
         return KeyedWrite(published.commit if published else None)
     branches = writer.branches
     kept = _find(branches, branches.read_newest(branch).snapshot, key)
@@ -119,7 +123,9 @@ def write_once(
         return KeyedWrite(kept.commit, kept)
     keyed = _KeyedChange(branches, change, key, describe)
     try:
-        published = writer.write(keyed, branch=branch, actor=actor, expected_head=expected_head)
+        published = writer.write(
+            keyed, branch=branch, actor=actor, expected_head=expected_head, message=message
+        )
     except ConflictError:
         # The other one with this key may be what came in between.
         kept = _find(branches, branches.read_newest(branch).snapshot, key)

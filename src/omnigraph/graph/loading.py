@@ -231,6 +231,7 @@ class GraphLoadRequest:
     data: bytes = b""
     file: str | None = None
     key: WriteKey | None = None
+    message: str | None = None
 
     @property
     def mode(self) -> LoadMode:
@@ -268,6 +269,7 @@ def load(writer: Writer, request: GraphLoadRequest) -> LoadResult:
         branch=request.branch,
         actor=request.actor_id,
         expected_head=request.expected_head,
+        message=request.message,
     )
     return load_result(change.counts, request, written, created=created)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from omnigraph.graph.engines import require_engine
+from omnigraph.graph.engines import EngineName, require_engine
 from omnigraph.graph.open_graph import BranchVerbs
 from omnigraph.policy.actions import Action
 
@@ -22,7 +22,7 @@ class MaintenanceVerbs(BranchVerbs):
         *,
         branch: str | None = None,
         actor: str | None = None,
-        engine: str = "local",
+        engine: EngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
     ) -> OptimizeResult:
@@ -53,7 +53,7 @@ class MaintenanceVerbs(BranchVerbs):
         *,
         branch: str | None = None,
         actor: str | None = None,
-        engine: str = "local",
+        engine: EngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
     ) -> tuple[PendingIndex, ...]:

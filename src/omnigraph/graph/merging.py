@@ -32,7 +32,7 @@ from omnigraph.history.merge_bases import Commits, MergeOutcome
 from omnigraph.history.merge_staging import stage_merge
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage import graph_branches
-from omnigraph.storage.manifest import Commit
+from omnigraph.storage.manifest import Commit, RowCounts
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.staged import Merging, Ticket
@@ -138,6 +138,7 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
         branch=target,
         actor=request.actor,
         expected_head=request.expected_head if carried is None else carried,
+        message=request.message,
     )
     if written.kept is not None:
         result = _repeat_result(request, written.kept)
@@ -213,8 +214,9 @@ class BranchMerge:
             stage_merge(changes, view.snapshot, ticket),
             changes.adopted,
             merged_parent=plan.source.head,
-            details=_encode_details(plan, self._request.message),
+            details=_encode_details(plan),
             merging=Merging(plan.source, plan.history),
+            counts=list_row_counts(changes.counts),
         )
 
     def describe(self) -> dict[str, object]:
@@ -234,15 +236,20 @@ class BranchMerge:
         return True
 
 
-def _encode_details(plan: MergePlan, message: str | None) -> dict[str, object]:
-    details: dict[str, object] = {
+def _encode_details(plan: MergePlan) -> dict[str, object]:
+    return {
         "merge": {
             "source": plan.source.branch,
             "outcome": str(plan.relation.outcome),
             "resolved": dict(plan.changes.resolved),
         }
     }
-    return details if message is None else {**details, "message": message}
+
+
+def list_row_counts(counts: Iterable[TableCounts]) -> tuple[RowCounts, ...]:
+    """What a merge does to rows, as its commit records it."""
+    every = (RowCounts(one.table_key, one.inserted, one.updated, one.deleted) for one in counts)
+    return tuple(one for one in every if one.inserted or one.updated or one.deleted)
 
 
 def _list_commits(

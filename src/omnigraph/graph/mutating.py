@@ -40,6 +40,7 @@ class MutationRequest:
     expected_head: str | None
     key: WriteKey | None = None
     guard: Guard = field(default_factory=Guard)
+    message: str | None = None
 
 
 def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
@@ -58,6 +59,7 @@ def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
         branch=request.branch,
         actor=request.actor_id,
         expected_head=request.expected_head,
+        message=request.message,
     )
     answer = mutation.describe() if written.kept is None else written.kept.answer
     return MutationResult(

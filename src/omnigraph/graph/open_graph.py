@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from omnigraph.errors import BadRequest, MergeConflict, MergeConflicts
 from omnigraph.execution.read import Embedder, Topology
 from omnigraph.execution.search import SearchMemory
-from omnigraph.graph import opening, recovering
+from omnigraph.graph import opening, place_lookup, recovering
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.guard import Guard
+from omnigraph.graph.place_names import PlaceLike, is_whole_id, name_place
 from omnigraph.graph.querying import QuerySettings
 from omnigraph.graph.results import RecoveredWrite
 from omnigraph.identity import MAIN
@@ -143,6 +144,15 @@ class BranchVerbs:
 
     def _choose(self, branch: str | None) -> str:
         return self._default_branch if branch is None else branch
+
+    def _find_commit_id(self, commit: PlaceLike | None, branch: str) -> str | None:
+        """The id of a commit, however it is named; a whole id is not looked up."""
+        if commit is None:
+            return None
+        wanted = name_place(commit).strip()
+        if is_whole_id(wanted):
+            return wanted
+        return place_lookup.find_commit(self._open.views, wanted, branch).commit_id
 
     def _pin(self, view: CatalogSnapshot, snapshot: str | None = None) -> GraphView:
         return GraphView(view, self._open.query_settings, snapshot, self._guard)

@@ -6,9 +6,12 @@
     12                          a manifest version of the branch
     2026-11-16T08:30:00Z        the newest commit of the branch at that time
     manifest:main:v12           a snapshot id
+    HEAD                        the newest commit of the branch that is worked on
+    HEAD~1, v1.2~3, 01KA8M~2    so many commits before that one, along first parents
 
 A name that could mean several of them is refused; `branch:`, `tag:`, `commit:`, `version:`,
-`time:` and `snapshot:` before it say which one is meant.
+`time:` and `snapshot:` before it say which one is meant. `HEAD` is never a name: write
+`branch:HEAD` for a branch that is called so.
 """
 
 from __future__ import annotations
@@ -17,9 +20,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from omnigraph.errors import BadRequest, InputError, NotFoundError
+from omnigraph.errors import BadRequest, CommitNotFound, InputError, NotFoundError
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
-from omnigraph.identity import BranchName, CommitId
+from omnigraph.graph.place_names import is_whole_id
+from omnigraph.identity import BranchName
 from omnigraph.storage.manifest import Commit
 from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import find_ref
@@ -30,6 +34,8 @@ SHORTEST_PREFIX = 6
 _COMMIT = re.compile(rf"[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{{{SHORTEST_PREFIX},26}}")
 _VERSION = re.compile(r"[0-9]{1,18}")
 _WITNESS = "manifest:"
+_STEPS = re.compile(r"(?P<start>[^~]+)(?P<steps>(?:~[0-9]{0,9})+)")
+HEAD = "HEAD"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +56,47 @@ def find_place(views: BranchSnapshots, text: str, branch: str) -> Place:
     wanted = text.strip()
     if wanted.startswith(_WITNESS):
         return find_snapshot(views, wanted, branch)
-    kind, colon, rest = wanted.partition(":")
-    if colon and kind in _EXPLICIT:
-        return _EXPLICIT[kind](views, rest, branch)
-    meanings = [kind for kind, means in _MEANINGS.items() if means(views, wanted, branch)]
-    if not meanings:
+    if _STEPS.fullmatch(wanted):
+        return _show_commit(views, find_commit(views, wanted, branch))
+    kind, name = _find_meaning(views, wanted, branch)
+    if kind is None:
         raise NotFoundError(f"no such branch, tag, commit, version or time: '{wanted}'")
-    if len(meanings) > 1:
-        both = " and a ".join(meanings)
-        spelled = " or ".join(f"{kind}:{wanted}" for kind in meanings)
-        raise BadRequest(f"'{wanted}' is ambiguous: it is a {both}; write {spelled}")
-    return _EXPLICIT[meanings[0]](views, wanted, branch)
+    if kind in _COMMITS:
+        return _show_commit(views, _COMMITS[kind](views, name, branch))
+    return _STATES[kind](views, name, branch)
+
+
+def find_commit(views: BranchSnapshots, text: str, branch: str) -> Commit:
+    """A commit by its id, the beginning of it, or anything else that names one.
+
+    Its state need not be there any more where its id, a tag or a time names it.
+
+    Raises:
+        BadRequest: it names several, or one before the first.
+        CommitNotFound: it names none.
+    """
+    wanted = text.strip()
+    stepping = _STEPS.fullmatch(wanted)
+    if stepping is not None:
+        newest = find_commit(views, stepping["start"], branch)
+        return _step_back(views, newest, stepping["steps"], branch)
+    if is_whole_id(wanted) and not _is_name(views, wanted, branch):
+        return views.commit(wanted.upper(), branch)
+    if wanted.startswith(_WITNESS):
+        return _find_head(views, find_snapshot(views, wanted, branch), branch)
+    kind, name = _find_meaning(views, wanted, branch)
+    if kind is None:
+        raise CommitNotFound(wanted)
+    if kind in _COMMITS:
+        return _COMMITS[kind](views, name, branch)
+    return _find_head(views, _STATES[kind](views, name, branch), branch)
+
+
+def find_state(views: BranchSnapshots, text: str, branch: str) -> Place:
+    """The state right after the commit that a text names, or that of a snapshot id."""
+    if text.strip().startswith(_WITNESS):
+        return find_snapshot(views, text.strip(), branch)
+    return _show_commit(views, find_commit(views, text, branch))
 
 
 def find_snapshot(views: BranchSnapshots, snapshot_id: str, branch: str) -> Place:
@@ -78,16 +114,42 @@ def find_version(views: BranchSnapshots, version: int, branch: str) -> Place:
     return Place(view, view.snapshot.id)
 
 
-def find_commit(views: BranchSnapshots, text: str, branch: str) -> Commit:
-    """A commit by its id, the beginning of it, or anything else that names one."""
-    wanted = text.strip()
-    is_whole_id = len(wanted) == 26 and _COMMIT.fullmatch(wanted) is not None
-    is_name = is_whole_id and (_is_branch(views, wanted, branch) or _is_tag(views, wanted, branch))
-    if is_whole_id and not is_name:  # its state need not be there any more
-        return views.commit(wanted, branch)
-    head = find_place(views, wanted, branch).view.snapshot.head
+def _find_meaning(views: BranchSnapshots, wanted: str, branch: str) -> tuple[str | None, str]:
+    """What kind of place a text names, and by which name; no kind if it names none."""
+    if wanted == HEAD:
+        return "branch", branch
+    kind, colon, rest = wanted.partition(":")
+    if colon and kind in _KINDS:
+        return kind, rest
+    meanings = [kind for kind, means in _MEANINGS.items() if means(views, wanted, branch)]
+    if len(meanings) > 1:
+        both = " and a ".join(meanings)
+        spelled = " or ".join(f"{kind}:{wanted}" for kind in meanings)
+        raise BadRequest(f"'{wanted}' is ambiguous: it is a {both}; write {spelled}")
+    return (meanings[0] if meanings else None), wanted
+
+
+def _show_commit(views: BranchSnapshots, commit: Commit) -> Place:
+    return Place(views.of_commit(commit), commit.commit_id)
+
+
+def _find_head(views: BranchSnapshots, place: Place, branch: str) -> Commit:
+    head = place.view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     return views.commit(head, branch)
+
+
+def _step_back(views: BranchSnapshots, newest: Commit, steps: str, branch: str) -> Commit:
+    """The commit so many first parents before another one; `~` is one, `~2~1` three."""
+    count = sum(int(digits or 1) for digits in steps.split("~")[1:])
+    commits = views.commits_with(newest.commit_id, branch)
+    found = newest
+    for done in range(count):
+        parent = found.parent_commit_id
+        if parent is None:
+            raise BadRequest(f"commit {newest.commit_id} has {done} commits before it, not {count}")
+        found = commits.get(parent) or views.commit(parent, branch)
+    return found
 
 
 # --- one by one -------------------------------------------------------------------------------
@@ -97,23 +159,22 @@ def _find_branch(views: BranchSnapshots, name: str, branch: str) -> Place:  # no
     return Place(views.read_newest(name), None)
 
 
-def _find_tag(views: BranchSnapshots, name: str, branch: str) -> Place:
+def _find_tagged(views: BranchSnapshots, name: str, branch: str) -> Commit:
     tag = read_tag(views.root.store, normalize_tag(name))
-    return Place(views.at_commit(tag.commit_id, branch), tag.commit_id)
+    return views.commit(tag.commit_id, branch)
 
 
-def _find_commit(views: BranchSnapshots, prefix: str, branch: str) -> Place:
+def _find_by_prefix(views: BranchSnapshots, prefix: str, branch: str) -> Commit:
     commit_id = prefix.strip()
-    if len(commit_id) < 26 and _COMMIT.fullmatch(commit_id):
-        commit_id = _require_one(prefix, views.commits_starting(commit_id.upper(), branch))
-    return Place(views.at_commit(commit_id, branch), commit_id)
-
-
-def _require_one(prefix: str, commits: Mapping[CommitId, Commit]) -> str:
-    if len(commits) > 1:
-        some = ", ".join(sorted(commits)[:3])
-        raise BadRequest(f"'{prefix}' is a prefix of {len(commits)} commits, such as {some}")
-    return next(iter(commits), prefix)
+    if len(commit_id) == 26 or not _COMMIT.fullmatch(commit_id):
+        return views.commit(commit_id, branch)
+    found = views.commits_starting(commit_id.upper(), branch)
+    if len(found) > 1:
+        some = ", ".join(sorted(found)[:3])
+        raise BadRequest(f"'{prefix}' is a prefix of {len(found)} commits, such as {some}")
+    if not found:
+        raise CommitNotFound(commit_id)
+    return next(iter(found.values()))
 
 
 def _find_text_version(views: BranchSnapshots, text: str, branch: str) -> Place:
@@ -122,7 +183,7 @@ def _find_text_version(views: BranchSnapshots, text: str, branch: str) -> Place:
     return find_version(views, int(text), branch)
 
 
-def _find_time(views: BranchSnapshots, text: str, branch: str) -> Place:
+def _find_by_time(views: BranchSnapshots, text: str, branch: str) -> Commit:
     milliseconds = find_epoch_milliseconds(text)
     if milliseconds is None:
         raise BadRequest(f"'{text}' is not a time; write one such as 2026-11-16T08:30:00Z")
@@ -131,21 +192,28 @@ def _find_time(views: BranchSnapshots, text: str, branch: str) -> Place:
     found = next((one for one in commits if one.created_at <= limit), None)
     if found is None:
         raise BadRequest(f"branch '{branch}' has no commit as early as {text}")
-    return Place(views.at_commit(found.commit_id, branch), found.commit_id)
+    return found
 
 
 def _find_text_snapshot(views: BranchSnapshots, text: str, branch: str) -> Place:
     return find_snapshot(views, text, branch)
 
 
-_EXPLICIT: Mapping[str, Callable[[BranchSnapshots, str, str], Place]] = {
+_COMMITS: Mapping[str, Callable[[BranchSnapshots, str, str], Commit]] = {
+    "tag": _find_tagged,
+    "commit": _find_by_prefix,
+    "time": _find_by_time,
+}
+"""What names a commit, whether or not its state can still be read."""
+
+_STATES: Mapping[str, Callable[[BranchSnapshots, str, str], Place]] = {
     "branch": _find_branch,
-    "tag": _find_tag,
-    "commit": _find_commit,
     "version": _find_text_version,
-    "time": _find_time,
     "snapshot": _find_text_snapshot,
 }
+"""What names a state."""
+
+_KINDS = _COMMITS.keys() | _STATES.keys()
 
 
 # --- what a bare word may mean ----------------------------------------------------------------
@@ -154,6 +222,10 @@ _EXPLICIT: Mapping[str, Callable[[BranchSnapshots, str, str], Place]] = {
 def _is_branch(views: BranchSnapshots, text: str, branch: str) -> bool:  # noqa: ARG001
     name = _try_normalize(normalize_branch, text)
     return name is not None and find_ref(views.root.store, BranchName(name)) is not None
+
+
+def _is_name(views: BranchSnapshots, text: str, branch: str) -> bool:
+    return _is_branch(views, text, branch) or _is_tag(views, text, branch)
 
 
 def _is_tag(views: BranchSnapshots, text: str, branch: str) -> bool:  # noqa: ARG001

@@ -5,24 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
-from omnigraph.errors import BadRequest, MissingPackage
+from omnigraph.errors import BadRequest
 from omnigraph.execution.read import ReadResult
-from omnigraph.graph.notebook import render_html_table
 from omnigraph.graph.pair_drawing import Svg, draw_rows
+from omnigraph.graph.row_forms import RowForms
 from omnigraph.plan.explain import PlanStep
 from omnigraph.plan.nodes import ReadPlan
 from omnigraph.types.to_json import encode_rows
-
-if TYPE_CHECKING:
-    import polars as pl
-
-_SHOWN_ROWS = 50
 
 
 class RowSource(Protocol):
@@ -36,14 +30,22 @@ class RowSource(Protocol):
     def to_arrow(self) -> pa.Table: ...
 
 
-class QueryResult:
-    """Rows of one snapshot. Iterating gives dictionaries of plain Python values.
+class QueryResult(RowForms):
+    """Rows of one snapshot. Iterating gives dictionaries of Python values.
 
     >>> result = graph.query("query q() { match { $p: Person } return { $p.name, $p.age } }")
-    >>> result.columns, len(result), next(iter(result))
+    >>> result.columns, len(result), result[0]
     (['p.name', 'p.age'], 2, {'p.name': 'Ada', 'p.age': 36})
     >>> result.to_arrow().column_names, result.engine
     (['p.name', 'p.age'], 'local')
+    >>> print(result)
+    p.name | p.age
+    -------+------
+    Ada    | 36
+    Ben    |
+    (2 rows)
+    >>> graph.query("query q() { match { $p: Person } return { count($p) as n } }").scalar()
+    2
 
     Rows are produced on demand: `batches()` streams a result of any size once, every
     other form holds all rows and can be used repeatedly.
@@ -77,10 +79,6 @@ class QueryResult:
         return "local"
 
     @property
-    def columns(self) -> list[str]:
-        return list(self._read.schema.names)
-
-    @property
     def arrow_schema(self) -> pa.Schema:
         """The columns with their Arrow types, known before any row is read."""
         return self._read.schema
@@ -106,14 +104,8 @@ class QueryResult:
 
     @cached_property
     def rows(self) -> list[dict[str, object]]:
-        """Every row as plain Python values, as JSON would show them."""
+        """Every row as JSON shows it: dates and times as text. Iterating gives them as dates."""
         return encode_rows(self._table)
-
-    def __iter__(self) -> Iterator[dict[str, object]]:
-        return iter(self.rows)
-
-    def __len__(self) -> int:
-        return int(self._table.num_rows)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows in batches, once, without holding them all.
@@ -131,34 +123,6 @@ class QueryResult:
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table, with the types of the schema."""
         return self._table
-
-    def to_polars(self) -> pl.DataFrame:
-        """The rows as a Polars frame.
-
-        Raises:
-            MissingPackage: Polars is not installed.
-
-        >>> result = graph.query("query q() { match { $p: Person } return { $p.age as age } }")
-        >>> result.to_polars().select("age").sum().item()
-        36
-        """
-        if find_spec("polars") is None:
-            raise MissingPackage("polars", "to_polars()", "pip install polars")
-        import polars as pl  # noqa: PLC0415 - only for those who ask
-
-        frame = pl.from_arrow(self._table)
-        assert isinstance(frame, pl.DataFrame), "a table becomes a frame"
-        return frame
-
-    def to_pandas(self) -> Any:  # noqa: ANN401 - pandas is not a dependency
-        """The rows as a pandas frame.
-
-        Raises:
-            MissingPackage: pandas is not installed.
-        """
-        if find_spec("pandas") is None:
-            raise MissingPackage("pandas", "to_pandas()", "pip install pandas")
-        return self._table.to_pandas()
 
     def to_networkx(self, source: str | None = None, target: str | None = None) -> Any:  # noqa: ANN401
         """A directed graph of NetworkX: each row is an edge between the values of two columns.
@@ -227,12 +191,6 @@ class QueryResult:
 
     def __repr__(self) -> str:
         return f"QueryResult({self.query_name!r}, columns={self.columns})"
-
-    def _repr_html_(self) -> str:
-        """A table for notebooks: the first rows, and how many there are."""
-        shown = encode_rows(self._table.slice(0, _SHOWN_ROWS))
-        note = f"{len(self)} rows" + (f", {_SHOWN_ROWS} shown" if len(self) > _SHOWN_ROWS else "")
-        return render_html_table(self.columns, (row.values() for row in shown), note)
 
     def plot(self, source: str | None = None, target: str | None = None) -> Svg:
         """The rows as a drawing, each an arrow between the values of two columns.

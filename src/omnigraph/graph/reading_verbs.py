@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,11 @@ from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read import ReadLimits
 from omnigraph.graph import blobs, place_lookup
+from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.open_graph import BranchVerbs
+from omnigraph.graph.place_names import PlaceLike, name_optional_place, name_place
+from omnigraph.graph.plan_text import PlanText
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.results import SnapshotInfo
 from omnigraph.graph.type_rows import TypeRows
@@ -52,7 +56,7 @@ class ReadingVerbs(BranchVerbs):
         params: Mapping[str, object] | None = None,
         *,
         branch: str | None = None,
-        engine: str = "local",
+        engine: EngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         limits: ReadLimits | None = None,
@@ -86,7 +90,7 @@ class ReadingVerbs(BranchVerbs):
         *,
         branch: str | None = None,
         analyze: bool = False,
-    ) -> str:
+    ) -> PlanText:
         """The plan of a query; with `analyze` also what every operator did and took.
 
         >>> print(graph.explain("query q() { match { $p: Person } return { $p.name } }"))
@@ -154,25 +158,72 @@ class ReadingVerbs(BranchVerbs):
         """
         return self._pin(self._open.views.read_newest(self._choose(branch))).export(types)
 
-    def commits(self, branch: str | None = None) -> tuple[Commit, ...]:
+    def commits(
+        self,
+        branch: str | None = None,
+        *,
+        limit: int | None = None,
+        before: PlaceLike | None = None,
+        after: PlaceLike | None = None,
+        types: Sequence[str] = (),
+        kinds: Sequence[str] = (),
+    ) -> tuple[Commit, ...]:
         """The commits of a branch, newest first.
 
-        >>> [commit.actor_id for commit in graph.commits()]
-        ['maria', 'maria']
+        Args:
+            branch: The branch.
+            limit: The maximum number of commits.
+            before: Only those older than this commit, or made up to this time.
+            after: Only those newer than this commit, or made after this time.
+            types: Only those that changed rows of these types. Commits of releases that did not
+                record what they changed are listed too.
+            kinds: Only those made by `load`, `mutation`, `schema_apply`, `branch_merge`, `revert`,
+                `cherry_pick`, `restore`, `init`, `optimize` or `recovery`.
+
+        >>> [(commit.kind, commit.actor_id) for commit in graph.commits()]
+        [('load', 'maria'), ('init', 'maria')]
+        >>> graph.commits(limit=1)[0].tables[1]
+        RowCounts(table_key='node:Person', inserted=2, updated=0, deleted=0)
         """
+        from omnigraph.graph.commit_lists import CommitRange, list_commits
+
         branch = self._choose(branch)
         self._guard.allow(Action.READ, branch=branch)
-        return self._open.views.commits(branch)
+        self._require_visible(types, branch)
+        asked = CommitRange(
+            limit,
+            name_optional_place(before),
+            name_optional_place(after),
+            tuple(types),
+            tuple(kinds),
+        )
+        return self._hide_tables(list_commits(self._open.views, branch, asked), branch)
 
-    def commit(self, commit_id: str, branch: str | None = None) -> Commit:
-        """One commit by id, looked up on the branch and then on all others.
+    def _hide_tables(self, commits: tuple[Commit, ...], branch: str) -> tuple[Commit, ...]:
+        """Commits without what they did to types that are hidden from the actor."""
+        if self.policy is None:
+            return commits
+        seen = self._guard.see(self._open.views.read_newest(branch)).catalog.by_table_key
+        return tuple(
+            replace(commit, tables=tuple(one for one in commit.tables if one.table_key in seen))
+            for commit in commits
+        )
+
+    def commit(self, commit_id: PlaceLike, branch: str | None = None) -> Commit:
+        """One commit by its id or by any other place, as `at` takes it.
+
+        An id is looked up on the branch and then on all others.
 
         >>> newest = graph.commits()[0]
-        >>> graph.commit(newest.commit_id) == newest
+        >>> graph.commit(newest.commit_id) == graph.commit("HEAD") == newest
+        True
+        >>> graph.commit("HEAD~1") == graph.commits()[1]
         True
         """
         self._guard.allow(Action.READ)
-        return self._open.views.commit(commit_id, self._choose(branch))
+        wanted, where = name_place(commit_id), self._choose(branch)
+        found = place_lookup.find_commit(self._open.views, wanted, where)
+        return self._hide_tables((found,), where)[0]
 
     def snapshot(self, branch: str | None = None) -> SnapshotInfo:
         """The table versions that make up a branch now.
@@ -184,9 +235,9 @@ class ReadingVerbs(BranchVerbs):
 
     def at(
         self,
-        place: str | None = None,
+        place: PlaceLike | None = None,
         *,
-        commit: str | None = None,
+        commit: PlaceLike | None = None,
         snapshot: str | None = None,
         version: int | None = None,
         branch: str | None = None,
@@ -194,7 +245,9 @@ class ReadingVerbs(BranchVerbs):
         """The graph as it was: at a place, after a commit, at a snapshot id or manifest version.
 
         A place is a text that names a branch, a tag, a commit (or a prefix of its id), a
-        version or a time of the branch. By default, the current state of the branch, pinned.
+        version or a time of the branch, with `~2` behind it for the second commit before that;
+        `HEAD` is the newest commit of the branch. A `Commit`, `Tag`, `Branch` or view and an aware
+        `datetime` name theirs. By default, the current state of the branch, pinned.
 
         >>> before = graph.at(commit=graph.commits()[-1].commit_id)
         >>> list(before.export())
@@ -207,11 +260,13 @@ class ReadingVerbs(BranchVerbs):
         if len(given) > 1:
             raise BadRequest("give one of place, commit, snapshot and version")
         if place is not None:
-            found = place_lookup.find_place(self._open.views, place, branch)
+            found = place_lookup.find_place(self._open.views, name_place(place), branch)
+        elif commit is not None:
+            found = place_lookup.find_state(self._open.views, name_place(commit), branch)
         elif version is not None:
             found = place_lookup.find_version(self._open.views, version, branch)
-        elif commit is not None or snapshot is not None:
-            found = place_lookup.find_snapshot(self._open.views, commit or snapshot or "", branch)
+        elif snapshot is not None:
+            found = place_lookup.find_snapshot(self._open.views, snapshot, branch)
         else:
             found = place_lookup.Place(self._open.views.read_newest(branch), None)
         return self._pin(found.view, found.snapshot)

@@ -9,6 +9,7 @@ from omnigraph.errors import RowProblem
 from omnigraph.graph.notebook import render_html_table
 from omnigraph.storage.consumers import Consumer as Consumer
 from omnigraph.storage.manifest import Commit as Commit
+from omnigraph.storage.manifest import RowCounts as RowCounts
 from omnigraph.storage.refs import BranchRef as BranchRef
 from omnigraph.storage.tags import Tag as Tag
 

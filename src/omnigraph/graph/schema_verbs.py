@@ -7,9 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnigraph.graph.engines import require_engine
+from omnigraph.graph.engines import EngineName, require_engine
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.open_graph import BranchVerbs
+from omnigraph.graph.place_names import PlaceLike
 from omnigraph.language.source import SourceText
 from omnigraph.policy.actions import Action
 
@@ -56,10 +57,11 @@ class SchemaVerbs(BranchVerbs):
         allow_drop_all: bool = False,
         expressions: Mapping[str, str] | None = None,
         mutations: Sequence[str | Path | SourceText] = (),
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
+        message: str | None = None,
         dry_run: bool = False,
-        engine: str = "local",
+        engine: EngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
@@ -79,6 +81,7 @@ class SchemaVerbs(BranchVerbs):
                 the schema as it is now, take no parameters, and are run in order.
             expected_head: Only if the branch is at this commit.
             actor: Who the commit is recorded for.
+            message: A text kept with the commit.
             dry_run: Only say what would be done, or raise what would be refused. With mutations,
                 the graph must not be open for reading only: they are tried on copies.
             engine: Where values of columns are written: `local`, in this process, or `spark`.
@@ -102,13 +105,15 @@ class SchemaVerbs(BranchVerbs):
             self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         source, who = as_source_text(schema, "<schema>"), actor or self.actor
         texts = [as_source_text(text, "<mutation>") for text in mutations]
+        head = self._find_commit_id(expected_head, branch)
         asked = (
             source.text,
             branch.strip(),
             allow_data_loss,
-            expected_head,
+            head,
             expressions,
             [text.text for text in texts],
+            *(() if message is None else (message,)),
         )
         request = evolving.SchemaRequest(
             source,
@@ -116,13 +121,14 @@ class SchemaVerbs(BranchVerbs):
             who,
             allow_data_loss,
             allow_drop_all,
-            expected_head,
+            head,
             dry_run,
             expressions or {},
             texts,
             self._make_query_check(),
             self._guard,
             WriteKey.of(idempotency_key, "apply_schema", who, *asked),
+            message,
         )
         writers = self._column_writers(engine, session, spark_conf)
         return evolving.apply_schema(self._open.writer, request, writers)

@@ -11,18 +11,21 @@ from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import TypeNotFound
 from omnigraph.execution.stored_rows import build_logical_schema, read_all, read_batches
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.graph.row_forms import Row, RowForms, convert_rows
 from omnigraph.pipeline.spark_package import require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class TypeRows:
+class TypeRows(RowForms):
     """The nodes or edges of a type in one snapshot; nothing is read before it is asked for.
 
     >>> people = graph.nodes("Person")
     >>> len(people), people.to_arrow().column_names
     (2, ['id', 'age', 'name', 'photo'])
+    >>> graph.edges("Knows").first()
+    {'id': 'k1', 'src': 'Ada', 'dst': 'Ben'}
     """
 
     def __init__(
@@ -37,6 +40,18 @@ class TypeRows:
 
     def __len__(self) -> int:
         return self._view.snapshot.entry(self._type.table_key).row_count
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.batches():
+            yield from convert_rows(pa.Table.from_batches([batch]))
+
+    def _read_first(self, count: int) -> pa.Table:
+        found: list[pa.RecordBatch] = []
+        for batch in self.batches():
+            found.append(batch)
+            if sum(one.num_rows for one in found) >= count:
+                break
+        return pa.Table.from_batches(found, self.arrow_schema).slice(0, count)
 
     def to_arrow(self) -> pa.Table:
         """Every row in memory, blobs included."""

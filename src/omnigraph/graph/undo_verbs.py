@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.open_graph import BranchVerbs
+from omnigraph.graph.place_names import PlaceLike, name_place
 from omnigraph.policy.actions import Action
 
 if TYPE_CHECKING:
@@ -22,14 +23,14 @@ class UndoVerbs(BranchVerbs):
 
     def revert(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         branch: str | None = None,
         parent: int | None = None,
         dry_run: bool = False,
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
@@ -80,14 +81,14 @@ class UndoVerbs(BranchVerbs):
 
     def cherry_pick(
         self,
-        commit: str,
+        commit: PlaceLike,
         *,
         branch: str | None = None,
         parent: int | None = None,
         dry_run: bool = False,
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
@@ -126,11 +127,11 @@ class UndoVerbs(BranchVerbs):
 
     def restore(
         self,
-        place: str,
+        place: PlaceLike,
         *,
         branch: str | None = None,
         dry_run: bool = False,
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
         message: str | None = None,
         idempotency_key: str | None = None,
@@ -154,10 +155,10 @@ class UndoVerbs(BranchVerbs):
         from omnigraph.graph import undoing
 
         request = undoing.ApplyRequest(
-            place,
+            name_place(place),
             self._choose(branch),
             actor=actor or self.actor,
-            expected_head=expected_head,
+            expected_head=self._find_commit_id(expected_head, self._choose(branch)),
             dry_run=dry_run,
             message=message,
         )
@@ -165,13 +166,13 @@ class UndoVerbs(BranchVerbs):
 
     def _ask_for_commit(
         self,
-        commit: str,
+        commit: PlaceLike,
         branch: str | None,
         parent: int | None,
         resolve: Given,
         decisions: str | Path | Sequence[Mapping[str, object]],
         actor: str | None,
-        expected_head: str | None,
+        expected_head: PlaceLike | None,
         message: str | None,
         *,
         dry_run: bool,
@@ -180,13 +181,13 @@ class UndoVerbs(BranchVerbs):
         from omnigraph.graph import merging, undoing
 
         return undoing.ApplyRequest(
-            commit,
+            name_place(commit),
             self._choose(branch),
             parent,
             resolve,
             merging.load_decisions(decisions),
             actor or self.actor,
-            expected_head,
+            self._find_commit_id(expected_head, self._choose(branch)),
             dry_run,
             message,
         )
@@ -201,7 +202,7 @@ class UndoVerbs(BranchVerbs):
         """Go on if the actor may change the branch and read that of the commit."""
         from omnigraph.graph import undoing
         from omnigraph.graph.keyed_writes import WriteKey
-        from omnigraph.graph.place_lookup import find_commit
+        from omnigraph.graph.place_lookup import find_commit, find_place
 
         branch, actor = asked.branch, asked.actor
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
@@ -211,6 +212,8 @@ class UndoVerbs(BranchVerbs):
         if done is not None:  # before its commit is looked for: the place may mean another now
             return done
         if self.policy is not None:
+            if operation == "restore":  # which takes any place, and says so where there is none
+                find_place(self._open.views, request.commit, branch)
             found = find_commit(self._open.views, request.commit, branch)
             self._guard.allow(Action.READ, branch=found.branch, actor=actor)
         if not request.dry_run:

@@ -26,7 +26,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.keyed_writes import KeptWrite, KeyedWrite, WriteKey, find_kept, write_once
-from omnigraph.graph.merging import read_decisions
+from omnigraph.graph.merging import list_row_counts, read_decisions
 from omnigraph.graph.place_lookup import find_commit, find_place
 from omnigraph.history.conflict_rules import Given, parse_rules
 from omnigraph.history.conflicts import (
@@ -297,7 +297,8 @@ class CommitChange:
         if plan.is_empty:
             return None
         staged = stage_merge(plan, view.snapshot, ticket)
-        return Prepared(staged, plan.adopted, details=self._details(plan))
+        counts = list_row_counts(plan.counts)
+        return Prepared(staged, plan.adopted, details=self._details(plan), counts=counts)
 
     def describe(self) -> dict[str, object]:
         """What it does, as it is kept with its commit."""
@@ -314,9 +315,7 @@ class CommitChange:
             both = (self._base.commit_id, self._source.commit_id)
             recorded["parent_commit_id"] = next(id for id in both if id != self.applied)
             recorded["resolved"] = dict(plan.resolved)
-        details: dict[str, object] = {self.verb.recorded_as: recorded}
-        message = self.request.message
-        return details if message is None else {**details, "message": message}
+        return {self.verb.recorded_as: recorded}
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         """It is computed anew on the branch as it is then."""
@@ -342,6 +341,7 @@ def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
             branch=request.branch,
             actor=request.actor,
             expected_head=request.expected_head,
+            message=request.message,
         )
         if written.kept is not None:
             return _repeat_result(request, written.kept)

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
+from omnigraph.graph.engines import EngineName, LoadEngineName, ModeName
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.open_graph import BranchVerbs
+from omnigraph.graph.place_names import PlaceLike
 from omnigraph.language.source import SourceText
 from omnigraph.output_files import OutputFile, output_file
 from omnigraph.policy.actions import Action
@@ -32,14 +34,16 @@ class WritingVerbs(BranchVerbs):
         params: Mapping[str, object] | None = None,
         *,
         branch: str | None = None,
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
+        message: str | None = None,
         idempotency_key: str | None = None,
     ) -> MutationResult:
         """Run a mutation of a query text as one commit.
 
-        With `expected_head` the branch must be at that commit, else `PreconditionFailed`. With an
-        `idempotency_key` it is made once, however often it is asked for; see `find_write`.
+        With `expected_head` the branch must be at that commit, else `PreconditionFailed`. The
+        `message` is kept with the commit. With an `idempotency_key` it is made once, however often
+        it is asked for; see `find_write`.
 
         >>> graph.mutate('query q() { insert Person { name: "Cy" } }').affected_nodes
         1
@@ -53,28 +57,31 @@ class WritingVerbs(BranchVerbs):
             actor or self.actor,
             self._choose(branch),
         )
-        asked = (source.text, name, params, where.strip(), expected_head)
+        head = self._find_commit_id(expected_head, where)
+        asked = (source.text, name, params, where.strip(), head, *_list_given(message))
         key = WriteKey.of(idempotency_key, "mutate", who, *asked)
         self._guard.allow(Action.CHANGE, branch=where, actor=actor)
         request = mutating.MutationRequest(
-            source, name, params, where, who, expected_head, key, self._guard
+            source, name, params, where, who, head, key, self._guard, message
         )
         return mutating.commit_mutation(self._open.writer, request)
 
     def load(
         self,
         records: loading.Input,
-        mode: LoadMode | str,
+        mode: LoadMode | ModeName,
         *,
         branch: str | None = None,
         base: str | None = None,
-        expected_head: str | None = None,
+        expected_head: PlaceLike | None = None,
         actor: str | None = None,
-        engine: str | None = None,
+        message: str | None = None,
+        engine: LoadEngineName | None = None,
         format: str | None = None,
         type: str | None = None,
         columns: Mapping[str, str] | None = None,
         select: Sequence[str] = (),
+        match: Sequence[str] = (),
         partial: bool = False,
         on_error: str = "fail",
         rejects: str | Path | OutputFile | None = None,
@@ -94,6 +101,7 @@ class WritingVerbs(BranchVerbs):
             base: Create the branch from this one first, if it does not exist.
             expected_head: Only if the branch is at this commit.
             actor: Who the commit is recorded for.
+            message: A text kept with the commit.
             engine: `local`, in this process, `spark`, or `auto`, by the amount of input and whether
                 Spark is up. The result says which, and why. By default as the settings say.
             format: `jsonl`, `parquet`, `csv` or `tsv`; by the names of the files otherwise.
@@ -102,6 +110,9 @@ class WritingVerbs(BranchVerbs):
             columns: Which column of a table holds which property, by its name; also for `id`,
                 `from` and `to`. The others hold the property of their own name.
             select: The columns of a table to read; by default all, and then all must be known.
+            match: The columns by which a merge finds edges that have no ids, such as
+                `["from", "to"]`. By default those of an `@unique` with both ends; without one,
+                such edges are new ones.
             partial: A merge keeps what a record leaves out.
             on_error: `fail` rejects the load on bad rows, `skip` skips them.
             rejects: A file for the rejected records; one that appears while the load runs is not
@@ -132,6 +143,7 @@ class WritingVerbs(BranchVerbs):
             type=type,
             columns=columns or {},
             select=tuple(select),
+            match=tuple(match),
             partial=partial,
             on_error=on_error,
             rejects=None if rejects is None else output_file(rejects),
@@ -146,7 +158,8 @@ class WritingVerbs(BranchVerbs):
             branch=branch,
             base=base,
             actor_id=actor or self.actor,
-            expected_head=expected_head,
+            message=message,
+            expected_head=self._find_commit_id(expected_head, schema_of),
         )
         runs_on = loading.RunsOn(engine=engine, session=session, spark_conf=spark_conf or {})
         return _load_input(self._open.writer, given, request, runs_on, idempotency_key)
@@ -168,7 +181,8 @@ class WritingVerbs(BranchVerbs):
         reembed_all: bool = False,
         per_minute: float | None = None,
         actor: str | None = None,
-        engine: str = "local",
+        message: str | None = None,
+        engine: EngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
     ) -> GraphEmbedSummary:
@@ -185,6 +199,7 @@ class WritingVerbs(BranchVerbs):
             reembed_all: Replace all vectors, not only those that are NULL.
             per_minute: The maximum number of texts to send to the provider per minute.
             actor: Who the commit is recorded for.
+            message: A text kept with the commit.
             engine: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
@@ -208,6 +223,7 @@ class WritingVerbs(BranchVerbs):
             reembed_all=reembed_all,
             per_minute=per_minute,
             actor=actor or self.actor,
+            message=message,
             engine=engine,
             session=session,  # type: ignore[arg-type]
             spark_conf=spark_conf or {},
@@ -222,8 +238,15 @@ def _list_asked(request: loading.GraphLoadRequest) -> tuple[object, ...]:
     what: tuple[object, ...] = (options.type, dict(options.columns), options.select)
     if options.delimiter is not None:  # so that loads are known by what they were before
         what = (*what, options.delimiter)
+    if options.match:
+        what = (*what, options.match)
     where = (request.branch.strip(), request.base, request.expected_head)
-    return (*how, *what, *where)
+    return (*how, *what, *where, *_list_given(request.message))
+
+
+def _list_given(message: str | None) -> tuple[str, ...]:
+    """A message among what is asked; without one, requests are those of earlier releases."""
+    return () if message is None else (message,)
 
 
 def _parse_mode(mode: LoadMode | str) -> LoadMode:

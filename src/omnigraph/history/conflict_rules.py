@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadOptions
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
 
 
@@ -67,7 +67,7 @@ def parse_rules(given: Given, catalog: Catalog) -> Rules:
     """Rules as callers write them: `theirs`, `Person=ours`, `Person.age=max`, or a mapping.
 
     Raises:
-        BadRequest: a rule, type or property is unknown, or the rule does not fit the property.
+        BadOptions: a rule, type or property is unknown, or the rule does not fit the property.
     """
     default: ConflictRule | None = None
     types: dict[str, ConflictRule] = {}
@@ -102,12 +102,12 @@ def _parse_rule(name: str) -> ConflictRule:
         return ConflictRule(name.strip())
     except ValueError as error:
         known = ", ".join(ConflictRule)
-        raise BadRequest(f"no such rule '{name}'; the rules are {known}") from error
+        raise BadOptions(f"no such rule '{name}'; the rules are {known}") from error
 
 
 def _require_row_rule(rule: ConflictRule, where: str) -> ConflictRule:
     if rule not in WHOLE_ROW:
-        raise BadRequest(
+        raise BadOptions(
             f"rule '{rule}' applies to a single property, not to {where}; "
             f"give it as Type.property={rule}"
         )
@@ -118,15 +118,15 @@ def _find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
     for type_ in catalog.by_table_key.values():
         if type_.name == name:
             return type_
-    raise BadRequest(f"no such type '{name}' in a conflict rule")
+    raise BadOptions(f"no such type '{name}' in a conflict rule")
 
 
 def _check_property(type_: NodeType | EdgeType, name: str, rule: ConflictRule) -> None:
     property_ = type_.property(name)
     if property_ is None:
-        raise BadRequest(f"{type_.name} has no property '{name}', named in a conflict rule")
+        raise BadOptions(f"{type_.name} has no property '{name}', named in a conflict rule")
     if not _fits(rule, property_.type):
-        raise BadRequest(f"rule '{rule}' does not fit {type_.name}.{name}, a {property_.type}")
+        raise BadOptions(f"rule '{rule}' does not fit {type_.name}.{name}, a {property_.type}")
 
 
 def _fits(rule: ConflictRule, type: PropertyType) -> bool:

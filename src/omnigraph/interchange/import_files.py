@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import BadRequest, GraphNotFound
+from omnigraph.graph.engines import LoadEngineName, ModeName
 from omnigraph.graph.graph import Graph, init
 from omnigraph.graph.graph import open as open_graph
 from omnigraph.graph.results import LoadResult
@@ -52,13 +53,13 @@ class ImportResult:
 class _Wanted:
     """How an import is done."""
 
-    mode: str
+    mode: ModeName
     branch: str
     on_error: str
     rejects: str | Path | OutputFile | None
     actor: str | None
     settings: Settings | None
-    engine: str | None
+    engine: LoadEngineName | None
 
 
 def infer_schema(sources: Sources, *, delimiter: str | None = None) -> SchemaProposal:
@@ -89,14 +90,14 @@ def import_files(
     graph: Graph | str | Path,
     sources: Sources,
     *,
-    mode: str = "append",
+    mode: ModeName = "append",
     branch: str = "main",
     delimiter: str | None = None,
     on_error: str = "fail",
     rejects: str | Path | OutputFile | None = None,
     actor: str | None = None,
     settings: Settings | None = None,
-    engine: str | None = None,
+    engine: LoadEngineName | None = None,
 ) -> ImportResult:
     """Load data of other programs into a graph, as one commit.
 
@@ -139,12 +140,12 @@ def import_networkx(
     *,
     node_type: str | None = None,
     edge_type: str | None = None,
-    mode: str = "append",
+    mode: ModeName = "append",
     branch: str = "main",
     on_error: str = "fail",
     actor: str | None = None,
     settings: Settings | None = None,
-    engine: str | None = None,
+    engine: LoadEngineName | None = None,
 ) -> ImportResult:
     """Load a graph of NetworkX into a graph, as one commit; see `import_files`.
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadOptions
 from omnigraph.storage.manifest import Commit
 
 RECOMMENDED_KEEP = 10
@@ -24,7 +24,7 @@ class Retention:
     """What cleanup leaves: with both limits, whatever either of them protects.
 
     Raises:
-        BadRequest: no limit was given, or one that means nothing.
+        BadOptions: no limit was given, or one that means nothing.
     """
 
     keep: int | None = None
@@ -32,15 +32,15 @@ class Retention:
 
     def __post_init__(self) -> None:
         if self.keep is None and self.older_than_s is None:
-            raise BadRequest(
+            raise BadOptions(
                 "cleanup needs a policy: how many commits to keep, or how old they must be to go; "
                 f"--keep {RECOMMENDED_KEEP} is a good choice"
             )
         if self.keep is not None and self.keep < 0:
-            raise BadRequest(f"{self.keep} commits cannot be kept")
+            raise BadOptions(f"{self.keep} commits cannot be kept")
         age = self.older_than_s
         if age is not None and not (math.isfinite(age) and age >= 0):
-            raise BadRequest(f"{age} s is not a valid age")
+            raise BadOptions(f"{age} s is not a valid age")
 
     def list_kept(self, commits: Sequence[Commit], now_us: int) -> list[Commit]:
         """Those of the commits of one branch, given newest first, that must stay readable."""
@@ -65,7 +65,7 @@ def parse_duration(text: str) -> float:
     """The seconds of a duration such as `90s`, `15m`, `12h`, `7d` or `2w`."""
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
-        raise BadRequest(
+        raise BadOptions(
             f"'{text}' is not a duration; write a number and s, m, h, d or w, such as 7d"
         )
     return float(int(found[1]) * _SECONDS[found[2]])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,15 @@ import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import encode_ir
-from omnigraph.errors import BadRequest, ExternalBlobPolicy, RowProblem, RowsRejected
+from omnigraph.errors import (
+    BadOptions,
+    BadRequest,
+    ExternalBlobPolicy,
+    RowProblem,
+    RowsRejected,
+)
+from omnigraph.execution.edge_matching import find_match_key
+from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.checks import SIZES, Checks
@@ -118,6 +127,8 @@ class LoadJob:
         self._area = StagingArea(root, uuid4().hex)
         self._began = time.monotonic()
         self._ir: str | None = None
+        self._versions: dict[TableKey, int | None] = {}
+        """What the input was matched with."""
         self._splits: list[StagedSplit] = []
         self._staged: dict[TableKey, Staged] = {}
         self._places = Places((), ())
@@ -163,7 +174,7 @@ class LoadJob:
             ConstraintViolated: a rule of the schema is broken.
             KeyConflict: an id is there already, or twice.
         """
-        self._stage(catalog)
+        self._stage(catalog, self._list_matched(snapshot, catalog))
         self._left = self._find_unreadable()
         staged = {key: one for key, one in self._staged.items() if self._is_touched(key)}
         checks = Checks(
@@ -202,11 +213,24 @@ class LoadJob:
     def _is_touched(self, key: TableKey) -> bool:
         return self._staged[key].rows > 0
 
-    def _stage(self, catalog: Catalog) -> None:
-        """Read the input once for each schema it meets."""
+    def _list_matched(self, snapshot: Snapshot, catalog: Catalog) -> dict[TableKey, Table | None]:
+        """The edges of types whose edges without ids are looked up; None where there are none."""
+        if self._options.mode is not LoadMode.MERGE:
+            return {}
+        keys = []
+        for key, type_ in catalog.by_table_key.items():
+            with suppress(BadOptions):  # a type that cannot be matched may not be in the input
+                if find_match_key(type_, self._options.match) is not None:
+                    keys.append(key)
+        return {key: snapshot.table(key) if snapshot.entry(key).row_count else None for key in keys}
+
+    def _stage(self, catalog: Catalog, matched: Mapping[TableKey, Table | None]) -> None:
+        """Read the input once for each schema it meets, and for each state it is matched with."""
         ir = encode_ir(catalog)
-        if self._ir == ir:
+        versions = {key: None if one is None else one.version for key, one in matched.items()}
+        if (self._ir, self._versions) == (ir, versions):
             return
+        self._versions = versions
         if self._ir is not None:
             self._area.remove()
             self._area = StagingArea(self._root, uuid4().hex)
@@ -223,6 +247,7 @@ class LoadJob:
             input=self._root.settings.input,
             rejects=rejects,
             asking=make_asking(self._root),
+            matched=matched,
         )
         origins = self._read(spec, catalog)
         self._places = Places(origins, [split.lines for split in self._splits])

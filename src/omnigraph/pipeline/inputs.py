@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
-from omnigraph.errors import BadRequest, TypeNotFound
+from omnigraph.errors import BadOptions, BadRequest, TypeNotFound
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.settings import AwsSettings
 from omnigraph.types.problems import describe_closest
@@ -132,7 +132,7 @@ def build_table_mapping(
     """How the rows of a table become rows of a type; None for records that say it themselves."""
     if type_name is None:
         if columns or selected:
-            raise BadRequest(f"columns can only be named with the type of the rows; {_GIVE_TYPE}")
+            raise BadOptions(f"columns can only be named with the type of the rows; {_GIVE_TYPE}")
         return None
     type_ = find_type(catalog, type_name)
     named = {_ENDS.get(name, name): column for name, column in columns.items()}
@@ -168,9 +168,9 @@ def _describe_input_file(
     type_name = options.type or _find_folder_type(found, catalog, format)
     mapping = build_table_mapping(catalog, type_name, options.columns, options.select)
     if format is not Format.JSONL and mapping is None:
-        raise BadRequest(f"{given} holds columns; say which type its rows are of: {_GIVE_TYPE}")
+        raise BadOptions(f"{given} holds columns; say which type its rows are of: {_GIVE_TYPE}")
     if format is Format.JSONL and options.type is not None:
-        raise BadRequest(f"{given} holds records, which say their types; leave out {_TYPE}")
+        raise BadOptions(f"{given} holds records, which say their types; leave out {_TYPE}")
     size = get_file_size(found, aws)
     return InputFile(found, found, size, format, compression, mapping)
 

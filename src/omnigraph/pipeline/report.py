@@ -16,6 +16,7 @@ from omnigraph.errors import (
     RowsRejected,
     Violation,
 )
+from omnigraph.errors.error_details import render_both_places
 from omnigraph.identity import TableKey
 from omnigraph.output_files import OutputFile
 from omnigraph.pipeline.kernels.key_kernel import KeyFindings
@@ -66,7 +67,12 @@ class Places:
         if violation.position is None:
             return violation
         file, line = self.of(violation.position)
-        return replace(violation, file=file, line=line, position=None)
+        message = violation.message
+        if violation.other_position is not None:
+            message += f", in {render_both_places(*self.of(violation.other_position), file, line)}"
+        return replace(
+            violation, message=message, file=file, line=line, position=None, other_position=None
+        )
 
 
 @dataclass
@@ -195,7 +201,8 @@ def raise_repeated(
         if conflicts:
             first = min(conflicts, key=lambda conflict: conflict.first_at)
             file, line = places.of(first.at)
-            raise KeyConflict(key, first.id, line, file)
+            first_file, first_line = places.of(first.first_at)
+            raise KeyConflict(key, first.id, line, file, first_line, first_file)
 
 
 def list_repeated_keys(found: Sequence[KeyFindings], places: Places) -> list[Violation]:

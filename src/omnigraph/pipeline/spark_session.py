@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import BadRequest, StorageFailure, StorageKind
+from omnigraph.errors import BadOptions, BadRequest, StorageFailure, StorageKind
 from omnigraph.pipeline.class_archive import list_archive_options
 from omnigraph.pipeline.java import find_cache_folder, find_java, make_launcher_home
 from omnigraph.pipeline.spark_errors import extract_reason
@@ -77,7 +77,7 @@ def parse_options(options: Sequence[str]) -> dict[str, str]:
     for option in options:
         key, sign, value = option.partition("=")
         if not sign or not key.strip():
-            raise BadRequest(f"'{option}' is not a Spark option; write key=value")
+            raise BadOptions(f"'{option}' is not a Spark option; write key=value")
         parsed[key.strip()] = value.strip()
     return parsed
 
@@ -258,6 +258,7 @@ def _list_defaults(master: str) -> dict[str, str]:
     if master.startswith("local"):
         cores = os.cpu_count() or 1
         conf |= {
+            "spark.python.daemon.module": "omnigraph.pipeline.worker_daemon",
             "spark.driver.host": _LOOPBACK,
             "spark.driver.bindAddress": _LOOPBACK,
             "spark.sql.shuffle.partitions": str(2 * cores),

@@ -52,7 +52,7 @@ LINT_CODES: Mapping[str, str] = {
     "L202": "A parameter is never used.",
     "L203": "A variable is named once and never used.",
     "L204": "Nothing connects two parts of a pattern, so every combination is a row.",
-    "L205": "A limit without an order keeps rows of no particular order.",
+    "L205": "A limit without an order keeps the first rows by identity.",
     "L206": "A ranking looks into a property that declares no index.",
 }
 """What lint finds in queries that may well compile."""

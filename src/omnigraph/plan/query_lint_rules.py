@@ -167,7 +167,7 @@ def group_connected(pattern: Pattern) -> list[frozenset[str]]:
 def _find_unordered_limit(body: ReadBody, plan: ReadPlan) -> Iterator[QueryLintFinding]:
     one_row = any(isinstance(node, Aggregate) and not node.keys for node in _list_nodes(plan.root))
     if body.limit is not None and not body.order and not one_row:
-        message = "`limit` without `order` keeps rows of no particular order"
+        message = "`limit` without `order` keeps the first rows by identity"
         yield QueryLintFinding(Severity.INFO, "L205", message, query_names=(plan.name,))
 
 

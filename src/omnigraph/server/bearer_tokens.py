@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from omnigraph.errors import BadRequest
+from omnigraph.graph.branch_names import check_actor
 from omnigraph.settings import ServerSettings
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.strict_json import parse_json
@@ -98,6 +99,10 @@ def _from_file(settings: ServerSettings) -> Iterator[KnownToken]:
     for actor, given in listed.items():
         if not actor.strip():
             raise BadRequest(f"{name}: the name of an actor is blank")
+        try:
+            check_actor(actor.strip())
+        except BadRequest as error:
+            raise BadRequest(f"{name}: {error.message}") from None
         for one in given if isinstance(given, list) else [given]:
             yield _read_token(actor.strip(), one, name)
 

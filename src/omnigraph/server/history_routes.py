@@ -35,10 +35,18 @@ async def list_commits(call: Call) -> Response:
     branch = call.read_branch(call.find("branch"))
     call.authorize(Action.READ, branch)
     limit, token = call.read_limit(DEFAULT_COMMITS), decode_page(call.find("page_token"), 2)
+    before, after = call.find("before"), call.find("after")
+    types, kinds = call.list("type"), call.list("commit_kind")
 
     def work() -> dict[str, object]:
         commits = call.graph.commits(branch)
         rest = commits if token is None else _list_after(commits, *token)
+        if before or after or types or kinds:
+            chosen = call.graph.commits(
+                branch, before=before, after=after, types=types, kinds=kinds
+            )
+            wanted = {commit.commit_id for commit in chosen}
+            rest = [commit for commit in rest if commit.commit_id in wanted]
         page = rest[:limit]
         body: dict[str, object] = {"commits": [commit.wire() for commit in page]}
         if len(rest) > limit:

@@ -26,10 +26,19 @@ async def invoke_query(call: Call) -> Response:
     """Run a read as `query` does, and a mutation as `mutate` does."""
     body, size = await call.read_body(InvokeQueryRequest)
     found = _find_query(call, call.request.path_params["name"])
-    check_request(found, body.expect_mutation, body.snapshot, call.read_condition())
+    check_request(
+        found,
+        body.expect_mutation,
+        is_pinned=body.snapshot is not None,
+        is_conditional=call.read_condition() is not None,
+    )
     if found.is_mutation:
         change = MutateRequest(
-            query=found.source.text, name=found.name, params=body.params, branch=body.branch
+            query=found.source.text,
+            name=found.name,
+            params=body.params,
+            branch=body.branch,
+            message=body.message,
         )
         return await run_mutation(call, change, size)
     read = QueryRequest(

@@ -86,7 +86,7 @@ async def explain(call: Call) -> Response:
             result = view.query(body.query, body.name, body.params, limits=limits)
             return {"text": "\n".join(result.profile().lines())}
         text = view.explain(body.query, body.name, body.params)
-        return {"text": text, "plan": view.explain_json(body.query, body.name)}
+        return {"text": str(text), "plan": view.explain_json(body.query, body.name)}
 
     return answer_json(await call.read_limited(limits, work))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from starlette.responses import Response
 
@@ -23,6 +23,7 @@ from omnigraph.wire.request_bodies import (
 )
 
 if TYPE_CHECKING:
+    from omnigraph.graph.engines import ModeName
     from omnigraph.graph.results import LoadResult
 
 LOAD_BYTES = "graph_batch_request_bytes"
@@ -61,6 +62,7 @@ async def run_mutation(call: Call, body: MutateRequest, size: int) -> Response:
                 branch=branch,
                 expected_head=expected,
                 actor=call.actor,
+                message=body.message,
                 idempotency_key=key,
             )
         )
@@ -108,6 +110,7 @@ async def apply_schema(call: Call) -> Response:
                 expected_head=body.expected_head,
                 dry_run=body.dry_run,
                 actor=call.actor,
+                message=body.message,
                 idempotency_key=key,
             )
         )
@@ -124,15 +127,17 @@ class _HttpLoad:
 
     branch: str
     base: str | None
-    mode: str
+    mode: ModeName
     partial: bool
     expected_head: str | None
+    message: str | None
 
 
 async def load(call: Call) -> Response:
     body, size = await call.read_body(LoadRequest, call.service.options.server.load_bytes)
     branch, base = _read_branches(call, body.branch, body.base)
-    wanted = _HttpLoad(branch, base, body.mode or "merge", body.partial, body.expected_head)
+    mode = cast("ModeName", body.mode or "merge")  # the graph refuses any other
+    wanted = _HttpLoad(branch, base, mode, body.partial, body.expected_head, body.message)
     done = await _run_load(call, wanted, body.data.encode(), size)
     return _answer_load(call, done, {"uri": call.graph_url, **done.wire()})
 
@@ -146,9 +151,10 @@ async def load_ndjson(call: Call) -> Response:
     wanted = _HttpLoad(
         branch,
         base,
-        call.find("mode") or "merge",
+        cast("ModeName", call.find("mode") or "merge"),
         call.find("partial") == "true",
         call.find("expected_head"),
+        call.find("message"),
     )
     done = await _run_load(call, wanted, data, len(data))
     return _answer_load(call, done, done.wire())
@@ -168,6 +174,7 @@ async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> Lo
                 partial=wanted.partial,
                 expected_head=wanted.expected_head,
                 actor=call.actor,
+                message=wanted.message,
                 engine="local",
                 idempotency_key=key,
             )

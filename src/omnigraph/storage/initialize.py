@@ -34,7 +34,7 @@ from omnigraph.storage.layout import (
     SCHEMA_STATE,
     make_table_path,
 )
-from omnigraph.storage.manifest.commits import Commit, encode_commit
+from omnigraph.storage.manifest.commits import INIT_KIND, Commit, encode_commit
 from omnigraph.storage.manifest.encoded_rows import encode_rows
 from omnigraph.storage.manifest.manifest_changes import (
     NewCommit,
@@ -105,7 +105,7 @@ def initialize(
     _write_schema_files(root.store, contract, force=force)
     if force:
         _drop_leftovers(root.store, tables)
-    genesis = NewCommit(CommitId(root.ids.next()), actor, root.now_us())
+    genesis = NewCommit(CommitId(root.ids.next()), actor, root.now_us(), kind=INIT_KIND)
     created = _create(root, tables, contract, genesis)
     _finish(root, created)
     return created
@@ -250,6 +250,7 @@ def _create_manifest(
         None,
         genesis.actor_id,
         genesis.created_at,
+        kind=genesis.kind,
     )
     stamp = {STAMP_KEY: str(INTERNAL_SCHEMA_VERSION)}
     rows, lineage = encode_rows(state, [encode_commit(commit)])

@@ -11,16 +11,19 @@ import unicodedata
 from functools import lru_cache
 from urllib.parse import quote, unquote
 
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadOptions, BadRequest
 from omnigraph.identity import MAIN, BranchName
 
 SCHEMA_APPLY_MARKER = BranchName("__schema_apply_lock__")
 """A name kept for the system: hidden from lists and refused everywhere else."""
 
+LONGEST_MESSAGE = 10_000
 MAX_SEGMENT_BYTES = 200
 MAX_ENCODED_BYTES = 240
 """File systems allow 255 bytes to a file name, and the suffix must fit as well."""
 
+_BREAKING = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Control characters, halves of characters, and ends of lines and paragraphs."""
 _PUNCTUATION = frozenset(".-_")
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9._-]+)*")
 
@@ -46,6 +49,34 @@ def normalize_name(name: str, what: str) -> str:
     if problem is not None:
         raise BadRequest(f"{what} name '{trimmed}' {problem}")
     return trimmed
+
+
+def check_actor(actor: str | None) -> None:
+    """Refuse a name of an actor that would break the lines it is shown in.
+
+    Raises:
+        BadOptions: it has a line break or another control character.
+    """
+    if actor is not None and any(unicodedata.category(one) in _BREAKING for one in actor):
+        raise BadOptions(
+            f"the actor {actor[:80]!r} contains a line break or another control character"
+        )
+
+
+def normalize_message(message: str | None) -> str | None:
+    """What is said about a commit, without blanks around it; None if that is nothing.
+
+    Raises:
+        BadOptions: it is too long, or no text.
+    """
+    said = (message or "").strip()
+    if len(said) > LONGEST_MESSAGE:
+        raise BadOptions(
+            f"the message has {len(said):,} characters; at most {LONGEST_MESSAGE:,} are kept"
+        )
+    if any(unicodedata.category(one) == "Cs" for one in said):
+        raise BadOptions("the message contains half a character, a surrogate")
+    return said or None
 
 
 def normalize_new_branch(name: str) -> BranchName:

@@ -150,6 +150,8 @@ def _commit(base: ManifestSnapshot, ref: BranchRef, publication: Publication) ->
         origin=publication.commit.origin,
         details=publication.commit.details,
         merged=publication.commit.merged,
+        kind=publication.commit.kind,
+        tables=publication.commit.tables,
     )
 
 

@@ -42,6 +42,11 @@ class BranchRef:
     def is_main(self) -> bool:
         return self.incarnation is None
 
+    @property
+    def place(self) -> str:
+        """What names its newest commit wherever a commit is taken."""
+        return f"branch:{self.name}"
+
     def wire(self) -> dict[str, object]:
         """What creating it answers."""
         return {"from": self.parent, "name": self.name, "actor_id": self.actor_id}

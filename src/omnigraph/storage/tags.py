@@ -30,6 +30,11 @@ class Tag:
     created_at: int
     actor_id: str | None = None
 
+    @property
+    def place(self) -> str:
+        """What names its commit wherever a commit is taken."""
+        return self.commit_id
+
     def wire(self) -> dict[str, object]:
         return {
             "name": self.name,

@@ -28,6 +28,7 @@ from omnigraph.storage.concurrent_calls import ConcurrentCalls
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.first_seen import list_removable_paths
 from omnigraph.storage.graph_branches import finish_rename
+from omnigraph.storage.manifest.commits import RowCounts
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
     Publication,
@@ -96,6 +97,8 @@ class WriteRequest:
     """Another schema for the branch."""
     needs_sole_branch: bool = False
     """Whether it must not be published while there are other branches."""
+    counts: tuple[RowCounts, ...] = ()
+    """How many rows of which tables change; kept with the commit."""
 
 
 def commit_write(request: WriteRequest, hold: Hold) -> Published:
@@ -408,6 +411,7 @@ def _make_intent(request: WriteRequest) -> Intent:
         merged=merging.state if merging else None,
         history=merging.history if merging else (),
         schema=request.schema,
+        counts=request.counts,
     )
 
 

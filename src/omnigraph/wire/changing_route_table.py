@@ -108,6 +108,7 @@ CHANGING_ROUTES = (
                 "partial", "Whether a merge keeps what a record leaves out.", choices=YES_NO
             ),
             EXPECTED_HEAD,
+            QueryParameter("message", "A text kept with the commit."),
         ),
         body_media=NDJSON,
         is_write=True,

@@ -72,15 +72,17 @@ def _hide(error: errors.OmniError, request_id: str) -> dict[str, object]:
     body = _make_internal_body(error.code, error.wire_code, request_id)
     if words is not None:
         body["error"] = words
+    if isinstance(error, errors.HistoricalVersionReclaimed) and error.commit_id is not None:
+        named = f"the state of commit {error.commit_id}"
+        body["error"] = f"{named} was removed by cleanup and cannot be read"
     if isinstance(error, errors.RecoveryRequired):
         body.update(error.details())
     return body
 
 
-def _make_internal_body(kind: str, code: str | None, request_id: str) -> dict[str, object]:
+def _make_internal_body(kind: str, code: str, request_id: str) -> dict[str, object]:
     words = f"internal error; the server log has the reason under request {request_id}"
-    body: dict[str, object] = {"error": words, "kind": kind, "request_id": request_id}
-    return body if code is None else {**body, "code": code}
+    return {"error": words, "code": code, "kind": kind, "request_id": request_id}
 
 
 def _choose_headers(error: errors.OmniError) -> dict[str, str]:

@@ -186,7 +186,7 @@ def _read_constraint_violated(body: Body) -> dict[str, object]:
 
 def _read_key_conflict(body: Body) -> dict[str, object]:
     facts = body["key_conflict"]
-    place = {name: facts.get(name) for name in ("line", "file")}
+    place = {name: facts.get(name) for name in ("line", "file", "first_line", "first_file")}
     return {"table_key": join_type_key(facts), "id": facts.get("entity_id"), **place}
 
 

@@ -22,7 +22,14 @@ HISTORY_ROUTES = (
         "commits",
         "The commits of a branch, newest first.",
         gives.CommitListOutput,
-        parameters=(BRANCH, *PAGES),
+        parameters=(
+            BRANCH,
+            QueryParameter("before", "Only commits older than this one, or up to this time."),
+            QueryParameter("after", "Only commits newer than this one, or after this time."),
+            QueryParameter("type", "Only commits that changed rows of these types.", repeats=True),
+            QueryParameter("commit_kind", "Only commits made by this, as `load`.", repeats=True),
+            *PAGES,
+        ),
     ),
     make_get("getCommit", "commits/{commit_id}", "One commit.", gives.CommitOutput),
     make_get(

@@ -40,6 +40,7 @@ class MutateRequest(RequestBody, frozen=True, kw_only=True):
     name: str | None = None
     params: dict[str, Any] | None = None
     branch: str | None = None
+    message: str | None = None
 
 
 class ChangeRequest(RequestBody, frozen=True, kw_only=True):
@@ -60,6 +61,7 @@ class InvokeQueryRequest(RequestBody, frozen=True, kw_only=True):
     branch: str | None = None
     snapshot: str | None = None
     expect_mutation: bool | None = None
+    message: str | None = None
 
 
 class ExplainRequest(RequestBody, frozen=True, kw_only=True):
@@ -165,6 +167,7 @@ class SchemaApplyRequest(RequestBody, frozen=True, kw_only=True):
     mutations: list[str] = []
     expected_head: str | None = None
     dry_run: bool = False
+    message: str | None = None
 
 
 def name_mutation(number: int) -> str:
@@ -181,6 +184,7 @@ class LoadRequest(RequestBody, frozen=True, kw_only=True, rename={"base": "from"
     mode: str | None = None
     partial: bool = False
     expected_head: str | None = None
+    message: str | None = None
 
 
 class ExportRequest(RequestBody, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ class ErrorBody(Answer, frozen=True, kw_only=True):
 
     error: str
     kind: str
-    code: str | UnsetType = UNSET
+    code: str
     request_id: str | UnsetType = UNSET
 
 
@@ -61,6 +61,15 @@ class QueryListOutput(Answer, frozen=True, kw_only=True):
     queries: list[dict[str, Any]]
 
 
+class RowCountsOutput(Answer, frozen=True, kw_only=True):
+    """How many rows of a table a commit changed."""
+
+    table_key: str
+    inserted: int
+    updated: int
+    deleted: int
+
+
 class CommitOutput(Answer, frozen=True, kw_only=True):
     graph_commit_id: str
     graph_branch: str | None
@@ -69,6 +78,8 @@ class CommitOutput(Answer, frozen=True, kw_only=True):
     merged_parent_commit_id: str | None
     actor_id: str | None
     created_at: int
+    kind: str | UnsetType = UNSET
+    tables: list[RowCountsOutput] | UnsetType = UNSET
     origin: str | UnsetType = UNSET
     details: dict[str, Any] | UnsetType = UNSET
 

@@ -9,7 +9,13 @@ from typing import Protocol
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import ReadSetChanged
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest import Commit, ManifestSnapshot, SchemaChange, SetVersion
+from omnigraph.storage.manifest import (
+    Commit,
+    ManifestSnapshot,
+    RowCounts,
+    SchemaChange,
+    SetVersion,
+)
 from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
@@ -64,6 +70,24 @@ class Prepared:
     """Another schema for the branch, with the tables that come, go or get another name."""
     needs_sole_branch: bool = False
     """Whether it must not be published while there are other branches."""
+    counts: tuple[RowCounts, ...] | None = None
+    """How many rows of which tables change, where the staged tables do not tell."""
+
+
+def count_rows(prepared: Prepared) -> tuple[RowCounts, ...]:
+    """How many rows of which tables a write changes, as its commit records it."""
+    if prepared.counts is not None:
+        return prepared.counts
+    staged = (
+        RowCounts(
+            one.entry.table_key,
+            one.transaction.inserted,
+            one.transaction.updated,
+            one.transaction.deleted,
+        )
+        for one in prepared.tables
+    )
+    return tuple(one for one in staged if one.inserted or one.updated or one.deleted)
 
 
 class Change(Protocol):

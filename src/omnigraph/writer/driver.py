@@ -22,7 +22,7 @@ from omnigraph.errors import (
 from omnigraph.identity import CommitId
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest import ManifestSnapshot
-from omnigraph.storage.names import normalize_branch
+from omnigraph.storage.names import normalize_branch, normalize_message
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery import settle_all
 from omnigraph.storage.refs import read_ref
@@ -37,7 +37,7 @@ from omnigraph.storage.write import (
     require_unmoved,
 )
 from omnigraph.storage.write_notes import WriteNote, hold_write_note
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, count_rows
 from omnigraph.writer.window import CommitWindow
 from omnigraph.writer.write_compaction import CompactSmallFragments
 
@@ -63,6 +63,7 @@ class Writer:
         branch: str,
         actor: str | None = None,
         expected_head: str | None = None,
+        message: str | None = None,
         note: WriteNote | None = None,
     ) -> Published | None:
         """Make a change visible as one publish; gives None if there was nothing to do.
@@ -72,18 +73,21 @@ class Writer:
             branch: The branch to change.
             actor: Who the commit is recorded for.
             expected_head: Only if the branch is at this commit.
+            message: What is said about it; kept with the commit.
             note: What protects files that were written before; its author ends it.
 
         Raises:
             ReadSetChanged: the branch moved and the change must not be prepared again, or it
                 moved every time.
             PreconditionFailed: the branch is not at the expected head.
+            BadOptions: the message cannot be kept.
         """
+        said = normalize_message(message)
         root = self.branches.root
         expected = None if expected_head is None else CommitId(expected_head)
         noted = hold_write_note(root) if change.is_costly and note is None else nullcontext(note)
         with noted as protecting, CommitWindow(root, is_costly=change.is_costly) as window:
-            attempt = _Attempt(change, actor, expected, protecting)
+            attempt = _Attempt(change, actor, expected, protecting, said)
             published = self._run_attempts(attempt, branch, window)
         if published is not None:
             self.wrote()
@@ -139,6 +143,7 @@ class _Attempt:
     actor: str | None
     expected_head: CommitId | None
     note: WriteNote | None
+    message: str | None = None
 
     def run(self, view: CatalogSnapshot, take_hold: Callable[[], Hold]) -> Published | None:
         """Prepare on a view and commit."""
@@ -153,6 +158,7 @@ class _Attempt:
             return None
         with drop_forks_on_failure(prepared.tables):
             hold = take_hold()
+        said = {} if self.message is None else {"message": self.message}
         request = WriteRequest(
             snapshot,
             ticket,
@@ -164,10 +170,11 @@ class _Attempt:
             prepared.adopted,
             prepared.origin,
             prepared.merged_parent,
-            prepared.details,
+            {**prepared.details, **said},
             prepared.merging,
             prepared.schema,
             prepared.needs_sole_branch,
+            count_rows(prepared),
         )
         return commit_write(request, hold)
 

@@ -10,10 +10,12 @@ from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_c
 from omnigraph.cli.conflict_options import add_deciding_options, print_counts
 from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
+from omnigraph.cli.message_option import message_option
 from omnigraph.cli.output import print_json
 from omnigraph.settings import MERGE_ENGINES
 
 if TYPE_CHECKING:
+    from omnigraph.graph.engines import MergeEngineName
     from omnigraph.graph.merging import MergeResult
 
 
@@ -26,7 +28,7 @@ def branch() -> None:
 @click.argument("branch_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True, served=True)
 @click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
-@click.option("--commit", metavar="ID", help="Start at this commit instead of at the head.")
+@click.option("--commit", metavar="PLACE", help="Start at this commit instead of at the head.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def create(
     scope: CommandTarget, branch_name: str, source: str, commit: str | None, as_json: bool
@@ -94,7 +96,7 @@ def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> 
 @click.option("--into", default="main", show_default=True, help="The branch to change.")
 @add_deciding_options
 @click.option("--delete-branch", is_flag=True, help="Delete SOURCE after the merge.")
-@click.option("--message", metavar="TEXT", help="Keep this text with the commit.")
+@message_option
 @click.option(
     "--engine",
     type=click.Choice(MERGE_ENGINES),
@@ -112,7 +114,7 @@ def merge(
     decisions: str | None,
     delete_branch: bool,
     message: str | None,
-    engine: str,
+    engine: MergeEngineName,
     spark_conf: tuple[str, ...],
     as_json: bool,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -12,6 +12,7 @@ import click
 
 from omnigraph.cli.change_rendering import filter_options, render_cause, render_change, use_colour
 from omnigraph.cli.command_target import CommandTarget, add_graph_options
+from omnigraph.cli.commit_rendering import describe_commit, render_commits
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.output import note, print_json
 
@@ -31,33 +32,83 @@ def commit() -> None:
 @click.option(
     "--limit", type=click.IntRange(min=0), metavar="N", help="The maximum number of commits."
 )
+@click.option(
+    "--before", metavar="PLACE", help="Only commits older than this one, or up to a time."
+)
+@click.option("--after", metavar="PLACE", help="Only commits newer than this one, or after a time.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="T",
+    help="Only commits that changed rows of this type. Repeatable.",
+)
+@click.option(
+    "--kind",
+    "kinds",
+    multiple=True,
+    metavar="K",
+    help="Only commits made by this, such as load or branch_merge. Repeatable.",
+)
+@click.option("--draw", "draws", is_flag=True, help="Draw how lines of commits part and join.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def list_(scope: CommandTarget, branch: str, limit: int | None, as_json: bool) -> None:
-    """List the commits of a branch, newest first."""
-    commits = scope.reach(read_only=True).commits(branch)[:limit]
+def list_(
+    scope: CommandTarget,
+    branch: str,
+    limit: int | None,
+    before: str | None,
+    after: str | None,
+    types: tuple[str, ...],
+    kinds: tuple[str, ...],
+    draws: bool,
+    as_json: bool,
+) -> None:
+    """List the commits of a branch, newest first: time, actor, what made it, rows, message.
+
+    Rows are counted as +inserted ~updated -deleted. A PLACE is a commit or the beginning of its
+    id, a tag, a time, HEAD~2 or any other place.
+    """
+    asked = None if limit is None else limit + 1
+    found = scope.reach(read_only=True).commits(
+        branch, limit=asked, before=before, after=after, types=types, kinds=kinds
+    )
+    commits = found[:limit]
     if as_json:
         print_json({"commits": [one.wire() for one in commits]})
         return
-    for one in commits:
-        click.echo(_render_line(one))
+    for line in _draw_commits(commits) if draws else render_commits(commits):
+        click.echo(line)
+    if len(found) > len(commits) and commits:
+        note(f"more: --before {commits[-1].commit_id}")
+
+
+def _draw_commits(commits: Sequence[Commit]) -> Iterator[str]:
+    from omnigraph.cli.history_drawing import draw_history
+
+    lines = iter(render_commits(commits))
+    for drawing, found in draw_history(commits):
+        yield drawing if found is None else f"{drawing}  {next(lines)}"
 
 
 @commit.command("show", epilog=render_examples("commit show"))
-@click.argument("commit_id")
+@click.argument("commit_id", metavar="COMMIT")
 @add_graph_options(positional=True, writes=False, served=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def show(scope: CommandTarget, commit_id: str, as_json: bool) -> None:
-    """Show one commit, wherever it was made."""
+    """Show one commit, wherever it was made.
+
+    COMMIT is its id or the beginning of it, a tag, a branch, a time, HEAD~2 or any other place.
+    """
     found = scope.reach(read_only=True).commit(commit_id)
     if as_json:
         print_json(found.wire())
         return
-    for name, value in found.wire().items():
-        click.echo(f"{name}: {'' if value is None else value}")
+    for line in describe_commit(found):
+        click.echo(line)
 
 
 @commit.command("changes", epilog=render_examples("commit changes"))
-@click.argument("commit_id")
+@click.argument("commit_id", metavar="COMMIT")
 @add_graph_options(positional=True, writes=False, served=True)
 @click.option(
     "--limit",
@@ -135,7 +186,3 @@ def _print_changes(pages: Iterator[CommitChanges]) -> None:
         for change in some.changes:
             for line in render_change(change, colour=colour):
                 click.echo(f"  {line}", color=colour)
-
-
-def _render_line(one: Commit) -> str:
-    return f"{one.commit_id}  {one.branch}  v{one.manifest_version}  {one.actor_id or '-'}"

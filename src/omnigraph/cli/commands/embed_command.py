@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +14,9 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import open_disk_files, read_spec
 from omnigraph.cli.output import note, print_json
 from omnigraph.settings import ENGINES
+
+if TYPE_CHECKING:
+    from omnigraph.graph.engines import EngineName
 
 
 @click.command(epilog=render_examples("embed"))
@@ -67,7 +71,7 @@ def embed(
     resume: bool,
     per_minute: float | None,
     branch: str | None,
-    engine: str,
+    engine: EngineName,
     spark_conf: tuple[str, ...],
     as_json: bool,
 ) -> None:

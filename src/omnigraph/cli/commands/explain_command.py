@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import click
 
+from omnigraph.cli.bare_statements import NAME, complete_query, complete_source
 from omnigraph.cli.command_target import CommandTarget, add_graph_options
 from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_parameters, read_query, read_source
 from omnigraph.cli.output import print_json
 from omnigraph.cli.place_options import check_place, open_view, place_options
-
-if TYPE_CHECKING:
-    from omnigraph.language.source import SourceText
+from omnigraph.language.source import SourceText
 
 
 @click.command(epilog=render_examples("explain"))
@@ -56,11 +54,16 @@ def explain(
         if analyze or branch or at or snapshot:
             raise click.UsageError("a schema file has no rows to analyze; give a graph instead")
         assert schema_path is not None, "without a scope there is a schema"
-        _explain_offline(schema_path, read_query(query_path, text), name, as_json=as_json)
+        source = read_query(query_path, text)
+        if text is not None:
+            source = SourceText(complete_query(text, name or NAME, None, len), source.name)
+        _explain_offline(schema_path, source, name, as_json=as_json)
         return
     source = read_query(query_path, text)
     parameters = read_parameters(params, params_file)
     view = open_view(scope, branch, at, snapshot)
+    if text is not None:
+        source = complete_source(source, name, parameters, lambda: view)
     if analyze and as_json:
         _print(view.query(source, name, parameters).profile().wire())
     elif analyze:

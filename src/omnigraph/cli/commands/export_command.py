@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,6 +19,9 @@ from omnigraph.cli.output import print_json
 from omnigraph.cli.place_options import check_place, open_view, place_options
 from omnigraph.progress import Work, working
 from omnigraph.settings import ENGINES
+
+if TYPE_CHECKING:
+    from omnigraph.graph.engines import EngineName
 
 
 @click.command(epilog=render_examples("export"))
@@ -49,7 +53,7 @@ def export(
     out: str | None,
     force: bool,
     format_: str | None,
-    engine: str | None,
+    engine: EngineName | None,
     spark_conf: tuple[str, ...],
     jsonl: bool,  # noqa: ARG001 - says what happens without it
     as_json: bool,

@@ -17,6 +17,7 @@ from omnigraph.output_files import OutputFile
 from omnigraph.settings import LOAD_ENGINES
 
 if TYPE_CHECKING:
+    from omnigraph.graph.engines import LoadEngineName, ModeName
     from omnigraph.interchange.import_files import ImportResult
 
 MODES = ("append", "merge", "overwrite")
@@ -63,10 +64,10 @@ MODES = ("append", "merge", "overwrite")
 def import_(
     scope: CommandTarget,
     places: tuple[str, ...],
-    mode: str,
+    mode: ModeName,
     branch: str,
     delimiter: str | None,
-    engine: str | None,
+    engine: LoadEngineName | None,
     on_error: str,
     rejects: str | None,
     force: bool,

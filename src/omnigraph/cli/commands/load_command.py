@@ -12,11 +12,13 @@ from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import force_option, require_free, take_stdin
+from omnigraph.cli.message_option import message_option
 from omnigraph.cli.output import note, print_json
 from omnigraph.output_files import OutputFile
 from omnigraph.settings import LOAD_ENGINES
 
 if TYPE_CHECKING:
+    from omnigraph.graph.engines import LoadEngineName, ModeName
     from omnigraph.graph.results import LoadResult
 
 MODES = ("append", "merge", "overwrite")
@@ -54,6 +56,7 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
 @click.option("--branch", default="main", show_default=True, help="The branch to load into.")
 @click.option("--from", "base", metavar="BRANCH", help="Create the branch from this one first.")
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
+@message_option
 @click.option(
     "--engine",
     type=click.Choice(LOAD_ENGINES),
@@ -85,6 +88,11 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
     help="Read only these columns, and those of --column. Repeatable.",
 )
 @click.option(
+    "--match",
+    metavar="C,C",
+    help="With merge: find edges without ids by these columns, such as src,dst.",
+)
+@click.option(
     "--partial", is_flag=True, help="With merge: keep the properties a record leaves out."
 )
 @click.option(
@@ -104,16 +112,18 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
 def load(
     scope: CommandTarget,
     places: tuple[str, ...],
-    mode: str,
+    mode: ModeName,
     branch: str,
     base: str | None,
     expected: str | None,
-    engine: str | None,
+    message: str | None,
+    engine: LoadEngineName | None,
     format_: str | None,
     delimiter: str | None,
     type_name: str | None,
     columns: tuple[str, ...],
     select: tuple[str, ...],
+    match: str | None,
     partial: bool,
     on_error: str,
     rejects: str | None,
@@ -140,12 +150,14 @@ def load(
             branch=branch,
             base=base,
             expected_head=expected,
+            message=message,
             engine=engine,
             format=format_,
             delimiter=delimiter,
             type=type_name,
             columns=_parse_columns(columns),
             select=select,
+            match=[name.strip() for name in match.split(",")] if match else (),
             partial=partial,
             on_error=on_error,
             rejects=refused,
@@ -154,7 +166,7 @@ def load(
     if as_json:
         print_json({"uri": graph.uri, **result.wire()})
     else:
-        _show(result, rejects)
+        _show(result, rejects, quiet=scope.quiet)
 
 
 ingest = click.Command(
@@ -184,7 +196,16 @@ def _parse_columns(given: tuple[str, ...]) -> dict[str, str]:
     return columns
 
 
-def _show(result: LoadResult, rejects: str | None) -> None:
+def _show(result: LoadResult, rejects: str | None, *, quiet: bool) -> None:
+    if not quiet:
+        _report(result)
+    if result.skipped.total:  # what is not there is told in any case
+        note(f"left out {result.skipped.total} rows" + (f", see {rejects}" if rejects else ""))
+        for problem in result.skipped.first[:SHOWN_SKIPPED]:
+            note(f"  {problem}")
+
+
+def _report(result: LoadResult) -> None:
     if result.branch_created:
         click.echo(f"created branch {result.branch} from {result.base_branch}")
     if result.commit is None:
@@ -199,7 +220,3 @@ def _show(result: LoadResult, rejects: str | None) -> None:
     if result.seconds is not None and result.rows is not None:
         pace = f", {result.rows_per_second:,.0f} rows/s" if result.rows_per_second else ""
         note(f"{result.rows:,} rows, {result.bytes or 0:,} bytes, {result.seconds:.1f} s{pace}")
-    if result.skipped.total:
-        note(f"left out {result.skipped.total} rows" + (f", see {rejects}" if rejects else ""))
-        for problem in result.skipped.first[:SHOWN_SKIPPED]:
-            note(f"  {problem}")

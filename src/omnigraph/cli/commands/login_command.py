@@ -60,8 +60,10 @@ def logout(name: str, as_json: bool) -> None:
     from omnigraph.client.credentials import remove_token
 
     path = find_config_folder() / "credentials"
-    remove_token(path, name)
+    is_removed = remove_token(path, name)
     if as_json:
-        print_json({"server": name, "credentials_path": str(path)})
+        print_json({"server": name, "credentials_path": str(path), "removed": is_removed})
+    elif is_removed:
+        click.echo(f"removed the token for {name} from {path}")
     else:
-        click.echo(f"no token for {name} is kept in {path}")
+        click.echo(f"there is no token for {name} in {path}; nothing was removed")

@@ -13,6 +13,7 @@ from omnigraph.cli.output import print_json
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
+    from omnigraph.graph.engines import EngineName
     from omnigraph.maintenance.maintenance_results import OptimizedTable
 
 
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def optimize(
-    scope: CommandTarget, branch: str, engine: str, spark_conf: tuple[str, ...], as_json: bool
+    scope: CommandTarget,
+    branch: str,
+    engine: EngineName,
+    spark_conf: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Merge small fragments and build missing indexes; at most one commit, no row changes."""
     graph = scope.open(read_only=False)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from omnigraph.cli.answers import BINARY_FORMATS, FORMATS, find_format, write_answer
+from omnigraph.cli.bare_statements import complete_source
 from omnigraph.cli.command_target import CommandTarget, add_graph_options
 from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.engine_options import parse_spark_options, report_spark_start
@@ -15,6 +17,9 @@ from omnigraph.cli.input_files import force_option, read_parameters, read_query,
 from omnigraph.cli.place_options import check_place, open_view, place_options
 from omnigraph.cli.stored_runs import invoke_read, is_stored
 from omnigraph.settings import ENGINES
+
+if TYPE_CHECKING:
+    from omnigraph.graph.engines import EngineName
 
 
 @click.command(epilog=render_examples("query"))
@@ -48,7 +53,7 @@ def query(
     branch: str | None,
     at: str | None,
     snapshot: str | None,
-    engine: str,
+    engine: EngineName,
     spark_conf: tuple[str, ...],
     chosen: str | None,
     as_json: bool,
@@ -57,7 +62,8 @@ def query(
 ) -> None:
     """Run read query NAME; a text with one query needs no name.
 
-    Without a text, NAME is a stored query of the server or cluster.
+    What -e gives may be the body alone: match { … } return { … }. Without a text, NAME is a
+    stored query of the server or cluster.
 
     A query that ranks or searches text runs in this process even with --engine spark.
     """
@@ -75,6 +81,8 @@ def query(
     else:
         source = read_query(query_path, text)
         view = open_view(scope, branch, at, snapshot)
+        if text is not None:
+            source = complete_source(source, name, parameters, lambda: view)
         conf = parse_spark_options(spark_conf)
         with report_spark_start(engine):
             result = view.query(source, name, parameters, engine=engine, spark_conf=conf)

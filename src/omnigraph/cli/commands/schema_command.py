@@ -10,13 +10,16 @@ import click
 from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
 from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.engine_options import parse_spark_options, stage_log
+from omnigraph.cli.error_output import EXIT_FAILURE
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
+from omnigraph.cli.message_option import message_option
 from omnigraph.cli.output import note, print_json
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
     from omnigraph.evolution.apply_result import SchemaApplyResult
+    from omnigraph.graph.engines import EngineName
 
 
 _SET = click.option(
@@ -35,10 +38,11 @@ def schema() -> None:
 
 @schema.command(epilog=render_examples("schema show"))
 @add_graph_options(positional=True, writes=False, served=True)
+@click.option("--branch", default="main", show_default=True, help="The branch to read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def show(scope: CommandTarget, as_json: bool) -> None:
-    """Print the schema of a graph."""
-    source = scope.reach(read_only=True).schema
+def show(scope: CommandTarget, branch: str, as_json: bool) -> None:
+    """Print the schema of a branch."""
+    source = scope.reach(read_only=True).branch(branch).schema
     if as_json:
         print_json({"schema_source": source})
     else:
@@ -77,6 +81,7 @@ def infer(sources: tuple[str, ...], delimiter: str | None, as_json: bool) -> Non
     metavar="FILE",
     help="The desired schema (.pg).",
 )
+@click.option("--branch", metavar="NAME", help="The branch of the graph; main by default.")
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
 @_SET
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
@@ -84,14 +89,15 @@ def plan(
     scope: CommandTarget | None,
     from_path: str | None,
     schema_path: str,
+    branch: str | None,
     allow_data_loss: bool,
     given: tuple[str, ...],
     as_json: bool,
-) -> None:
+) -> int:
     """Show the steps from the schema of a graph, or a schema file, to another; changes nothing.
 
-    Notes about the steps are printed on stderr, or in `notes` with --json. FILE may
-    be - for standard input.
+    Notes about the steps are printed on stderr, or in `notes` with --json. Steps that are not
+    supported make it fail with code 1. FILE may be - for standard input.
     """
     from omnigraph.catalog.build import compile_schema
     from omnigraph.catalog.evolve import plan_migration
@@ -102,9 +108,14 @@ def plan(
         graph = scope.reach(read_only=True)
         origin = {"uri": graph.uri}
         migration = graph.plan_schema(
-            read_source(schema_path), allow_data_loss=allow_data_loss, expressions=expressions
+            read_source(schema_path),
+            branch=branch,
+            allow_data_loss=allow_data_loss,
+            expressions=expressions,
         )
     else:
+        if branch is not None:
+            raise click.UsageError("a schema file has no branches; give a graph instead")
         assert from_path is not None, "without a scope there is a file"
         origin = {"from": from_path}
         accepted = compile_catalog(read_source(from_path))
@@ -114,7 +125,7 @@ def plan(
         )
     if as_json:
         print_json({**origin, **migration.wire()})
-        return
+        return 0 if migration.supported else EXIT_FAILURE
     for step in migration.steps:
         click.echo(f"- {step.describe()}")
     if not migration.steps:
@@ -123,6 +134,7 @@ def plan(
         note(f"{found.severity} {found.code}: {found.message}")
     if not migration.supported:
         note("not supported: the changes marked above cannot be applied")
+    return 0 if migration.supported else EXIT_FAILURE
 
 
 @schema.command(epilog=render_examples("schema apply"))
@@ -152,6 +164,7 @@ def plan(
 )
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
+@message_option
 @click.option(
     "--engine", type=click.Choice(ENGINES), default="local", help="Where columns are written."
 )
@@ -168,7 +181,8 @@ def apply(
     mutation_paths: tuple[str, ...],
     dry_run: bool,
     expected: str | None,
-    engine: str,
+    message: str | None,
+    engine: EngineName,
     spark_conf: tuple[str, ...],
     yes: bool,
     as_json: bool,
@@ -193,6 +207,7 @@ def apply(
             expressions=_read_expressions(given),
             mutations=mutations,
             expected_head=expected,
+            message=message,
             dry_run=dry_run,
             engine=engine,
             spark_conf=parse_spark_options(spark_conf),

@@ -10,6 +10,7 @@ import click
 from omnigraph.cli.command_target import CommandTarget, add_graph_options
 from omnigraph.cli.conflict_options import add_deciding_options, print_counts
 from omnigraph.cli.examples import render_examples
+from omnigraph.cli.message_option import message_option
 from omnigraph.cli.output import print_json
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ _PARENT = click.option(
     "merged.",
 )
 _BRANCH = click.option("--branch", default="main", show_default=True, help="The branch to change.")
-_MESSAGE = click.option("--message", metavar="TEXT", help="Keep this text with the commit.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 
 
@@ -34,7 +34,7 @@ def _add_commit_options(command: Callable[..., None]) -> Callable[..., None]:
     """The argument and the options of what applies or undoes one commit."""
     graph = add_graph_options(positional=True, writes=True, served=True)
     commit = click.argument("commit_id", metavar="COMMIT")
-    for add in (_JSON, _MESSAGE, add_deciding_options, _PARENT, _BRANCH, graph, commit):
+    for add in (_JSON, message_option, add_deciding_options, _PARENT, _BRANCH, graph, commit):
         command = add(command)
     return command
 
@@ -61,7 +61,7 @@ def cherry_pick(**options: Any) -> None:  # noqa: ANN401 - click passes them by 
 @add_graph_options(positional=True, writes=True, served=True)
 @_BRANCH
 @click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
-@_MESSAGE
+@message_option
 @_JSON
 def restore(**options: Any) -> None:  # noqa: ANN401 - click passes them by name
     """Set a branch to what it was at PLACE, as a new commit; no commit is lost.

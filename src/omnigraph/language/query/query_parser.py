@@ -28,6 +28,8 @@ from omnigraph.language.source import Problems, SourceText
 ANNOTATIONS = ("description", "instruction")
 BODY_WORDS = ("match", "return", "insert", "update", "delete", "merge")
 """What comes first where the enclosing `query` was left out."""
+TAIL_WORDS = ("order", "limit", "offset")
+"""What may follow a `return`."""
 
 
 def parse_query_file(source: SourceText) -> QueryFile:
@@ -149,7 +151,7 @@ def _close(cursor: Cursor, mistakes_before: int) -> None:
     if len(cursor.problems.found) > mistakes_before and (cursor.at_end() or is_at_query(cursor)):
         raise SyntaxStop
     hint = _MISPLACED.get(cursor.token.value) if cursor.token.kind is TokenKind.NAME else None
-    cursor.fail("expected `}`", known=("order", "limit", "offset"), hint=hint)
+    cursor.fail("expected `}`", known=TAIL_WORDS, hint=hint)
 
 
 # --- annotations ---------------------------------------------------------------------------------

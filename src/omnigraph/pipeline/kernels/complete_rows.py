@@ -12,7 +12,8 @@ from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.constraints.table_changes import get_column
 from omnigraph.errors import ExternalBlobPolicy, RowProblem
 from omnigraph.execution.assignments import derive_key_ids, get_default_value
-from omnigraph.execution.load_input import describe_id_mismatch
+from omnigraph.execution.edge_matching import match_ids
+from omnigraph.execution.load_input import Matches, describe_id_mismatch
 from omnigraph.pipeline.kernels.fresh_ids import mint_ids
 from omnigraph.pipeline.staging_area import AT, PRESENT, build_staging_schema, encode_position
 from omnigraph.types.arrow import BLOB
@@ -43,11 +44,13 @@ def complete_rows(
     *,
     partial: bool = False,
     skip: bool = False,
+    matches: Matches | None = None,
 ) -> Whole:
     """The rows of a staging table; with `partial` what was left out stays open.
 
     With `skip` a row with a blob that is an address is a problem of its own; otherwise the first
-    one is kept, to refuse the load for it after everything else.
+    one is kept, to refuse the load for it after everything else. With `matches` edges without ids
+    are those that are there.
     """
     columns = {name: get_column(rows.columns, name) for name in rows.columns.schema.names}
     if not partial:
@@ -58,6 +61,9 @@ def complete_rows(
     keep = None
     if isinstance(type_, NodeType) and type_.key:
         columns["id"], keep = _derive_ids(type_, columns, lines, result)
+    elif matches is not None and columns["id"].null_count and isinstance(type_, EdgeType):
+        fresh = mint_ids(len(columns["id"]))
+        columns["id"] = match_ids(type_, columns, matches.key, matches.find, fresh)
     else:
         result.all_minted = columns["id"].null_count == len(columns["id"])
         columns["id"] = _fill_ids(columns["id"])

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import Constraint, EdgeType, NodeType
 from omnigraph.constraints.distinct import are_distinct
 from omnigraph.constraints.table_changes import get_column
-from omnigraph.constraints.unique_keys import list_unique_groups
+from omnigraph.constraints.unique_keys import describe_holders, list_unique_groups
 from omnigraph.errors import Violation, ViolationKind
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
@@ -27,6 +27,9 @@ from omnigraph.pipeline.kernels.staged_row_reader import (
 )
 from omnigraph.pipeline.staging_area import AT, FATES, Staged, decode_catalog_cached
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, TableLocation
+
+FIRST_AT = "first_at"
+"""Where the input gives the id of a row for the first time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,26 +176,38 @@ def _find_repeats(rows: pa.Table) -> pa.Table:
         repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
         found = rows.filter(pc.is_in(ids, value_set=repeated))
     seen: dict[str, int] = {}
+    first: dict[str, int] = {}
     again, last = [], [True] * found.num_rows
     for place, id in enumerate(found.column("id").to_pylist()):
         again.append(id in seen)
         if id in seen:
             last[seen[id]] = False
         seen[id] = place
+        first.setdefault(id, place)
+    firsts = pa.array([first[id] for id in found.column("id").to_pylist()], pa.int64())
+    found = found.append_column(FIRST_AT, get_column(found, AT).take(firsts))
     found = found.append_column("is_again", pa.array(again, pa.bool_()))
     return found.append_column("is_last", pa.array(last, pa.bool_()))
 
 
 def _find_key_violations(type_: NodeType | EdgeType, again: pa.Table) -> Iterator[Violation]:
     key = next(c for c in list_unique_groups(type_) if c.kind == "key")
-    for id, at in zip(again.column("id").to_pylist(), again.column(AT).to_pylist(), strict=True):
+    columns = (again.column(name).to_pylist() for name in ("id", AT, FIRST_AT))
+    for id, at, first in zip(*columns, strict=True):
         message = _describe_key(type_, key, id)
-        yield Violation(ViolationKind.UNIQUE, type_.table_key, message, id=id, position=at)
+        yield Violation(
+            ViolationKind.UNIQUE,
+            type_.table_key,
+            message,
+            id=id,
+            position=at,
+            other_position=first,
+        )
 
 
 def _describe_key(type_: NodeType | EdgeType, key: Constraint, id: str) -> str:
     names = key.columns[0] if len(key.columns) == 1 else f"({', '.join(key.columns)})"
-    return f"@unique violation on {type_.name}.{names}: value '{id}' held by '{id}' and '{id}'"
+    return f"@unique violation on {type_.name}.{names}: {describe_holders(id, id, id)}"
 
 
 def _find_first_repeat(repeats: pa.Table) -> Conflict:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest, RowProblem
-from omnigraph.execution.load_input import build_type_specs
+from omnigraph.execution.edge_matching import find_match_key
+from omnigraph.execution.load_input import LoadMode, Matches, build_type_specs
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import (
@@ -56,6 +58,8 @@ class StageSpec:
     """Where all refused records go, if they are wanted."""
     asking: Asking | None = None
     """Who makes the vectors that records leave out."""
+    matched: Mapping[TableKey, Table | None] = field(default_factory=dict)
+    """The edges that are there, of types whose edges without ids are looked up among them."""
 
 
 @dataclass
@@ -160,6 +164,7 @@ class _Stager:
                 result.split,
                 partial=self.spec.options.partial,
                 skip=self.spec.options.skips,
+                matches=self._find_matches(key),
             )
             make_vectors(
                 self.catalog.by_table_key[key],
@@ -180,6 +185,14 @@ class _Stager:
             first = result.lines + 1
             self._write_rejects(refused, None if records is None else list(records), first)
         result.lines += parsed.line_count
+
+    def _find_matches(self, key: TableKey) -> Matches | None:
+        if self.spec.options.mode is not LoadMode.MERGE:
+            return None
+        match_key = find_match_key(self.catalog.by_table_key[key], self.spec.options.match)
+        if match_key is None:
+            return None
+        return Matches(match_key, partial(_find_edges, self.spec.matched[key]))
 
     def _note_mismatches(self, key: TableKey, problems: list[RowProblem]) -> None:
         if problems:
@@ -205,6 +218,13 @@ class _Stager:
         ]
         table = pa.Table.from_pylist(rows, REJECTS)
         self.result.rejects += write_fragments(self.spec.rejects, table)
+
+
+def _find_edges(table: Table | None, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
+    """Stored edges; of a type that has none, none."""
+    if table is None or not len(values):
+        return pa.table({name: pa.array([], pa.string()) for name in columns})
+    return table.lookup(by, values, columns)
 
 
 def _parse_record(records: list[bytes] | None, place: int) -> str | None:

@@ -7,6 +7,7 @@
 from omnigraph.storage.manifest.commits import Commit as Commit
 from omnigraph.storage.manifest.commits import MergedState as MergedState
 from omnigraph.storage.manifest.commits import RecoveryAudit as RecoveryAudit
+from omnigraph.storage.manifest.commits import RowCounts as RowCounts
 from omnigraph.storage.manifest.manifest_changes import Register as Register
 from omnigraph.storage.manifest.manifest_changes import Rename as Rename
 from omnigraph.storage.manifest.manifest_changes import SchemaChange as SchemaChange

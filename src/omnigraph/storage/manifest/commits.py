@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,9 @@ from omnigraph.storage.tables.location import is_flat_name
 from omnigraph.typed_reading import convert_into
 
 RECOVERY_ACTOR = "omnigraph:recovery"
+RECOVERY_KIND, INIT_KIND = "recovery", "init"
+"""What made the commits that no writer made."""
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,20 @@ class MergedState:
 
 
 @dataclass(frozen=True, slots=True)
+class RowCounts:
+    """How many rows of a table a commit changed."""
+
+    table_key: str
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+
+    @property
+    def type_name(self) -> str:
+        return self.table_key.partition(":")[2]
+
+
+@dataclass(frozen=True, slots=True)
 class Commit:
     """One logical change of the graph. `created_at` is microseconds since the Unix epoch."""
 
@@ -60,12 +78,32 @@ class Commit:
 
     merged: MergedState | None = None
     """What it brought in, if it is a merge."""
+    kind: str | None = None
+    """What made it, such as `load`; None for commits of releases that did not record it."""
+    tables: tuple[RowCounts, ...] = ()
+    """How many rows of which tables it changed, where `kind` is known."""
+
+    @property
+    def message(self) -> str | None:
+        """What its writer said about it."""
+        said = self.details.get("message")
+        return said if isinstance(said, str) else None
+
+    @property
+    def time(self) -> datetime.datetime:
+        """When it was made."""
+        return _EPOCH + datetime.timedelta(microseconds=self.created_at)
 
     @property
     def parents(self) -> tuple[CommitId, ...]:
         """The commits it came from; a merge has two."""
         both = (self.parent_commit_id, self.merged_parent_commit_id)
         return tuple(parent for parent in both if parent is not None)
+
+    @property
+    def place(self) -> str:
+        """What names it wherever a commit is taken."""
+        return self.commit_id
 
     @property
     def order(self) -> tuple[int, int, str]:
@@ -88,6 +126,10 @@ class Commit:
     def _optional(self) -> dict[str, object]:
         """The members that most commits lack, and that are left out then."""
         given: dict[str, object] = {}
+        if self.kind is not None:
+            given["kind"] = self.kind
+        if self.tables:
+            given["tables"] = [msgspec.to_builtins(one) for one in self.tables]
         if self.origin is not None:
             given["origin"] = self.origin
         if self.details:
@@ -188,7 +230,16 @@ def decode_commit(one: Row) -> Commit:
         origin=_decode_optional(metadata, "origin"),
         details=details,
         merged=_decode_merged(one, metadata),
+        kind=_decode_optional(metadata, "kind"),
+        tables=_decode_tables(one, metadata),
     )
+
+
+def _decode_tables(one: Row, metadata: Mapping[str, object]) -> tuple[RowCounts, ...]:
+    try:
+        return msgspec.convert(metadata.get("tables", ()), tuple[RowCounts, ...])
+    except msgspec.ValidationError as error:
+        raise ManifestCorrupt(f"commit {one['object_id']!r} miscounts its rows") from error
 
 
 def _decode_merged(one: Row, metadata: Mapping[str, object]) -> MergedState | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from omnigraph.errors import BadRequest, ExpectedVersionMismatch, ReadSetChanged
 from omnigraph.identity import CommitId, EntityKind, TableIdentity, TableKey
 from omnigraph.storage.layout import make_table_path
-from omnigraph.storage.manifest.commits import Commit, MergedState, RecoveryAudit
+from omnigraph.storage.manifest.commits import Commit, MergedState, RecoveryAudit, RowCounts
 from omnigraph.storage.manifest.state import (
     Head,
     ManifestState,
@@ -97,6 +97,8 @@ class NewCommit:
     origin: str | None = None
     details: Mapping[str, object] = field(default_factory=dict)
     merged: MergedState | None = None
+    kind: str | None = None
+    tables: tuple[RowCounts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

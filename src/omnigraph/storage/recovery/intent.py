@@ -19,7 +19,7 @@ from omnigraph.identity import (
     TableKey,
 )
 from omnigraph.storage.layout import RECOVERY, find_operation, make_intent_path, make_table_path
-from omnigraph.storage.manifest.commits import Commit, MergedState
+from omnigraph.storage.manifest.commits import Commit, MergedState, RowCounts
 from omnigraph.storage.manifest.manifest_changes import NewCommit, SchemaChange, SetVersion
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.sealed_json import require_seal, seal
@@ -47,6 +47,11 @@ class WriterKind(StrEnum):
     RESTORE = "Restore"
     ENSURE_INDICES = "EnsureIndices"
     OPTIMIZE = "Optimize"
+
+    @property
+    def commit_kind(self) -> str:
+        """What a commit of such a write is called: `load`, `schema_apply`."""
+        return "".join(f"_{c.lower()}" if c.isupper() else c for c in self.value).lstrip("_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,8 @@ class Intent:
     """The commits a merge makes visible."""
     schema: SchemaChange | None = None
     """The schema the graph has from then on, if it is another one."""
+    counts: tuple[RowCounts, ...] = ()
+    """How many rows of which tables change, for the commit; none in intents of earlier builds."""
 
     @property
     def table_keys(self) -> tuple[TableKey, ...]:
@@ -121,6 +128,8 @@ class Intent:
             self.origin,
             self.details,
             self.merged,
+            self.writer_kind.commit_kind,
+            self.counts,
         )
 
     @property

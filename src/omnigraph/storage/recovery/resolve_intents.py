@@ -19,6 +19,7 @@ from omnigraph.storage.layout import make_intent_path
 from omnigraph.storage.lost_branches import is_lost
 from omnigraph.storage.manifest.commits import (
     RECOVERY_ACTOR,
+    RECOVERY_KIND,
     RecoveryAudit,
     RecoveryKind,
     TableOutcome,
@@ -257,7 +258,9 @@ def _roll_back(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId:
         outcomes.append(
             TableOutcome(table.intent.table_key, table.intent.target_version, table.pin)
         )
-    commit = NewCommit(intent.rollback_commit_id, RECOVERY_ACTOR, intent.created_at)
+    commit = NewCommit(
+        intent.rollback_commit_id, RECOVERY_ACTOR, intent.created_at, kind=RECOVERY_KIND
+    )
     audit = _make_audit(root, intent, RecoveryKind.ROLLED_BACK, commit.commit_id, tuple(outcomes))
     expected = list_expected_pins(found.manifest.state, [t.intent for t in undone])
     publication = Publication(
