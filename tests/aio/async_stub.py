@@ -45,8 +45,6 @@ LEFT_OUT = {"open", "with_queries", "as_actor", "plan", "to_spark"}
 """What gives something that only works without a loop."""
 HEAD = '''\
 """The signatures of the asynchronous graph; written by `tests/aio/async_stub.py`."""
-# ruff: noqa: ANN401
-
 # ruff: noqa: ANN401 - as the verbs themselves have it
 
 import datetime

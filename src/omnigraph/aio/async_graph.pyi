@@ -1,6 +1,4 @@
 """The signatures of the asynchronous graph; written by `tests/aio/async_stub.py`."""
-# ruff: noqa: ANN401
-
 # ruff: noqa: ANN401 - as the verbs themselves have it
 
 import datetime
