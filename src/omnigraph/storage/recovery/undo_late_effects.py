@@ -51,6 +51,7 @@ def revoke_late_effects(
         if not history:
             continue
         if not has_only_late_effects(snapshot, history):
+            hold.check()  # who lost it may have met a writer at work
             raise UncoveredDrift(entry.table_key, entry.version, history[-1].version)
         _undo(snapshot, entry, history, hold)
         is_any_ahead = True
