@@ -35,7 +35,7 @@ ONLY_OF_A_GRAPH = {
     "with_queries": "queries that are run on any branch",
 }
 """Verbs that make no sense on one branch, and why."""
-ONLY_OF_A_BRANCH = {"name", "delete", "rename"}
+ONLY_OF_A_BRANCH = {"name", "place", "delete", "rename"}
 BOUND = {"branch", "source"}
 """How the verbs of a graph call the branch they are about."""
 
@@ -89,7 +89,8 @@ ADD = "query q($n: String) { insert Person { name: $n } }"
 @pytest.fixture
 def review(tmp_path: Path) -> Branch:
     """A branch with two people and an edge more than `main`, which has one person."""
-    settings = Settings.from_environment({"OMNIGRAPH_EMBED_PROVIDER": "mock"})
+    given = {"OMNIGRAPH_EMBED_PROVIDER": "mock", "OMNIGRAPH_EMBED_WRITES": "false"}
+    settings = Settings.from_environment(given)
     graph = omnigraph.init(tmp_path / "g.omni", SCHEMA, actor="maria", settings=settings)
     graph.mutate(ADD, params={"n": "Ada"})
     graph.create_branch("review")

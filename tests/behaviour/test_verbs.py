@@ -11,6 +11,7 @@ import click
 import pytest
 
 import omnigraph
+import omnigraph.cluster
 from omnigraph.cli.main import omnigraph as root
 from omnigraph.cli.main import run
 
@@ -73,7 +74,19 @@ METHODS = {
     "recover": "Graph.recover",
     "recovery pending": "Graph.recovery_pending",
     "recovery list": "Graph.recovery_list",
+    "import": "omnigraph.import_files",
+    "schema infer": "omnigraph.infer_schema",
+    "cluster validate": "cluster.validate_cluster",
+    "cluster plan": "cluster.plan_cluster",
+    "cluster apply": "cluster.apply_cluster",
+    "cluster approve": "cluster.approve_change",
+    "cluster import": "cluster.import_cluster",
+    "cluster refresh": "cluster.refresh_cluster",
+    "cluster status": "cluster.read_cluster_status",
+    "cluster force-unlock": "cluster.unlock_cluster",
 }
+
+OWNERS = {"omnigraph": omnigraph, "Graph": omnigraph.Graph, "cluster": omnigraph.cluster}
 
 
 def command_paths(group: click.Group = root, prefix: str = "") -> set[str]:
@@ -90,8 +103,7 @@ def test_every_command_has_its_method() -> None:
     assert command_paths() - LOCAL == set(METHODS)
     for verb, method in METHODS.items():
         owner, _, name = method.partition(".")
-        where = omnigraph if owner == "omnigraph" else omnigraph.Graph
-        assert getattr(where, name) is not None, verb
+        assert getattr(OWNERS[owner], name) is not None, verb
         assert set(re.split("[ -]", verb)) & set(name.split("_")) or verb in OTHERWISE_CALLED, verb
 
 

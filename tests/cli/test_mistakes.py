@@ -190,5 +190,6 @@ def test_what_nobody_thought_of_is_one_line_and_one_document(folder: Path, shown
     assert json.loads(done.stdout) == {
         "error": "unexpected: ZeroDivisionError: half a graph",
         "code": "internal",
+        "kind": "internal",
     }
     assert ("Traceback" in done.stderr) is bool(shown)

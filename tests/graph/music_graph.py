@@ -13,6 +13,8 @@ from omnigraph.errors import OmniError
 
 SCHEMA = (Path(__file__).parents[1] / "cases/schema/valid/music.pg").read_text()
 
+UNKNOWN_COMMIT = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+"""The id of a commit that no graph has."""
 LABELS = (
     {"slug": "wave", "name": "Wave Records", "founded": "1979-03-01", "country": "uk"},
     {"slug": "nova", "name": "Nova", "founded": "2001-11-20", "country": "jp"},

@@ -71,6 +71,8 @@ def make(kind: type[errors.OmniError]) -> errors.OmniError:
         "broken": [("q", "x")],
         "operation_id": "01J9Z3N8Q4X7Y2K5M6P0R1S3T8",
     }
+    if kind is errors.ClusterError:
+        given["diagnostics"] = [errors.ClusterDiagnostic("c", errors.Severity.ERROR, "p", "m")]
     parameters = inspect.signature(kind.__init__).parameters
     values = {}
     for name, parameter in list(parameters.items())[1:]:
