@@ -106,7 +106,7 @@ def test_a_reading_command_ends_quietly(template: Path, tmp_path: Path, argument
 
 def test_a_load_happens_whole_or_not_at_all(template: Path, tmp_path: Path) -> None:
     data = str(template.parent / "more.jsonl")
-    command = ("load", str(template), "--data", data, "--mode", "append", "--quiet")
+    command = ("load", str(template), "--data", data, "--mode", "append")
     flags = ("--engine", "local") if _takes_engine() else ()
     sizes = {ROWS, 2 * ROWS}
     base = library.open(template).snapshot().tables
