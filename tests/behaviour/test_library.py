@@ -110,7 +110,7 @@ def test_nodes_stay_apart_and_inside() -> None:
 
 def test_pandas_that_is_not_installed_is_named(graph, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    monkeypatch.setattr("omnigraph.graph.query_result.find_spec", lambda name: None)
+    monkeypatch.setattr("omnigraph.graph.row_forms.find_spec", lambda name: None)
     with pytest.raises(MissingPackage, match=r"to_pandas\(\) needs the package 'pandas'"):
         graph.query(KNOWS).to_pandas()
 

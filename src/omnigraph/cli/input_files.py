@@ -88,7 +88,12 @@ def read_spec(path: str | None) -> str | Mapping[str, object] | None:
     """The file that says what is embedded, or what it says if it comes from standard input."""
     if path != "-":
         return path
-    return _parse_object(read_source(path).text, "--spec -", "a spec must be a JSON object") or {}
+    try:
+        found = _parse_object(read_source(path).text, "--spec -", "a spec must be a JSON object")
+    except click.UsageError as error:
+        # What is in a file is no mistake of the command, wherever the file comes from.
+        raise click.ClickException(error.message) from error
+    return found or {}
 
 
 def _parse_object(

@@ -15,6 +15,8 @@ def parse_origins(text: str) -> tuple[str, ...]:
     >>> parse_origins("https://App.example.org, http://localhost:3000")
     ('https://app.example.org', 'http://localhost:3000')
     """
+    if not text.strip():
+        return ()
     return tuple(dict.fromkeys(_parse_origin(part.strip()) for part in text.split(",")))
 
 
