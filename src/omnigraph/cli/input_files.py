@@ -88,8 +88,9 @@ def read_spec(path: str | None) -> str | Mapping[str, object] | None:
     """The file that says what is embedded, or what it says if it comes from standard input."""
     if path != "-":
         return path
+    text = read_source(path).text
     try:
-        found = _parse_object(read_source(path).text, "--spec -", "a spec must be a JSON object")
+        found = _parse_object(text, "--spec -", "a spec must be a JSON object")
     except click.UsageError as error:
         # What is in a file is no mistake of the command, wherever the file comes from.
         raise click.ClickException(error.message) from error
