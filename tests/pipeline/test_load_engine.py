@@ -75,10 +75,18 @@ def test_a_stream_is_loaded_in_the_process(tmp_path):
 
 
 def test_spark_elsewhere_is_not_given_files_of_this_machine(tmp_path):
-    graph = make_graph(tmp_path, load_bytes=0, master="spark://nowhere.invalid:7077")
-    result = graph.load(PEOPLE, "append")
-    assert result.engine == "local"
-    assert "may not reach files of this machine" in result.engine_reason
+    graph = omnigraph.init(tmp_path / "g.omni", SCHEMA)
+    code = (  # in a process without a session of its own
+        "import omnigraph\n"
+        "from omnigraph.settings import Settings, SparkSettings\n"
+        "spark = SparkSettings(load_bytes=0, master='spark://nowhere.invalid:7077')\n"
+        f"graph = omnigraph.open({graph.uri!r}, settings=Settings(spark=spark))\n"
+        "result = graph.load([{'type': 'Person', 'data': {'name': 'Ada'}}], 'append')\n"
+        "print(result.engine, result.engine_reason)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("local 0 MiB of input, but "), done.stderr
+    assert "may not reach files of this machine" in done.stdout
 
 
 @pytest.mark.parametrize(
