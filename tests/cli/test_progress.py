@@ -141,7 +141,7 @@ def test_a_load_draws_on_a_terminal_and_leaves_only_what_it_did(tmp_path: Path) 
     assert [line.split(" ", 1)[0] for line in said] == ["load", "loaded"]
     with on_a_terminal(*command, "--mode", "merge", *flags[2:], "--quiet", home=tmp_path) as quiet:
         assert quiet.end() == 0
-    assert quiet.seen.startswith(b"loaded 2000 nodes")
+    assert quiet.seen == b""
 
 
 def test_records_printed_on_a_terminal_have_it_to_themselves(tmp_path: Path) -> None:
