@@ -60,6 +60,8 @@ def test_the_wire_form_of_a_commit(music):
         "merged_parent_commit_id": None,
         "actor_id": "tester",
         "created_at": made.created_at,
+        "kind": "mutation",
+        "tables": [{"table_key": "node:Artist", "inserted": 1, "updated": 0, "deleted": 0}],
     }
 
 
