@@ -6,7 +6,17 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import omnigraph
-from graph.music_graph import affected, contents, edge, entities, ids, node, refusal, run
+from graph.music_graph import (
+    UNKNOWN_COMMIT,
+    affected,
+    contents,
+    edge,
+    entities,
+    ids,
+    node,
+    refusal,
+    run,
+)
 from omnigraph.errors import KeyConflict, OmniError, PreconditionFailed, ReadSetChanged
 
 INSERT = 'insert Artist {slug: "z", name: "Z"}'
@@ -34,7 +44,7 @@ def test_a_write_on_another_head_changes_nothing(music):
         lambda: run(music, 'delete Artist where slug = "ada"', expected_head=old),
         lambda: music.load([node("Artist", slug="y", name="Y")], "merge", expected_head=old),
         lambda: music.load([node("Take", studio="s", number=1)], "overwrite", expected_head=old),
-        lambda: music.load(b"", "append", expected_head="nope"),
+        lambda: music.load(b"", "append", expected_head=UNKNOWN_COMMIT),
     ):
         with refusal(PreconditionFailed, f"is at commit {head(music)}"):
             attempt()
