@@ -237,7 +237,7 @@ def decode_commit(one: Row) -> Commit:
 
 def _decode_tables(one: Row, metadata: Mapping[str, object]) -> tuple[RowCounts, ...]:
     try:
-        return msgspec.convert(metadata.get("tables", ()), tuple[RowCounts, ...])
+        return convert_into(metadata.get("tables", ()), tuple[RowCounts, ...])
     except msgspec.ValidationError as error:
         raise ManifestCorrupt(f"commit {one['object_id']!r} miscounts its rows") from error
 
