@@ -1,4 +1,4 @@
-"""What the program imports is what installing it brings, or asked for by name where it is missing."""
+"""What the program imports is declared, or named to the user where it is missing."""
 
 from __future__ import annotations
 
