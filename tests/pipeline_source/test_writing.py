@@ -46,10 +46,12 @@ def keys(graph, **where):
 
 def test_rows_are_appended_as_one_commit(empty):
     before = len(empty.commits())
-    write(empty, [{"key": "a", "age": 1}, {"key": "b", "age": None}], type="Person", actor="job")
+    rows = [{"key": "a", "age": 1}, {"key": "b", "age": None}]
+    write(empty, rows, type="Person", actor="job", message="nightly")
     assert keys(empty) == ["a", "b"]
     assert len(empty.commits()) == before + 1
-    assert empty.commits()[0].actor_id == "job"
+    newest = empty.commits()[0]
+    assert (newest.actor_id, newest.message) == ("job", "nightly")
     assert staged_files(empty) == []
 
 

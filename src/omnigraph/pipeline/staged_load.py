@@ -31,6 +31,8 @@ class StagedWrite:
     splits: Sequence[StagedSplit]
     origin: str | None = None
     """What the write calls itself; a branch that has a commit of this origin is left as it is."""
+    message: str | None = None
+    """A text kept with the commit."""
 
 
 class StagedLoad(LoadJob):

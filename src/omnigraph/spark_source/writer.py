@@ -100,6 +100,7 @@ class _Target:
             mode=self.mode,
             partial=options.partial,
             actor=options.actor,
+            message=options.message,
             area=area,
             ir=self.ir,
             splits=splits,
