@@ -57,10 +57,15 @@ class StagedLoad(LoadJob):
         self._without_ids: dict[TableKey, Staged] = {}
         """Edges as they were staged, of types that they are looked up in."""
 
-    def _stage(self, catalog: Catalog, matched: Mapping[TableKey, Table | None]) -> None:
+    def _stage(
+        self,
+        catalog: Catalog,
+        matched: Mapping[TableKey, Table | None],
+        stored: Mapping[TableKey, Table],
+    ) -> None:
         """Take the rows as they are; edges without ids are looked up in every state anew."""
         is_first = self._ir is None
-        super()._stage(catalog, {})
+        super()._stage(catalog, {}, stored)
         if is_first:
             there = {key: self._staged[key] for key in matched if key in self._staged}
             self._without_ids = {key: one for key, one in there.items() if _lacks_ids(one.table)}

@@ -63,6 +63,8 @@ class StageSpec:
     matched: Mapping[TableKey, Table | None] | None = None
     """The edges that are there, of types whose edges without ids are looked up among them. None
     leaves looking them up to whoever commits the rows: they are staged without ids."""
+    stored: Mapping[TableKey, Table] = field(default_factory=dict)
+    """The rows that are there, of types whose rows may keep the vectors they have."""
 
 
 @dataclass
@@ -176,6 +178,7 @@ class _Stager:
                 self.spec.asking,
                 result.split,
                 partial=self.spec.options.partial,
+                stored=self.spec.stored.get(key),
             )
             self._note_mismatches(key, whole.problems)
             refused += whole.problems
