@@ -279,7 +279,7 @@ def test_a_file_that_cannot_be_read_is_told_plainly(tmp_path, name, content, pro
     ("sources", "problem"),
     [
         ("nowhere.csv", "no such file or folder"),
-        ("s3://bucket/people.csv", "local files"),
+        ("https://host/people.csv", "download it first"),
         ({"Person": 7}, "'Person' is int"),
         ({}, "nothing to propose from"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from omnigraph.errors import BadRequest
 from omnigraph.identity import EntityKind
+from omnigraph.interchange.fetch_files import BUCKETS, fetch_files
 from omnigraph.interchange.read_delimited import Delimited, find_delimiter
 from omnigraph.interchange.read_graphml import read_graphml
 from omnigraph.interchange.read_json_lines import read_json_lines
@@ -23,6 +25,7 @@ from omnigraph.interchange.read_kuzu import (
 from omnigraph.interchange.read_neo4j_csv import is_neo4j_header, read_neo4j_csv
 from omnigraph.interchange.read_table_files import open_arrow, open_frame, open_parquet
 from omnigraph.interchange.source_tables import SourceGraph, SourceTable
+from omnigraph.settings import Settings
 
 Sources = str | Path | Sequence[str | Path] | Mapping[str, object]
 """Files and folders, or tables and data frames by the names of their types."""
@@ -38,8 +41,12 @@ _EXPORTED = {"nodes": EntityKind.NODE, "edges": EntityKind.EDGE}
 
 
 @contextmanager
-def open_sources(sources: Sources, delimiter: str | None = None) -> Iterator[SourceGraph]:
+def open_sources(
+    sources: Sources, delimiter: str | None = None, settings: Settings | None = None
+) -> Iterator[SourceGraph]:
     """All tables of the sources, to be read until the end of the block.
+
+    Those in buckets are fetched first, as the settings say; by default, as the environment says.
 
     Raises:
         BadRequest: there is no such file, or it cannot be read.
@@ -54,9 +61,14 @@ def open_sources(sources: Sources, delimiter: str | None = None) -> Iterator[Sou
     places = [sources] if isinstance(sources, str | Path) else list(sources)
     with ExitStack() as open_exports:
         graph = SourceGraph(())
-        for place in places:
-            for path in _expand(str(place)):
-                graph = graph.join(_read_place(path, delimiter, open_exports))
+        for place in map(str, places):
+            if place.startswith(BUCKETS):
+                given = settings or Settings.from_environment(os.environ)
+                fetched = open_exports.enter_context(fetch_files(place, given.aws))
+                found = _read_places(fetched.paths, delimiter, open_exports)
+                graph = graph.join(fetched.rename(found))
+            else:
+                graph = graph.join(_read_places(_expand(place), delimiter, open_exports))
         if not graph.tables:
             raise BadRequest(f"no data was found in {', '.join(map(str, places))}")
         yield graph
@@ -64,7 +76,10 @@ def open_sources(sources: Sources, delimiter: str | None = None) -> Iterator[Sou
 
 def _expand(place: str) -> list[Path]:
     if "://" in place and not place.startswith("file://"):
-        raise BadRequest(f"{place}: schemas are inferred, and graphs imported, from local files")
+        raise BadRequest(
+            f"{place}: schemas are inferred, and graphs imported, from files and s3:// addresses; "
+            "download it first"
+        )
     path = Path(place.removeprefix("file://"))
     if path.exists():
         return [path]
@@ -72,6 +87,15 @@ def _expand(place: str) -> list[Path]:
     if not found:
         raise BadRequest(f"cannot read {place}: no such file or folder")
     return [Path(one) for one in found]
+
+
+def _read_places(
+    paths: Iterable[Path], delimiter: str | None, open_exports: ExitStack
+) -> SourceGraph:
+    graph = SourceGraph(())
+    for path in paths:
+        graph = graph.join(_read_place(path, delimiter, open_exports))
+    return graph
 
 
 def _read_place(path: Path, delimiter: str | None, open_exports: ExitStack) -> SourceGraph:

@@ -62,7 +62,9 @@ class _Wanted:
     engine: LoadEngineName | None
 
 
-def infer_schema(sources: Sources, *, delimiter: str | None = None) -> SchemaProposal:
+def infer_schema(
+    sources: Sources, *, delimiter: str | None = None, settings: Settings | None = None
+) -> SchemaProposal:
     """Propose a schema from data: files, folders, or data frames by the names of their types.
 
     CSV, TSV, Parquet, Arrow, JSON lines and GraphML are read, exports of Kuzu, and of Neo4j as CSV
@@ -70,9 +72,10 @@ def infer_schema(sources: Sources, *, delimiter: str | None = None) -> SchemaPro
     is a guess.
 
     Args:
-        sources: One or more files, folders and patterns, or a dictionary of tables, data frames and
-            lists of dictionaries.
+        sources: One or more files, folders and patterns, also of buckets (`s3://`), or a dictionary
+            of tables, data frames and lists of dictionaries.
         delimiter: Between the columns of text files; a comma, and in `.tsv` files a tab.
+        settings: How to reach buckets; from the process environment by default.
 
     >>> people = [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Ben"}]
     >>> knows = [{"from": 1, "to": 2, "since": 1998}]
@@ -82,7 +85,7 @@ def infer_schema(sources: Sources, *, delimiter: str | None = None) -> SchemaPro
     >>> omnigraph.init("inferred.omni", proposal.source).branches()
     ['main']
     """
-    with open_sources(sources, delimiter) as found:
+    with open_sources(sources, delimiter, settings) as found:
         return propose_schema(found)
 
 
@@ -113,7 +116,7 @@ def import_files(
         on_error: `fail` rejects the import on bad rows, `skip` skips them.
         rejects: A file for the rejected records.
         actor: Who the commit is recorded for.
-        settings: The settings of a graph that is given by its address.
+        settings: The settings of a graph that is given by its address, and how to reach buckets.
         engine: Where the load runs.
 
     >>> people = [{"id": 1, "name": "Ada"}, {"id": 2, "name": "Ben"}]
@@ -130,7 +133,7 @@ def import_files(
         settings=settings,
         engine=engine,
     )
-    with open_sources(sources, delimiter) as found:
+    with open_sources(sources, delimiter, _find_settings(graph, settings)) as found:
         return _import_tables(graph, found, wanted)
 
 
@@ -199,6 +202,10 @@ def _import_tables(graph: Graph | str | Path, found: SourceGraph, wanted: _Wante
             engine=wanted.engine,
         )
     return ImportResult(into, target is None, proposal, load)
+
+
+def _find_settings(graph: object, given: Settings | None) -> Settings | None:
+    return graph.settings if given is None and isinstance(graph, Graph) else given
 
 
 def _find_graph(graph: Graph | str | Path, wanted: _Wanted) -> Graph | None:

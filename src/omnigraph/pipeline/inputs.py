@@ -195,7 +195,7 @@ def _find_folder_type(found: str, catalog: Catalog, format: Format) -> str | Non
 
 def _expand_place(place: str, aws: AwsSettings) -> list[str]:
     if place.startswith(_S3):
-        return _expand_s3_place(place, aws)
+        return list_bucket_files(place, aws)
     path = place.removeprefix("file://")
     if has_magic(path) and not Path(path).exists():
         names = glob(path, recursive=True)  # noqa: PTH207 - a pattern may start at the root
@@ -215,7 +215,12 @@ def _is_data(path: Path) -> bool:
     return path.is_file() and not path.name.startswith((".", "_"))
 
 
-def _expand_s3_place(place: str, aws: AwsSettings) -> list[str]:
+def list_bucket_files(place: str, aws: AwsSettings) -> list[str]:
+    """The addresses of the files that an address or a pattern of a bucket names.
+
+    Raises:
+        BadRequest: there is none.
+    """
     import pyarrow.fs as fs  # noqa: PLC0415 - only for input on an object store
 
     path, store = place.removeprefix(_S3), open_filesystem(place, aws)

@@ -104,4 +104,5 @@ def _find_schema(path: str | None, sources: tuple[str, ...], delimiter: str | No
         raise click.UsageError("Missing option '--schema' or '--from'.")
     from omnigraph.interchange.import_files import infer_schema
 
-    return SourceText(infer_schema(list(sources), delimiter=delimiter).source, "<inferred>")
+    proposal = infer_schema(list(sources), delimiter=delimiter, settings=read_settings())
+    return SourceText(proposal.source, "<inferred>")

@@ -59,9 +59,10 @@ def infer(sources: tuple[str, ...], delimiter: str | None, as_json: bool) -> Non
     PATH is a file or folder of CSV, TSV, Parquet, Arrow, JSON lines or GraphML, an export of Kuzu,
     or an export of Neo4j as CSV or JSON.
     """
+    from omnigraph.cli.process_settings import read_settings
     from omnigraph.interchange.import_files import infer_schema
 
-    proposal = infer_schema(list(sources), delimiter=delimiter)
+    proposal = infer_schema(list(sources), delimiter=delimiter, settings=read_settings())
     if as_json:
         print_json(proposal.wire())
     else:
