@@ -118,6 +118,20 @@ def test_a_cluster_is_named_by_its_folder_its_root_or_the_configuration(
     assert [one["name"] for one in json.loads(out)["queries"]] == ["add", "names"]
 
 
+def test_a_graph_of_a_cluster_is_cloned(command, folder, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.omni"
+    code, _, err = command("clone", *PEOPLE, str(copy))
+    assert code == 0, err
+    original = library.open(folder.path / "graphs" / "people.omni")
+    assert library.open(copy).commits() == original.commits()
+    for wrong in (
+        ("clone", *PEOPLE, "people.omni", "other.omni"),
+        ("clone", "--graph", "people", "other.omni"),
+        ("clone", "people.omni"),
+    ):
+        assert command(*wrong)[0] == 2
+
+
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch) -> ClusterFolder:
     """A graph with an embedding profile, applied to another place than the folder."""
