@@ -477,7 +477,7 @@ policies:
 | `graphs.<id>.schema` | the schema. An id is what a server takes: 1 to 64 letters, digits and `-` |
 | `graphs.<id>.queries` | stored queries: every query of every file |
 | `graphs.<id>.embedding_provider` | the name of a provider |
-| `graphs.<id>.external_blobs.allow` | `base` is an address that ends with `/`, `scope` is `server_safe` or `embedded_only`; without it no external blob is accepted |
+| `graphs.<id>.external_blobs.allow` | `base` is an address that ends with `/`, `scope` is `server_safe` or `embedded_only`. Checked and recorded, and **not used yet**: no graph accepts the address of a [blob](values.md#blobs), listed or not |
 | `policies.<name>` | `file`, and `applies_to`: `cluster`, or ids of graphs. A graph has one policy at most, and so has the cluster |
 
 Keys that are not listed, keys that appear twice, anchors and aliases are mistakes; each is reported with its line and column.

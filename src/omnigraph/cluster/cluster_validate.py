@@ -23,11 +23,10 @@ def validate_cluster(folder: str | Path) -> ValidateResult:
     with session.collect():
         desired = read_desired(session.folder, session.report)
     for graph in desired.config.graphs.values():
-        if not graph.external_blobs.bases:
-            message = (
-                f"graph '{graph.id}' accepts no external blobs; list bases in external_blobs.allow"
-            )
-            session.report.add("external_blob_ingress_default_deny", graph.at, message)
+        message = f"graph '{graph.id}' accepts no external blobs"
+        if graph.external_blobs.bases:  # never let a list pass for permission
+            message += ", listed or not: external_blobs.allow is recorded and not used yet"
+        session.report.add("external_blob_ingress_default_deny", graph.at, message)
     return require_ok(
         ValidateResult(
             config_dir=session.config_dir,
