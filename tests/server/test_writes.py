@@ -34,6 +34,16 @@ def test_a_mutation_answers_with_the_commit_it_made(server) -> None:
     assert (old.status, old.headers["deprecation"]) == (200, "true")
 
 
+def test_a_load_finds_edges_by_the_columns_that_are_named(server) -> None:
+    record = json.dumps({"edge": "Knows", "from": "Ada", "to": "Ben", "data": {"since": 1998}})
+    found = {"data": record, "mode": "merge", "match": ["from", "to"]}
+    assert server.post("load", found).status == 200
+    (edge,) = server.post("export", {"type_names": ["Knows"]}).lines
+    assert (edge["data"]["id"], edge["data"]["since"]) == ("k1", 1998)
+    refused = server.post("load", {**found, "mode": "append"})
+    assert (refused.status, refused.body["kind"]) == (400, "bad_options")
+
+
 def test_a_conditional_write_needs_the_head(server) -> None:
     head = server.get("commits").body["commits"][0]["graph_commit_id"]
     body = {"query": ADD, "params": {"name": "Cy"}}
