@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -25,7 +24,7 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.storage.concurrent_calls import complete_now
+from omnigraph.storage.concurrent_calls import StartedCall, complete_now
 from omnigraph.storage.tables.checksums import Checksum
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.file_integrity import sum_complete_version
@@ -72,7 +71,7 @@ class Committing:
 
     staged: StagedTransaction
     looked_at: float
-    native: Future[LanceDataset | Exception] | None
+    native: StartedCall[LanceDataset | Exception] | None
     """What the substrate says; None if another writer was first, so that it was not asked."""
 
     def finish(self) -> CommittedVersion:
@@ -90,7 +89,9 @@ class Committing:
 
 def start_commit(
     staged: StagedTransaction,
-    start: Callable[[Callable[[], LanceDataset | Exception]], Future[LanceDataset | Exception]],
+    start: Callable[
+        [Callable[[], LanceDataset | Exception]], StartedCall[LanceDataset | Exception]
+    ],
 ) -> Committing:
     """Begin `commit_exact`; `start` has the substrate asked, perhaps in another thread.
 
