@@ -45,9 +45,13 @@ class CommittedVersion:
     """The version a transaction became."""
 
     version: int
-    row_count: int
     uuid: str
     table: Table = field(repr=False, compare=False)
+
+    @property
+    def row_count(self) -> int:
+        """Asked for when it is needed: a publish never looks."""
+        return self.table.count_rows()
 
 
 def commit_exact(staged: StagedTransaction) -> CommittedVersion:
@@ -224,10 +228,10 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
         )
         if summed is not None:
             _note(staged, summed)
-            return CommittedVersion(table.version, table.count_rows(), staged.uuid, table)
+            return CommittedVersion(table.version, staged.uuid, table)
     try:
         table = table or open_table(staged.location, staged.target_version)
-        record, row_count = read_record(table, table.version), table.count_rows()
+        record = read_record(table, table.version)
     except OmniError as failure:
         raise OutcomeUnknown(
             f"commit {staged.uuid} to {staged.location}", str(failure)
@@ -239,7 +243,7 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
             f"based on version {record.read_version}",
         )
     _note(staged)
-    return CommittedVersion(table.version, row_count, staged.uuid, table)
+    return CommittedVersion(table.version, staged.uuid, table)
 
 
 def _note(staged: StagedTransaction, summed: Checksum | None = None) -> None:
