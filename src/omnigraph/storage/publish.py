@@ -111,10 +111,9 @@ def publish(
         RowLevelCasContention: others published first on every attempt.
         OutcomeUnknown: it may or may not have happened; look for the commit id.
     """
-    location = root.manifest(ref.incarnation)
     for attempt in range(RETRIES + 1):
         if base is None or attempt:
-            base = read_newest(location, base)
+            base = read_newest(root.manifest(ref.incarnation), base)
         if publication.is_empty:
             check_expectations(base.state, publication, ref.name, ref.incarnation)
             return Published(base, None)
@@ -156,7 +155,7 @@ def _replace_state(prepared: PreparedPublish) -> ManifestSnapshot:
     file = prepared.file
     ledger = make_written_state(committed.table, file.state, file.recent)
     ledger = ledger if file.has_recent else _compact_history(ledger)
-    return make_published_manifest(ledger, prepared.state, prepared.base.stamp)
+    return make_published_manifest(ledger, prepared.state, prepared.base)
 
 
 def _compact_history(ledger: LedgerState) -> LedgerState:
