@@ -99,9 +99,9 @@ def stage_changes(
     found = table.lookup(key, pa.concat_arrays([keys, doomed]), [key, ROW_ID, ROW_ADDRESS])
     if rows.num_rows == 0 and found.num_rows == 0:
         return None
-    rows, carried = _sort_replacing_first(rows, keys, found, key)
+    rows, keys, carried = _sort_replacing_first(rows, keys, found, key)
     written = write_uncommitted(table, rows, carried_row_ids=carried) if len(keys) else []
-    changed = _list_few_keys(rows.column(key), found.column(key))
+    changed = _list_few_keys(keys, found.column(key))
     return _stage_rows(
         table, written, found.column(ROW_ADDRESS), uuid, properties, changed_keys=changed
     )
@@ -125,7 +125,7 @@ def stage_insert(
     if len(existing):
         taken = pc.is_in(keys, value_set=existing.combine_chunks())
         raise KeyConflict(table_key, keys[pc.index(taken, True).as_py()].as_py())
-    written, changed = write_uncommitted(table, rows), _list_few_keys(rows.column(key), existing)
+    written, changed = write_uncommitted(table, rows), _list_few_keys(keys, existing)
     return _stage_rows(table, written, None, uuid, properties, changed_keys=changed)
 
 
@@ -137,7 +137,8 @@ def stage_fresh(
         return None
     rows = _read_whole_rows(table, rows)
     ids = rows.column(ID_COLUMN)
-    written, changed = write_uncommitted(table, rows), _list_few_keys(ids, ids.slice(0, 0))
+    written = write_uncommitted(table, rows)
+    changed = _list_few_keys(ids.combine_chunks(), ids.slice(0, 0))
     return _stage_rows(table, written, None, uuid, properties, changed_keys=changed)
 
 
@@ -308,22 +309,23 @@ def make_strict_update(
 
 def _sort_replacing_first(
     rows: pa.Table, keys: pa.Array, found: pa.Table, key: str
-) -> tuple[pa.Table, pa.ChunkedArray]:
-    """The rows with those first that replace a row, and the row ids of what they replace."""
+) -> tuple[pa.Table, pa.Array, pa.ChunkedArray]:
+    """The rows with those first that replace a row, their keys, and the row ids they keep."""
     if not found.num_rows:
-        return rows, found.column(ROW_ID)
+        return rows, keys, found.column(ROW_ID)
     position = pc.index_in(keys, value_set=found.column(key).combine_chunks())
     carried = found.column(ROW_ID).take(position.drop_null())
     if 0 < len(carried) < len(keys):
         is_known = pc.is_valid(position)
         rows = pa.concat_tables([rows.filter(is_known), rows.filter(pc.invert(is_known))])
-    return rows, carried
+        keys = rows.column(key).combine_chunks()
+    return rows, keys, carried
 
 
-def _list_few_keys(added: pa.ChunkedArray, removed: pa.ChunkedArray) -> _ChangedKeys:
+def _list_few_keys(added: pa.Array, removed: pa.ChunkedArray) -> _ChangedKeys:
     if max(len(added), len(removed)) > MOST_KEYS:
         return None, None
-    return added.combine_chunks(), removed.combine_chunks()
+    return added, removed.combine_chunks()
 
 
 def _stage_rows(
