@@ -417,8 +417,7 @@ def _drop_rows(
                 emptied.append(id)
             else:
                 kept.append(left)
-    require_complete_deletions(table.location, kept)
-    note_deletions(table.location, kept)
+    note_deletions(table.location, require_complete_deletions(table.location, kept))
     return kept, emptied
 
 
