@@ -9,7 +9,7 @@ always touch a common fragment. A table without fragments is overwritten, which 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -39,6 +39,8 @@ from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, is_table
 _SMALL_FRAGMENT_ROWS = 1024
 _OFFSET_BITS = 32
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)
+
+_Addresses: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 _ChangedKeys: TypeAlias = tuple[pa.Array | None, pa.Array | None]
 """The ids of the rows a transaction adds and of those it removes; None if they are not kept."""
@@ -313,6 +315,8 @@ def _sort_replacing_first(
     """The rows with those first that replace a row, their keys, and the row ids they keep."""
     if not found.num_rows:
         return rows, keys, found.column(ROW_ID)
+    if len(keys) == found.num_rows == 1 and keys[0] == found.column(key)[0]:
+        return rows, keys, found.column(ROW_ID)
     position = pc.index_in(keys, value_set=found.column(key).combine_chunks())
     carried = found.column(ROW_ID).take(position.drop_null())
     if 0 < len(carried) < len(keys):
@@ -401,15 +405,12 @@ def _drop_rows(
     if addresses is None or not len(addresses):
         return [], []
     raw = np.sort(np.asarray(addresses.to_numpy(zero_copy_only=False), dtype=np.uint64))
-    fragment_ids, starts = np.unique(raw >> np.uint64(_OFFSET_BITS), return_index=True)
     kept, emptied = [], []
     with (
         translate_errors(f"staging deletions of {table!r}"),
         report_native_write("write_deletions", table.location),
     ):
-        for id, offsets in zip(
-            fragment_ids.tolist(), np.split(raw & _OFFSET_MASK, starts[1:]), strict=True
-        ):
+        for id, offsets in _split_by_fragment(raw):
             fragment = table.native.get_fragment(id)
             assert fragment is not None, f"no fragment {id} in {table!r}"
             left = fragment.delete_rows(offsets.tolist())
@@ -419,6 +420,15 @@ def _drop_rows(
                 kept.append(left)
     note_deletions(table.location, require_complete_deletions(table.location, kept))
     return kept, emptied
+
+
+def _split_by_fragment(addresses: _Addresses) -> Iterable[tuple[int, _Addresses]]:
+    """The fragments of sorted addresses, each with the offsets of its rows."""
+    first, last = int(addresses[0]) >> _OFFSET_BITS, int(addresses[-1]) >> _OFFSET_BITS
+    if first == last:  # as in most small writes
+        return [(first, addresses & _OFFSET_MASK)]
+    ids, starts = np.unique(addresses >> np.uint64(_OFFSET_BITS), return_index=True)
+    return zip(ids.tolist(), np.split(addresses & _OFFSET_MASK, starts[1:]), strict=True)
 
 
 def _read_whole_rows(table: Table, rows: pa.Table | None) -> pa.Table:
