@@ -190,7 +190,7 @@ class _Frame:
                 operation = str(log.facts.get("operation", _UNKNOWN_OPERATION))
                 metrics.end_request(operation, sent.status, seconds)
                 log.finish(sent.status, seconds)
-                finish(operation, sent.status, _describe_for_trace(log))
+                finish(operation, sent.status, lambda: _describe_for_trace(log))
 
     async def _answer_failure(
         self, error: BaseException, scope: Scope, receive: Receive, sent: _Sent, log: RequestLog
