@@ -79,7 +79,7 @@ def test_a_fair_lock_serves_in_the_order_of_asking():
         threads.append(threading.Thread(target=wait_and_note))
         threads[-1].start()
         asked.wait()
-        while lock.waiting <= number:
+        while len(lock._line) <= number:
             time.sleep(0.001)
     lock.release()
     for thread in threads:
