@@ -249,6 +249,10 @@ def add_address_options() -> list[Callable[..., Callable[..., object]]]:
     ]
 
 
+yes_option = click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
+"""For every command that asks with `ask_consent`."""
+
+
 def ask_consent(scope: CommandTarget, verb: str, *, yes: bool, as_json: bool) -> None:
     """Ask before something destructive is done to a graph that is not on this machine."""
     if scope.is_local or yes:

@@ -15,6 +15,7 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.message_option import message_option
 from omnigraph.cli.output import note, print_json
+from omnigraph.cli.row_options import delimiter_option
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def show(scope: CommandTarget, branch: str, as_json: bool) -> None:
 
 @schema.command(epilog=render_examples("schema infer"))
 @click.argument("sources", nargs=-1, required=True, type=FILE, metavar="PATH...")
-@click.option("--delimiter", metavar="C", help="What separates the columns of text files.")
+@delimiter_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def infer(sources: tuple[str, ...], delimiter: str | None, as_json: bool) -> None:
     """Propose a schema from data, with comments where it is a guess.
