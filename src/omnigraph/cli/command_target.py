@@ -47,7 +47,7 @@ TIMEOUT = click.option(
     "timeout_s",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
-    help="How many seconds a server may stay silent; any number by default.",
+    help="How long to wait for a silent server, in seconds; no limit by default.",
 )
 
 

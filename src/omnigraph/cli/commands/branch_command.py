@@ -103,7 +103,7 @@ def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> 
     default="local",
     help="Where rows are compared; auto: on Spark where many changed.",
 )
-@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def merge(
     scope: CommandTarget,
