@@ -244,4 +244,5 @@ def _make_truncated_error(place: str, found: str, expected: int) -> StorageFailu
         StorageKind.CONFIGURATION,
         f"{place} was truncated while it was written: {found} instead of {expected}; "
         "no space left on the device?",
+        is_disk_full=True,
     )
