@@ -37,6 +37,15 @@ def spark():
     session.stop()
 
 
+@pytest.fixture(scope="session")
+def s3_server():
+    """A server like S3, in a process of its own; every test takes a prefix of its own."""
+    from s3_server import running_s3_server
+
+    with running_s3_server() as running:
+        yield running
+
+
 @pytest.fixture
 def tables_in_turn(monkeypatch):
     """Writes through `places` move one table after the other: a cut then means one thing."""

@@ -53,7 +53,7 @@ class OutputFile:
                 raise FileExistsError
         except FileExistsError:
             raise AlreadyExists(
-                f"{self.path} was written by somebody else meanwhile and is left as it is"
+                f"{self.path} was written by another process meanwhile and is left as it is"
             ) from None
         self._seen = _identity(self.path)
 

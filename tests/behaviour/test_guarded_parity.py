@@ -7,50 +7,24 @@ any, so it takes part only through the server.
 from __future__ import annotations
 
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
 from behaviour.entry_points import SERVED
 from behaviour.library_doors import SdkDoor
-from behaviour.served_copies import ServedCopy, Terms
-from behaviour.told_stories import list_error_kinds, tell
+from behaviour.served_copies import Terms
+from behaviour.told_stories import list_error_kinds, tell_everywhere
+from policy import guarded_people
+from policy.guarded_people import SCHEMA
 
-SCHEMA = """\
-node Person { name: String @key  age: I32?  email: String?  photo: Blob? }
-node Salary { name: String @key  amount: I64 }
-edge Knows: Person -> Person { since: I32? }
-"""
-RULES = """\
-version: 1
-groups: { admins: [maria], agents: [bot], outsiders: [side], readers: [will] }
-protected_branches: [main]
-rules:
-  - id: admins
-    allow:
-      actors: { group: admins }
-      actions: [read, export, change, branch_create, branch_delete, branch_merge, schema_apply]
+RULES = f"""\
+{guarded_people.RULES}
   - id: admins-run
-    allow: { actors: { group: admins }, actions: [invoke_query] }
-  - id: agents-read
-    allow:
-      actors: { group: agents }
-      actions: [read, export]
-      except: [Person.email, Person.photo, Salary]
-  - id: agents-change
-    allow: { actors: { group: agents }, actions: [change], branch_scope: unprotected }
-  - id: agents-branch
-    allow:
-      actors: { group: agents }
-      actions: [branch_create, branch_delete]
-      target_branch_scope: unprotected
+    allow: {{ actors: {{ group: admins }}, actions: [invoke_query] }}
   - id: agents-run
-    allow: { actors: { group: agents }, actions: [invoke_query], queries: [older, add] }
-  - id: outsiders
-    allow: { actors: { group: outsiders }, actions: [read, export], branch_scope: unprotected }
+    allow: {{ actors: {{ group: agents }}, actions: [invoke_query], queries: [older, add] }}
   - id: readers
-    allow: { actors: { group: readers }, actions: [read] }
+    allow: {{ actors: {{ group: others }}, actions: [read] }}
 """
 QUERIES = """\
 query older($than: I32) @description("by age") {
@@ -59,7 +33,7 @@ query older($than: I32) @description("by age") {
 query add($name: String) { insert Person { name: $name } }
 query pay() { match { $s: Salary } return { $s.amount } }
 """
-TERMS = Terms(RULES, ("maria", "bot", "side", "will", "eve"), QUERIES, is_guarded=True)
+TERMS = Terms(RULES, guarded_people.ACTORS, QUERIES, is_guarded=True)
 RECORDS = [
     {
         "type": "Person",
@@ -163,19 +137,7 @@ DOORS = {"sdk": SdkDoor, **SERVED}
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
-    """What every door tells; all of them begin with a copy of the same empty graph."""
-    first = ServedCopy.take(SCHEMA, TERMS, copies=len(DOORS))
-    found = {}
-    for name, kind in DOORS.items():
-        root: Path = tmp_path_factory.mktemp(name) / "graph.omni"
-        door = kind(root)
-        door.terms = TERMS
-        if name == "sdk":
-            shutil.copytree(first.root, root)
-        else:
-            door.init(SCHEMA)
-        found[name] = tell(door, STORY)
-    return found
+    return tell_everywhere(DOORS, STORY, SCHEMA, tmp_path_factory, TERMS)
 
 
 @pytest.mark.parametrize("step", STORY)

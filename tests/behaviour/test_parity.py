@@ -7,14 +7,11 @@ everywhere. The direct command runs in this process here; elsewhere it is a chil
 from __future__ import annotations
 
 import json
-import shutil
-from pathlib import Path
 
 import pytest
 
 from behaviour.entry_points import QUICK_DOORS
-from behaviour.served_copies import ServedCopy
-from behaviour.told_stories import list_error_kinds, tell
+from behaviour.told_stories import list_error_kinds, tell_everywhere
 
 SCHEMA = """\
 node Artist { slug: String @key  name: String  born: I32?  @range(born, 1900..2020) }
@@ -188,18 +185,7 @@ STORY = {
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
-    """What every door tells; all of them begin with a copy of the same empty graph."""
-    first = ServedCopy.take(SCHEMA, copies=len(QUICK_DOORS))
-    found = {}
-    for name, kind in QUICK_DOORS.items():
-        root: Path = tmp_path_factory.mktemp(name) / "graph.omni"
-        door = kind(root)
-        if name in ("sdk", "cli"):
-            shutil.copytree(first.root, root)
-        else:
-            door.init(SCHEMA)
-        found[name] = tell(door, STORY)
-    return found
+    return tell_everywhere(QUICK_DOORS, STORY, SCHEMA, tmp_path_factory)
 
 
 @pytest.mark.parametrize("step", STORY)

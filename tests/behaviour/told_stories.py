@@ -4,15 +4,46 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
 
 from behaviour.library_doors import Refused
+from behaviour.served_copies import ServedCopy, Terms
 
 Story = Mapping[str, Callable[..., object]]
 
+ON_STORAGE = ("sdk", "cli")
+"""The doors that open the files themselves."""
 VOLATILE = ("created_at", "authored_at", "cursor", "resume_cursor", "table_path", "etag", "uri")
 ULID = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b")
 TEXT_NAME = re.compile("<(stdin|schema|query)>")
+
+
+def tell_everywhere(
+    doors: Mapping[str, Callable[[Path], Any]],
+    story: Story,
+    schema: str,
+    folders: pytest.TempPathFactory,
+    terms: Terms | None = None,
+) -> dict[str, dict[str, object]]:
+    """What every door tells; all of them begin with a copy of the same empty graph."""
+    first = ServedCopy.take(schema, terms, copies=len(doors))
+    told = {}
+    for name, kind in doors.items():
+        root = folders.mktemp(name) / "graph.omni"
+        door = kind(root)
+        if terms is not None:
+            door.terms = terms
+        if name in ON_STORAGE:
+            shutil.copytree(first.root, root)
+        else:
+            door.init(schema)
+        told[name] = tell(door, story)
+    return told
 
 
 def tell(door, story: Story) -> dict[str, object]:

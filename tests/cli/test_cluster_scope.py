@@ -170,7 +170,7 @@ def test_graphs_of_a_cluster_are_made_and_changed_by_the_cluster(command, folder
     assert not (folder.path / "graphs" / "new.omni").exists()
     code, _, err = command("schema", "apply", "town/graphs/people.omni", *schema, "--dry-run")
     assert code == 0
-    assert f"warning: the graph is in the cluster at {folder.path}" in err
+    assert f"warning: the cluster at {folder.path} manages this graph" in err
     assert command("init", "graphs/other.omni", *schema)[0] == 0
 
 

@@ -106,7 +106,7 @@ def test_a_vector_of_the_wrong_dimension_is_refused(embed, provider, tmp_path: P
     provider.acts = [provider.embeds(1, 0, 0)]
     done = embed("--json")
     assert (done.returncode, json.loads(done.stdout)["kind"]) == (1, "embedding_failed")
-    assert "3" in json.loads(done.stdout)["error"]
+    assert "3 dimensions instead of" in json.loads(done.stdout)["error"]
     assert not (tmp_path / "out.jsonl").exists()
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as library
+from waiting import wait_until
 
 SCHEMA = "node Artist { slug: String @key  name: String }\nedge Knows: Artist -> Artist"
 ROWS = 20_000
@@ -199,13 +200,6 @@ def members(group: int) -> list[str]:
 
 def has_java(group: int) -> bool:
     return any("java" in one.split("\0")[0] for one in members(group))
-
-
-def wait_until(condition) -> None:
-    deadline = time.monotonic() + 600
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def run_in_shell(line: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:

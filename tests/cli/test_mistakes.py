@@ -132,7 +132,7 @@ MISTAKES = {
     "a folder that cannot be one": (
         ("init", "s.pg/g.omni", "--schema", "s.pg"),
         1,
-        ["Not a directory", "hint: look at who owns the folder"],
+        ["Not a directory", "hint: check the owner"],
     ),
     "an unsupported store": (("snapshot", "gs://x/y"), 1, ["gs:// is not supported"]),
     "a wrong setting": (("snapshot", "g.omni"), 1, ["OMNIGRAPH_WRITER_WAIT must be"]),

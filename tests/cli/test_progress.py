@@ -85,7 +85,8 @@ def test_a_line_says_what_is_known() -> None:
     assert describe(whole, 3) == "loading: 5,000 of 20,000 rows (25 %), 3 s"
 
 
-def test_a_line_is_drawn_over_and_taken_away() -> None:
+def test_a_line_is_drawn_over_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 100.0)
     screen = Screen()
     line = ProgressLine(screen)
     line(Progress("loading", 1, 2, "rows"))

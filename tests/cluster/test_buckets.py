@@ -28,21 +28,14 @@ from omnigraph.cluster import (
 from omnigraph.errors import ClusterError
 from omnigraph.settings import Settings
 from omnigraph.storage.objects.write_observer import install_observer
-from s3_server import running_s3_server
 from store_places import LEASE_TERM_S, Bucket
 
 pytestmark = pytest.mark.object_store
 
 
-@pytest.fixture(scope="module")
-def server():
-    with running_s3_server() as running:
-        yield running
-
-
 @pytest.fixture
-def root(server) -> Bucket:
-    return Bucket.on(server)
+def root(s3_server) -> Bucket:
+    return Bucket.on(s3_server)
 
 
 @pytest.fixture
@@ -52,8 +45,8 @@ def folder(tmp_path, root) -> Path:
     return tmp_path
 
 
-def test_a_cluster_in_a_bucket_lives_as_one_on_a_disk(folder, root, server) -> None:
-    settings = server.settings
+def test_a_cluster_in_a_bucket_lives_as_one_on_a_disk(folder, root, s3_server) -> None:
+    settings = s3_server.settings
     assert apply_cluster(folder, actor="maria", settings=settings).converged
     assert plan_cluster(folder, settings=settings).changes == ()
     assert not (folder / "__cluster").exists()
@@ -77,8 +70,8 @@ def test_a_cluster_in_a_bucket_lives_as_one_on_a_disk(folder, root, server) -> N
     assert refresh_cluster(folder, settings=settings).ok
 
 
-def test_in_a_bucket_too_one_of_two_operators_wins(folder, server) -> None:
-    settings = server.settings
+def test_in_a_bucket_too_one_of_two_operators_wins(folder, s3_server) -> None:
+    settings = s3_server.settings
     apply_cluster(folder, settings=settings)
     edit(folder, "readers.policy.yaml", "ada", "ben")
 
@@ -100,8 +93,8 @@ def test_in_a_bucket_too_one_of_two_operators_wins(folder, server) -> None:
     assert plan_cluster(folder, settings=settings).changes == ()
 
 
-def test_a_lost_ledger_of_a_bucket_is_made_again(folder, root, server) -> None:
-    settings = server.settings
+def test_a_lost_ledger_of_a_bucket_is_made_again(folder, root, s3_server) -> None:
+    settings = s3_server.settings
     apply_cluster(folder, settings=settings)
     before = read_cluster_status(folder, settings=settings).resource_digests
     root.client().delete(f"{root.prefix}__cluster/state.json")
@@ -130,15 +123,15 @@ def settle_in_bucket(folder: Path, settings: Settings) -> None:
 @pytest.mark.crash
 @pytest.mark.parametrize("name", ["create", "schema and deletion"])
 def test_in_a_bucket_too_an_apply_that_is_cut_is_finished_by_the_next_one(
-    name, workers, tmp_path, server
+    name, workers, tmp_path, s3_server
 ) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     rng = random.Random(seed)
-    environment = {**server.environment, "OMNIGRAPH_LEASE_TERM": str(LEASE_TERM_S)}
+    environment = {**s3_server.environment, "OMNIGRAPH_LEASE_TERM": str(LEASE_TERM_S)}
     settings = Settings.from_environment(environment)
     for after in sorted(rng.sample(range(45), 4)):
-        folder, root = tmp_path / f"cut-{after}", Bucket.on(server)
+        folder, root = tmp_path / f"cut-{after}", Bucket.on(s3_server)
         folder.mkdir()
         write_files(folder)
         edit(folder, "cluster.yaml", "version: 1\n", f"version: 1\nstorage: {root.uri}\n")

@@ -7,7 +7,6 @@ import pytest
 from crash.crash_scenario import create
 from crash.crash_stores import BUCKET, FOLDER, Ground
 from crash.harness import Explored, Workers
-from s3_server import running_s3_server
 from store_places import Bucket
 
 EXPLORED = Explored()
@@ -31,12 +30,6 @@ def template(tmp_path_factory):
     place = tmp_path_factory.mktemp("template") / "town"
     create(place)
     return place
-
-
-@pytest.fixture(scope="session")
-def s3_server():
-    with running_s3_server() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")

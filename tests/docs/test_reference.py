@@ -1,12 +1,15 @@
 """The documentation says what the code does: generated pages are current, names are all there."""
 
-import importlib.util
 import re
 from pathlib import Path
 
 import pytest
 
+import generate
 import omnigraph
+from generator.command_page import list_leaf_commands
+from generator.error_page import list_error_classes
+from omnigraph.cli.main import omnigraph as command_line
 from omnigraph.graph.blobs import Blob
 from omnigraph.graph.graph import Branch, Graph, GraphView
 from omnigraph.graph.query_result import QueryResult
@@ -20,26 +23,16 @@ ONE_PER_SERVER = "OMNIGRAPH_TOKEN_"
 """The beginning of variables that end with the name of a server."""
 
 
-def load_generator():
-    spec = importlib.util.spec_from_file_location("docs_generate", ROOT / "docs" / "generate.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-GENERATOR = load_generator()
-
-
-@pytest.mark.parametrize("name", GENERATOR.PAGES)
+@pytest.mark.parametrize("name", generate.PAGES)
 def test_a_generated_page_is_current(name: str) -> None:
     text = (REFERENCE / name).read_text()
-    assert text == GENERATOR.PAGES[name](), "run ./dev docs"
+    assert text == generate.PAGES[name](), "run ./dev docs"
 
 
-@pytest.mark.parametrize("name", GENERATOR.PARTS)
+@pytest.mark.parametrize("name", generate.PARTS)
 def test_a_generated_part_of_a_page_is_current(name: str) -> None:
     text = (ROOT / name).read_text()
-    assert text == GENERATOR.replace_parts(name, text), "run ./dev docs"
+    assert text == generate.replace_parts(name, text), "run ./dev docs"
 
 
 @pytest.mark.parametrize("name", omnigraph.__all__)
@@ -117,7 +110,7 @@ def test_every_variable_the_code_reads_is_a_setting() -> None:
 
 
 def test_pages_name_only_commands_flags_and_variables_there_are() -> None:
-    commands = dict(GENERATOR.commands(GENERATOR.omnigraph, "omnigraph"))
+    commands = dict(list_leaf_commands(command_line, "omnigraph"))
     flags = {flag for one in commands.values() for option in one.params for flag in option.opts}
     known = {setting.name for setting in SETTINGS}
     for page in [
@@ -141,7 +134,7 @@ def test_pages_name_only_commands_flags_and_variables_there_are() -> None:
 
 
 def test_every_error_class_carries_a_code_of_its_own_category() -> None:
-    classes = list(GENERATOR.error_classes())
+    classes = list(list_error_classes())
     codes = [one.code for one in classes if "code" in vars(one)]
     assert len(codes) == len(set(codes))
     drawn = omnigraph.errors.__doc__

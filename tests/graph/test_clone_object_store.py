@@ -12,7 +12,6 @@ from graph.music_graph import LABEL, RECORDS, SCHEMA, contents, everything, run
 from omnigraph.errors import CloneUnfinished
 from omnigraph.storage.objects.store import CHUNK_BYTES
 from omnigraph.storage.objects.write_observer import install_observer
-from s3_server import running_s3_server
 from store_places import Bucket, copy_graph, init_graph, open_graph, root_of, settings_of
 
 pytestmark = pytest.mark.object_store
@@ -23,20 +22,14 @@ WAYS = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(scope="module")
-def server():
-    with running_s3_server() as running:
-        yield running
-
-
-def place_of(kind, server, tmp_path, name):
-    return Bucket.on(server) if kind == BUCKET else tmp_path / name
+def place_of(kind, s3_server, tmp_path, name):
+    return Bucket.on(s3_server) if kind == BUCKET else tmp_path / name
 
 
 @pytest.fixture
-def source(request, server, tmp_path):
+def source(request, s3_server, tmp_path):
     """A graph with a branch, and a branch of that."""
-    place = place_of(request.param, server, tmp_path, "source.omni")
+    place = place_of(request.param, s3_server, tmp_path, "source.omni")
     graph = init_graph(place, SCHEMA)
     graph.load(RECORDS, "append")
     graph.create_branch("dev")
@@ -48,8 +41,8 @@ def source(request, server, tmp_path):
 
 
 @pytest.fixture
-def target(request, server, tmp_path):
-    return place_of(request.param, server, tmp_path, "target.omni")
+def target(request, s3_server, tmp_path):
+    return place_of(request.param, s3_server, tmp_path, "target.omni")
 
 
 def clone(source, target, **options):
@@ -120,9 +113,9 @@ def test_a_clone_that_was_interrupted_is_started_over(source, target):
 
 
 @pytest.mark.parametrize("source", [BUCKET], indirect=True)
-def test_a_graph_copied_inside_a_bucket_does_not_need_the_original(source, server):
+def test_a_graph_copied_inside_a_bucket_does_not_need_the_original(source, s3_server):
     before = everything(open_graph(source))
-    copy = Bucket.on(server)
+    copy = Bucket.on(s3_server)
     copy_graph(source, copy)
     remove(source)
     assert everything(open_graph(copy, read_only=True)) == before
@@ -132,12 +125,12 @@ def test_a_graph_copied_inside_a_bucket_does_not_need_the_original(source, serve
     assert graph.verify(deep=True).is_sound
 
 
-def test_files_larger_than_a_piece_arrive_whole(server, tmp_path):
+def test_files_larger_than_a_piece_arrive_whole(s3_server, tmp_path):
     photo = random.Random(7).randbytes(2 * CHUNK_BYTES + 12_345)
     graph = omnigraph.init(tmp_path / "b.omni", "node P { slug: String @key  photo: Blob? }")
     text = f"base64:{b64encode(photo).decode()}"
     graph.load([{"type": "P", "data": {"slug": "a", "photo": text}}], "append")
-    there, back = Bucket.on(server), tmp_path / "back.omni"
+    there, back = Bucket.on(s3_server), tmp_path / "back.omni"
     clone(tmp_path / "b.omni", there)
     clone(there, back)
     for place in (there, back):

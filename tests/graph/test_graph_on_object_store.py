@@ -13,7 +13,6 @@ from omnigraph.errors import (
     SchemaChangeBlocked,
 )
 from omnigraph.storage.objects.open_store import open_store
-from s3_server import running_s3_server
 
 pytestmark = pytest.mark.object_store
 
@@ -26,22 +25,16 @@ ADD = "query add($s: String) { insert Artist { slug: $s, name: $s } }"
 COUNT = "query n() { match { $a: Artist } return { count($a) as n } }"
 
 
-@pytest.fixture(scope="module")
-def server():
-    with running_s3_server() as running:
-        yield running
-
-
 @pytest.fixture
-def graph(server):
-    return omnigraph.init(server.new_root(), SCHEMA, settings=server.settings, actor="s3")
+def graph(s3_server):
+    return omnigraph.init(s3_server.new_root(), SCHEMA, settings=s3_server.settings, actor="s3")
 
 
 def count(graph, branch: str = "main") -> int:
     return graph.query(COUNT, branch=branch).rows[0]["n"]
 
 
-def test_loading_querying_branching_and_looking_back(graph, server) -> None:
+def test_loading_querying_branching_and_looking_back(graph, s3_server) -> None:
     graph.load(
         [
             {"type": "Artist", "data": {"slug": "ada", "name": "Ada", "cover": "base64:aGk="}},
@@ -57,7 +50,7 @@ def test_loading_querying_branching_and_looking_back(graph, server) -> None:
     graph.mutate(ADD, params={"s": "cy"})
     assert (count(graph), count(graph, "review")) == (2, 1)
     assert len(list(graph.at(commit=first).export())) == 3
-    again = omnigraph.open(graph.uri, settings=server.settings)
+    again = omnigraph.open(graph.uri, settings=s3_server.settings)
     assert again.branches() == ["main", "review"]
     assert list(again.export()) == list(graph.export())
     graph.delete_branch("review")
@@ -77,8 +70,8 @@ def test_rules_and_conflicts_are_the_same(graph) -> None:
     assert count(graph) == 2
 
 
-def test_two_handles_take_turns(graph, server) -> None:
-    other = omnigraph.open(graph.uri, settings=server.settings)
+def test_two_handles_take_turns(graph, s3_server) -> None:
+    other = omnigraph.open(graph.uri, settings=s3_server.settings)
     for number in range(4):
         graph.mutate(ADD, params={"s": f"a{number}"})
         other.mutate(ADD, params={"s": f"b{number}"})
@@ -88,29 +81,29 @@ def test_two_handles_take_turns(graph, server) -> None:
     assert graph.recovery_pending() == []
 
 
-def test_a_graph_made_again_in_its_place_is_read_as_it_is(graph, server) -> None:
+def test_a_graph_made_again_in_its_place_is_read_as_it_is(graph, s3_server) -> None:
     named = "query n() { match { $a: Artist } return { $a.slug } }"
     graph.mutate(ADD, params={"s": "ada"})
     assert graph.query(named).rows == [{"a.slug": "ada"}]
-    store = open_store(graph.uri, server.settings)
+    store = open_store(graph.uri, s3_server.settings)
     for path in (*store.list(""), *store.list_prefixes("")):
         store.delete_prefix(path)
         store.delete(path)
-    again = omnigraph.init(graph.uri, SCHEMA, settings=server.settings)
+    again = omnigraph.init(graph.uri, SCHEMA, settings=s3_server.settings)
     again.mutate(ADD, params={"s": "ben"})
-    for handle in (again, graph, omnigraph.open(graph.uri, settings=server.settings)):
+    for handle in (again, graph, omnigraph.open(graph.uri, settings=s3_server.settings)):
         assert handle.query(named).rows == [{"a.slug": "ben"}]
     graph.mutate(ADD, params={"s": "cy"})
     assert count(again) == count(graph) == 2
 
 
 @pytest.mark.parametrize("verb", ["mutate", "load", "apply_schema", "merge", "open"])
-def test_a_publish_that_failed_is_finished_by_whoever_comes_next(graph, server, verb) -> None:
+def test_a_publish_that_failed_is_finished_by_whoever_comes_next(graph, s3_server, verb) -> None:
     graph.mutate(ADD, params={"s": "ada"})
     graph.create_branch("dev")
     graph.branch("dev").mutate(ADD, params={"s": "ben"})
     with observed(Trouble("before", "commit", "*/__manifest*", times=2)):
-        handle = omnigraph.open(graph.uri, settings=server.settings, actor="me")
+        handle = omnigraph.open(graph.uri, settings=s3_server.settings, actor="me")
         with pytest.raises(RecoveryRequired):
             handle.mutate(ADD, params={"s": "cy"})
         assert count(handle) == 1
@@ -126,7 +119,7 @@ def test_a_publish_that_failed_is_finished_by_whoever_comes_next(graph, server, 
             case "merge":
                 handle.merge("dev")
             case _:
-                omnigraph.open(graph.uri, settings=server.settings)
+                omnigraph.open(graph.uri, settings=s3_server.settings)
     names = "query n() { match { $a: Artist } return { $a.slug } }"
     assert {"a.slug": "cy"} in graph.query(names).rows
     healed = next(audit for audit in graph.recovery_list() if str(audit.kind) == "RolledForward")
@@ -136,7 +129,7 @@ def test_a_publish_that_failed_is_finished_by_whoever_comes_next(graph, server, 
     assert graph.verify(deep=True).is_sound
 
 
-def test_the_schema_changes_with_rows_and_branches_in_place(graph, server) -> None:
+def test_the_schema_changes_with_rows_and_branches_in_place(graph, s3_server) -> None:
     graph.load(
         [{"type": "Artist", "data": {"slug": f"a{n}", "name": f"N{n}"}} for n in range(3)], "append"
     )
@@ -152,7 +145,7 @@ def test_the_schema_changes_with_rows_and_branches_in_place(graph, server) -> No
     graph.merge("dev", delete_branch=True)
     fill = "query q() { update Artist set { born: 1900 } where born is null }"
     assert graph.apply_schema(wide.replace("I64?", "I64"), mutations=[fill]).applied
-    fresh = omnigraph.open(graph.uri, settings=server.settings)
+    fresh = omnigraph.open(graph.uri, settings=s3_server.settings)
     for handle in (graph, fresh):
         rows = sorted((r["data"] for r in handle.export(["Artist"])), key=lambda row: row["slug"])
         assert [(r["slug"], r["year"], r["rank"], r["label"]) for r in rows] == [
@@ -167,7 +160,7 @@ def test_the_schema_changes_with_rows_and_branches_in_place(graph, server) -> No
     assert fresh.verify(deep=True).is_sound
 
 
-def test_branches_come_home_and_mistakes_are_undone(graph, server) -> None:
+def test_branches_come_home_and_mistakes_are_undone(graph, s3_server) -> None:
     graph.mutate(ADD, params={"s": "ada"})
     graph.tag("start")
     graph.create_branch("dev")
@@ -189,7 +182,7 @@ def test_branches_come_home_and_mistakes_are_undone(graph, server) -> None:
         "main": None,
     }
     graph.restore("start")
-    fresh = omnigraph.open(graph.uri, settings=server.settings)
+    fresh = omnigraph.open(graph.uri, settings=s3_server.settings)
     assert count(fresh) == 1
     assert count(fresh, "dev") == 2
     assert fresh.verify(deep=True).is_sound

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 
 import lance
 import pyarrow as pa
@@ -94,6 +95,24 @@ def test_a_read_only_graph_refuses_every_write(music_place):
         with refusal(BadRequest, "read-only"):
             attempt()
     assert list(files_below(music_place)) == before
+
+
+@BOTH_WAYS
+def test_opening_looks_for_the_newest_version_once_and_parses_no_schema(music_place, read_only):
+    entered = []
+
+    def note(frame, event, argument):
+        if event == "call":
+            entered.append((frame.f_globals.get("__name__", ""), frame.f_code.co_name))
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        omnigraph.open(music_place, read_only=read_only)
+    finally:
+        sys.setprofile(before)
+    assert entered.count(("omnigraph.storage.manifest.read", "read_newest")) == 1
+    assert not [name for name, _ in entered if name.startswith("omnigraph.language")]
 
 
 def test_opening_for_writing_leaves_a_whole_graph_as_it_is(music_place):

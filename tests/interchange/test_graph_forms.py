@@ -94,7 +94,7 @@ def test_what_networkx_has_and_a_graph_has_not_is_told(tmp_path):
     assert done.load.edges == {"Edge": 1}
     assert done.lost == (
         "attributes of the whole graph: name",
-        "the edges have no direction; they are kept from their first to second end",
+        "the edges have no direction; they are kept from first to second end",
     )
     with pytest.raises(BadRequest, match="not dict"):
         omnigraph.import_networkx(tmp_path / "h.omni", {})

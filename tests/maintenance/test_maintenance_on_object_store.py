@@ -32,27 +32,20 @@ from omnigraph.storage.root import GraphRoot, read_clock_us
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.remove_versions import list_versions
 from omnigraph.storage.write_notes import list_notes
-from s3_server import running_s3_server
 
 pytestmark = pytest.mark.object_store
 
 
-@pytest.fixture(scope="module")
-def server():
-    with running_s3_server() as running:
-        yield running
-
-
 @pytest.fixture
-def graph(server):
-    graph = omnigraph.init(server.new_root(), SCHEMA, settings=server.settings)
+def graph(s3_server):
+    graph = omnigraph.init(s3_server.new_root(), SCHEMA, settings=s3_server.settings)
     graph.load([book("a", cover="base64:aGk="), book("b"), reader("ann")], "append")
     return graph
 
 
-def later(graph, server, minutes):
+def later(graph, s3_server, minutes):
     """The same graph, opened after a while."""
-    settings = replace(server.settings, cleanup_grace_s=0)
+    settings = replace(s3_server.settings, cleanup_grace_s=0)
     root = replace(
         GraphRoot.at(graph.uri, settings), now_us=lambda: read_clock_us() + minutes * 60_000_000
     )
@@ -64,7 +57,7 @@ def versions(graph, key):
     return list_versions(graph._open.views.root.location(one.path, one.owner_branch))
 
 
-def test_a_graph_in_a_bucket_is_optimized_cleaned_and_verified(graph, server):
+def test_a_graph_in_a_bucket_is_optimized_cleaned_and_verified(graph, s3_server):
     graph.create_branch("dev")
     write_a_little(graph)
     write_a_little(graph, branch="dev", mark="d")
@@ -75,7 +68,7 @@ def test_a_graph_in_a_bucket_is_optimized_cleaned_and_verified(graph, server):
     assert not any(unindexed(graph, BOOK).values())
     graph.optimize(branch="dev")
     old = graph.commits()[3].commit_id
-    late = later(graph, server, 10)
+    late = later(graph, s3_server, 10)
     removed = by_key(late.cleanup(keep=1, confirm=True).tables)
     assert removed[BOOK].old_versions_removed > 0
     assert removed["__manifest"].old_versions_removed > 0
@@ -93,18 +86,18 @@ def test_what_a_sleeper_may_still_act_on_stays(graph):
     assert versions(graph, READER) == before
 
 
-def test_leftovers_in_a_bucket_go(graph, server):
+def test_leftovers_in_a_bucket_go(graph, s3_server):
     graph.create_branch("dev")
     write_a_little(graph, branch="dev")
     fork = entry(graph, BOOK, "dev")
     graph.delete_branch("dev")
     opened = table(graph, READER)
     stray = write_uncommitted(opened, opened.scan().slice(0, 1))[0].files[0].path
-    first = later(graph, server, 10).cleanup(keep=1, confirm=True)
+    first = later(graph, s3_server, 10).cleanup(keep=1, confirm=True)
     assert f"{fork.path}/tree/{fork.owner_branch}" in first.reclaimed
-    second = later(graph, server, 20).cleanup(keep=1, confirm=True)
+    second = later(graph, s3_server, 20).cleanup(keep=1, confirm=True)
     assert f"{entry(graph, READER).path}/data/{stray}" in second.reclaimed
-    assert later(graph, server, 30).verify(deep=True).findings == ()
+    assert later(graph, s3_server, 30).verify(deep=True).findings == ()
 
 
 def test_a_fork_that_a_cleanup_saw_in_the_making_is_written_once_it_is_shown(graph):
@@ -119,13 +112,13 @@ def test_a_fork_that_a_cleanup_saw_in_the_making_is_written_once_it_is_shown(gra
     assert graph.verify(deep=True).findings == ()
 
 
-def loading(graph, server):
+def loading(graph, s3_server):
     """A bulk load that is parked when it has written rows."""
     slugs = [f"bulk{number}" for number in range(20)]
     rows = pa.table({"slug": slugs, "name": slugs})
 
     def work():
-        loader = omnigraph.open(graph.uri, settings=server.settings)
+        loader = omnigraph.open(graph.uri, settings=s3_server.settings)
         return lambda: loader.load(rows, "append", type="Reader")
 
     return parked("after", "write_fragments", "*/nodes/*", work)
@@ -136,12 +129,12 @@ def note_of(graph):
     return note
 
 
-def test_a_load_that_shows_signs_of_life_keeps_its_files(graph, server, monkeypatch):
+def test_a_load_that_shows_signs_of_life_keeps_its_files(graph, s3_server, monkeypatch):
     monkeypatch.setattr("omnigraph.storage.write_notes.BEAT_S", 0.05)
-    with loading(graph, server) as load:
+    with loading(graph, s3_server) as load:
         for minutes in (10, 20, 30):
             before = note_of(graph)
-            later(graph, server, minutes).cleanup(keep=1, confirm=True)
+            later(graph, s3_server, minutes).cleanup(keep=1, confirm=True)
             while note_of(graph) == before:
                 time.sleep(0.05)
         load.finish()
@@ -150,11 +143,11 @@ def test_a_load_that_shows_signs_of_life_keeps_its_files(graph, server, monkeypa
     assert graph.verify(deep=True).findings == ()
 
 
-def test_a_load_that_seemed_dead_is_refused(graph, server):
+def test_a_load_that_seemed_dead_is_refused(graph, s3_server):
     before = rows_of(graph)
-    with loading(graph, server) as load:
+    with loading(graph, s3_server) as load:
         for minutes in (10, 20, 30):
-            later(graph, server, minutes).cleanup(keep=1, confirm=True)
+            later(graph, s3_server, minutes).cleanup(keep=1, confirm=True)
         assert list_notes(graph._open.views.root.store) == []
         # Which of them is told depends on what the load was about to do with its files.
         with pytest.raises((ConflictError, StorageFailure)):

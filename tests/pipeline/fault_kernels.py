@@ -28,7 +28,7 @@ def linger_once(spec: tuple, task: object) -> object:
     lingering, copied = Path(folder) / "lingering", Path(folder) / "copied"
     if _is_first(lingering):
         lingering.write_text(repr(task))
-        until = time.monotonic() + 90
+        until = time.monotonic() + 600
         while not copied.exists() and time.monotonic() < until:
             time.sleep(0.05)
         time.sleep(5)  # the copy ends first

@@ -11,7 +11,6 @@ from omnigraph.errors import BadRequest, RowsRejected
 from omnigraph.pipeline.inputs import open_filesystem, store_path
 from omnigraph.storage.layout import STAGING
 from pipeline.random_loads import normal
-from s3_server import running_s3_server
 
 pytestmark = pytest.mark.object_store
 
@@ -25,19 +24,13 @@ RECORDS += [
 ]
 
 
-@pytest.fixture(scope="module")
-def server():
-    with running_s3_server() as running:
-        yield running
-
-
 @pytest.fixture
-def graph(server):
-    return omnigraph.init(server.new_root(), SCHEMA, settings=server.settings)
+def graph(s3_server):
+    return omnigraph.init(s3_server.new_root(), SCHEMA, settings=s3_server.settings)
 
 
-def put(server, place: str, text: str) -> None:
-    files = open_filesystem(place, server.settings.aws)
+def put(s3_server, place: str, text: str) -> None:
+    files = open_filesystem(place, s3_server.settings.aws)
     with files.open_output_stream(store_path(place)) as stream:
         stream.write(text.encode())
 
@@ -47,28 +40,28 @@ def lines(records: list[dict]) -> str:
 
 
 @pytest.mark.parametrize("engine", ["local", "spark"])
-def test_files_of_a_bucket_are_loaded_and_exported(server, graph, request, engine):
+def test_files_of_a_bucket_are_loaded_and_exported(s3_server, graph, request, engine):
     if engine == "spark":
         request.getfixturevalue("spark")
-    folder = server.new_root() + "-input"
-    put(server, f"{folder}/a.jsonl", lines(RECORDS[:9]))
-    put(server, f"{folder}/b.jsonl", lines(RECORDS[9:]))
+    folder = s3_server.new_root() + "-input"
+    put(s3_server, f"{folder}/a.jsonl", lines(RECORDS[:9]))
+    put(s3_server, f"{folder}/b.jsonl", lines(RECORDS[9:]))
     result = graph.load(f"{folder}/*.jsonl", "append", engine=engine, format="jsonl")
     assert (result.engine, result.total_entities) == (engine, 18)
     graph.load(lines(RECORDS[:3]).encode(), "merge", engine=engine, partial=True)
-    out = server.new_root() + "-out"
+    out = s3_server.new_root() + "-out"
     assert graph.at().export_files(out, format="parquet", engine=engine).rows == 18
-    again = omnigraph.init(server.new_root(), SCHEMA, settings=server.settings)
+    again = omnigraph.init(s3_server.new_root(), SCHEMA, settings=s3_server.settings)
     again.load([out], "append", engine=engine)
     assert normal(again.export()) == normal(graph.export())
     assert graph._open.views.root.store.list_prefixes(STAGING) == ()
 
 
-def test_mistakes_name_the_object(server, graph):
-    place = server.new_root() + "-bad.jsonl"
-    put(server, place, "{\n")
+def test_mistakes_name_the_object(s3_server, graph):
+    place = s3_server.new_root() + "-bad.jsonl"
+    put(s3_server, place, "{\n")
     with pytest.raises(RowsRejected) as refused:
         graph.load([place], "append")
     assert (refused.value.problems[0].file, refused.value.problems[0].line) == (place, 1)
     with pytest.raises(BadRequest, match="no file matches"):
-        graph.load([server.new_root() + "-nothing/*.jsonl"], "append")
+        graph.load([s3_server.new_root() + "-nothing/*.jsonl"], "append")

@@ -202,14 +202,14 @@ def test_what_a_consumer_has_not_read_is_kept_for_it(graph) -> None:
     assert graph.consumers()[0].commit_id == made[-1]
     again = stream(graph, consumer="replica")
     assert next_batch(again, end) == (kept(end), [])
-    assert graph.consumers()[0].updated_at > noted.updated_at, "a restart renews it"
+    assert graph.consumers()[0].updated_at != noted.updated_at, "a restart renews it"
 
 
 def test_a_stream_without_commits_keeps_its_consumer_alive(graph) -> None:
     reader = stream(graph, consumer="replica", consumerExpires="1s")
     at, _ = next_batch(reader, reader.initialOffset())
     first = graph.consumers()[0].expires_at
-    deadline = datetime.datetime.now() + datetime.timedelta(minutes=2)
+    deadline = datetime.datetime.now() + datetime.timedelta(minutes=10)
     while graph.consumers()[0].expires_at == first:
         assert next_batch(reader, at) == (kept(at), [])
         assert datetime.datetime.now() < deadline, "it is noted again while it is polled"

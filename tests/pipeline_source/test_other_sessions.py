@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from connect_packages import install_connect
-from s3_server import running_s3_server
 
 WORKER = Path(__file__).with_name("source_worker.py")
 
@@ -86,14 +85,13 @@ def test_on_executors_of_their_own(tmp_path):
 
 @pytest.mark.object_store
 @pytest.mark.parametrize("master", ["local[2,4]", "local-cluster[2,1,1024]"])
-def test_on_a_bucket(tmp_path, master):
+def test_on_a_bucket(tmp_path, s3_server, master):
     """Settings come from the environment of each process, and no key is in a plan."""
-    with running_s3_server() as server:
-        seen = run(
-            server.new_root(),
-            tmp_path,
-            MASTER=master,
-            SPARK_WORKER_DIR=str(tmp_path / "work"),
-            **server.environment,
-        )
+    seen = run(
+        s3_server.new_root(),
+        tmp_path,
+        MASTER=master,
+        SPARK_WORKER_DIR=str(tmp_path / "work"),
+        **s3_server.environment,
+    )
     require_everything(seen)

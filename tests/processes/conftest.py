@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from processes.process_handles import BUCKET, FIRST, FOLDER, SCHEMA, Worker
-from s3_server import running_s3_server
 from store_places import Bucket, copy_graph, environment_of, init_graph
 
 
@@ -59,9 +58,3 @@ def start_workers(idle_workers, place):
             idle_workers.append(worker)
         else:
             worker.close()
-
-
-@pytest.fixture(scope="session")
-def s3_server():
-    with running_s3_server() as server:
-        yield server

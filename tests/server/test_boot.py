@@ -4,7 +4,6 @@ import json
 import shutil
 import signal
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from omnigraph.server.access import RuntimeState, classify_state
 from omnigraph.server.serve_options import Address, ServeFlags, read_options
 from omnigraph.server.store_source import Store
 from server.serving import ALL, boot, serving
+from waiting import wait_until
 
 TOKENS = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"
 
@@ -102,7 +102,7 @@ def test_a_graph_that_cannot_be_opened_is_quarantined_and_served_after_a_reload(
         assert server.get("schema").status == 200
         shutil.copytree(people, other)
         server.signal(signal.SIGHUP)
-        _wait_until(lambda: server.get("/graphs/other/schema").status == 200)
+        wait_until(lambda: server.get("/graphs/other/schema").status == 200)
         ready = server.get("/readyz").body
         assert (ready["quarantined_graph_count"], ready["served_graph_count"]) == (0, 2)
         assert ready["state_revision"] == 2
@@ -148,7 +148,7 @@ def test_a_second_signal_ends_it_at_once(people) -> None:
         stuck = _start_export(server)
         try:
             server.signal(signal.SIGTERM)
-            _wait_until(lambda: "draining" in server.log)
+            wait_until(lambda: "draining" in server.log)
             server.signal(signal.SIGTERM)
             assert server.wait() == 2
         finally:
@@ -167,14 +167,14 @@ def test_tokens_are_read_again_on_a_signal_and_a_bad_file_changes_nothing(people
         assert (status("first"), status("second")) == (200, 401)
         file.write_text(json.dumps({"maria": ["first", "second"]}))
         server.signal(signal.SIGHUP)
-        _wait_until(lambda: status("second") == 200)
+        wait_until(lambda: status("second") == 200)
         file.write_text("{")
         server.signal(signal.SIGHUP)
-        _wait_until(lambda: "reload refused" in server.log)
+        wait_until(lambda: "reload refused" in server.log)
         assert (status("first"), status("second")) == (200, 200)
         file.write_text(json.dumps({"maria": "second"}))
         server.signal(signal.SIGHUP)
-        _wait_until(lambda: status("first") == 401)
+        wait_until(lambda: status("first") == 401)
 
 
 def test_health_answers_without_a_token_and_names_no_graph(people) -> None:
@@ -190,7 +190,7 @@ def test_stdout_has_one_line_and_the_log_is_json_where_that_is_asked_for(people)
     with serving(people, OMNIGRAPH_LOG_FORMAT="json") as server:
         server.post("query", {"query": ALL}, headers={"X-Request-Id": "abc-1"})
         # The line of a request follows its answer.
-        _wait_until(lambda: '"event": "request"' in server.log and server.log.endswith("\n"))
+        wait_until(lambda: '"event": "request"' in server.log and server.log.endswith("\n"))
         lines = [json.loads(line) for line in server.log.splitlines()]
         mine = [line for line in lines if line.get("request_id") == "abc-1"]
         assert {line["event"] for line in mine} == {"policy decision", "request"}
@@ -217,10 +217,3 @@ def _start_export(server) -> socket.socket:
     )
     assert client.recv(64).startswith(b"HTTP/1.1 200")
     return client
-
-
-def _wait_until(holds, seconds: float = 600) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.05)

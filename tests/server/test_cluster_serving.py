@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from server.cluster_files import (
     serving_cluster,
 )
 from server.serving import ADD, SCHEMA, Server
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -36,13 +36,6 @@ def cluster(tmp_path: Path) -> ClusterFolder:
     folder.declare_policy("rules", GRAPH_RULES, "people")
     folder.declare_policy("operators", SERVER_RULES, "cluster")
     return folder
-
-
-def wait_until(holds, seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.05)
 
 
 def reload(server: Server) -> None:

@@ -2,8 +2,6 @@
 
 import re
 import socket
-import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,6 +10,7 @@ import omnigraph
 from omnigraph.errors import ServerBusy
 from omnigraph.storage.root import GraphRoot
 from server.serving import ADD, ALL, serving
+from waiting import wait_until
 
 PAIRS = (
     "query q() { match { $a: Person  $b: Person  $a.name < $b.name } return { count($a) as n } }"
@@ -31,7 +30,7 @@ def test_sixteen_writes_of_an_actor_are_admitted_and_the_next_is_refused(people)
                 threads.submit(server.post, "mutate", {"query": ADD, "params": {"name": f"n{n}"}})
                 for n in range(16)
             ]
-            _wait_until(lambda: server.log.count("policy decision") >= 16)
+            wait_until(lambda: server.log.count("policy decision") >= 16)
             refused = server.post("mutate", {"query": ADD, "params": {"name": "late"}})
             assert (refused.status, refused.body["code"]) == (429, "too_many_requests")
             assert refused.headers["retry-after"] == "60"
@@ -60,7 +59,7 @@ def test_a_server_has_so_many_requests_in_progress_and_refuses_the_next(people) 
         finally:
             for client in slow:
                 client.close()
-        _wait_until(lambda: server.get("branches").status == 200)
+        wait_until(lambda: server.get("branches").status == 200)
         assert "Traceback" not in server.log, "a refusal is nothing to look into"
 
 
@@ -73,7 +72,7 @@ def test_a_query_that_takes_too_long_is_ended_and_its_thread_comes_back(people) 
         assert answer.body["deadline"] == {"limit_ms": 200}
         # The only thread is free again once the engine has noticed.
         few = 'query q() { match { $p: Person  $p.name = "Ada" } return { $p.age } }'
-        _wait_until(lambda: server.post("query", {"query": few}).status == 200)
+        wait_until(lambda: server.post("query", {"query": few}).status == 200)
 
 
 def test_a_client_that_leaves_ends_its_query(people) -> None:
@@ -87,9 +86,9 @@ def test_a_client_that_leaves_ends_its_query(people) -> None:
             f'{{"query": "{PAIRS}"}}',
             {"Content-Type": "application/json"},
         )
-        _wait_until(lambda: "policy decision" in server.log)
+        wait_until(lambda: "policy decision" in server.log)
         connection.close()
-        _wait_until(lambda: "status=499" in server.log)
+        wait_until(lambda: "status=499" in server.log)
         assert server.post("query", {"query": ALL}).status == 200
 
 
@@ -116,7 +115,7 @@ def test_readers_that_do_not_read_hold_up_nobody_but_the_next_export(people) -> 
         finally:
             for client in clients:
                 client.close()
-        _wait_until(lambda: server.post("export", {"type_names": ["Knows"]}).status == 200)
+        wait_until(lambda: server.post("export", {"type_names": ["Knows"]}).status == 200)
 
 
 def test_a_reader_that_stops_reading_is_cut_off_and_so_is_a_body_that_does_not_come(people) -> None:
@@ -135,8 +134,8 @@ def test_a_reader_that_stops_reading_is_cut_off_and_so_is_a_body_that_does_not_c
             while piece := half.recv(4096):
                 said += piece
             assert said.startswith(b"HTTP/1.1 408")
-            _wait_until(lambda: "stopped reading" in server.log)
-            _wait_until(lambda: server.post("export", {"type_names": ["Knows"]}).status == 200)
+            wait_until(lambda: "stopped reading" in server.log)
+            wait_until(lambda: server.post("export", {"type_names": ["Knows"]}).status == 200)
             stuck.settimeout(600)
             rest = _read_all(stuck)
             assert not rest.endswith(b"0\r\n\r\n"), "a part must not pass for the whole"
@@ -198,10 +197,3 @@ def _read_all(client: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return said
-
-
-def _wait_until(holds, seconds: float = 600) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came"
-        threading.Event().wait(0.05)

@@ -7,7 +7,6 @@ import json
 import signal
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -17,6 +16,7 @@ import omnigraph
 from graph.failing_observers import Trouble, observed
 from omnigraph.settings import LogLevel, LogLevels, ServerSettings
 from server.serving import ADD, ALL, serving
+from waiting import wait_until
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 RULES = """\
@@ -25,13 +25,6 @@ groups: { readers: [default] }
 rules:
   - { id: read, allow: { actors: { group: readers }, actions: [read] } }
 """
-
-
-def wait_until(holds, seconds: float = 600) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.05)
 
 
 def find_port() -> int:

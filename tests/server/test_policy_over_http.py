@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 
 import pytest
 
@@ -10,16 +9,13 @@ import omnigraph
 from omnigraph.errors import BadRequest
 from omnigraph.server.policy_binding import PolicyFile, PolicyFiles
 from omnigraph.server.serve_options import ServeFlags, read_options
+from policy import guarded_people
+from policy.guarded_people import ACTORS, SCHEMA
 from server.serving import ADD, ALL, boot, serving
+from waiting import wait_until
 
 TOKENS = "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"
-ACTORS = ("maria", "bot", "side", "will", "eve")
 EVERY_TOKEN = {TOKENS: json.dumps({actor: f"token-of-{actor}" for actor in ACTORS})}
-SCHEMA = """
-node Person { name: String @key  age: I32?  email: String?  photo: Blob? }
-node Salary { name: String @key  amount: I64 }
-edge Knows: Person -> Person { since: I32? }
-"""
 RECORDS = [
     {
         "type": "Person",
@@ -29,38 +25,10 @@ RECORDS = [
     {"type": "Salary", "data": {"name": "ada-2024", "amount": 100}},
     {"edge": "Knows", "from": "Ada", "to": "Ben", "data": {"id": "k1"}},
 ]
-RULES = """\
-version: 1
-groups:
-  admins: [maria]
-  agents: [bot]
-  outsiders: [side]
-  writers: [will]
-protected_branches: [main]
-rules:
-  - id: admins
-    allow:
-      actors: { group: admins }
-      actions: [read, export, change, branch_create, branch_delete, branch_merge, schema_apply]
-  - id: agents-read
-    allow:
-      actors: { group: agents }
-      actions: [read, export]
-      except: [Person.email, Person.photo, Salary]
-  - id: agents-change
-    allow: { actors: { group: agents }, actions: [change], branch_scope: unprotected }
-  - id: agents-branch
-    allow:
-      actors: { group: agents }
-      actions: [branch_create, branch_delete]
-      target_branch_scope: unprotected
-  - id: outsiders
-    allow:
-      actors: { group: outsiders }
-      actions: [read, export]
-      branch_scope: unprotected
+RULES = f"""\
+{guarded_people.RULES}
   - id: writers
-    allow: { actors: { group: writers }, actions: [change], branch_scope: any }
+    allow: {{ actors: {{ group: others }}, actions: [change], branch_scope: any }}
 """
 SERVER_RULES = """\
 version: 1
@@ -472,10 +440,3 @@ def test_a_policy_is_for_the_graph_that_is_named_with_it_or_for_all_others() -> 
     ]
     assert not PolicyFiles()
     assert PolicyFiles(of_server="p.yaml")
-
-
-def wait_until(holds, seconds: float = 600) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.05)

@@ -5,11 +5,11 @@ import os
 import re
 import signal
 import socket
-import time
 from pathlib import Path
 
 import omnigraph
 from server.serving import ADD, ALL, boot, list_children, serving
+from waiting import wait_until
 
 
 def test_workers_share_the_graph_die_and_are_replaced(people) -> None:
@@ -25,14 +25,14 @@ def test_workers_share_the_graph_die_and_are_replaced(people) -> None:
         assert {one.status for one in done} == {200}
         assert server.post("query", {"query": ALL}).body["row_count"] == 10
         os.kill(first[0], signal.SIGKILL)
-        _wait_until(lambda: server.log.count("a worker died") == 1)
-        _wait_until(lambda: len(set(list_children(server.process.pid)) - set(first)) == 1)
-        _wait_until(lambda: _asks_well(server))
+        wait_until(lambda: server.log.count("a worker died") == 1)
+        wait_until(lambda: len(set(list_children(server.process.pid)) - set(first)) == 1)
+        wait_until(lambda: _asks_well(server))
         text = _read_metrics(port)
         made = sum(map(float, re.findall(r'commits_total\{operation="mutate"\} ([\d.]+)', text)))
         assert made == 8
         server.signal(signal.SIGHUP)
-        _wait_until(lambda: server.log.count("reloaded") >= 2)
+        wait_until(lambda: server.log.count("reloaded") >= 2)
         server.signal(signal.SIGTERM)
         assert server.wait() == 0
         assert server.process.stdout.read() == ""
@@ -44,7 +44,7 @@ def test_workers_end_with_the_process_that_started_them(people) -> None:
         workers = list_children(server.process.pid)
         server.signal(signal.SIGKILL)
         server.wait()
-        _wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
+        wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
 def test_workers_that_cannot_start_say_why_once(tmp_path) -> None:
@@ -67,10 +67,3 @@ def _read_metrics(port: int) -> str:
 
     with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=600) as answer:
         return answer.read().decode()
-
-
-def _wait_until(holds, seconds: float = 600) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.05)

@@ -88,7 +88,7 @@ def add_bundle_options(command: Callable[..., object]) -> Callable[..., object]:
             type=click.Choice(["graph", _OF_CLUSTER]),
             default="graph",
             show_default=True,
-            help="What the bundle is about.",
+            help="The scope of the bundle.",
         ),
         click.option(
             "--graph", "graph_id", metavar="ID", help="The graph of the cluster it is applied to."
@@ -111,7 +111,7 @@ def _read_applied(
     settings = read_settings(quietly=True)
     if kind == _OF_CLUSTER:
         if graph_id:
-            raise click.UsageError("--scope cluster is about no graph; leave out --graph")
+            raise click.UsageError("--scope cluster takes no graph; leave out --graph")
         return ChosenBundle(read_applied_policy(place, graph_id=None, settings=settings), kind)
     applied = choose_applied(place, graph_id or chosen)
     source = read_applied_policy(place, graph_id=applied.id, settings=settings)

@@ -36,7 +36,7 @@ def render_plan(result: PlanResult) -> Iterator[str]:
         state = "approved" if approval.satisfied else "needs an approval"
         yield f"{approval.resource} {state}: {approval.reason}"
     if not result.changes:
-        yield "no changes: the cluster is what the configuration says"
+        yield "no changes: the cluster matches the configuration"
         return
     stopped = sum(not change.is_carried_out for change in result.changes)
     waiting = f", {stopped} of them cannot be made yet" if stopped else ""
@@ -46,7 +46,7 @@ def render_plan(result: PlanResult) -> Iterator[str]:
 def render_applied(result: ClusterApplyResult) -> Iterator[str]:
     yield from _render_changes(result.changes)
     if not result.changes and result.ok:
-        yield "no changes: the cluster is what the configuration says"
+        yield "no changes: the cluster matches the configuration"
         return
     word = "converged" if result.converged else "not converged"
     yield (
@@ -69,7 +69,9 @@ def render_status(result: ClusterStatus) -> Iterator[str]:
         yield f"{status.status:<8}  {address}{why}"
     if result.state.state_found:
         digest = result.state.applied_config_digest
-        applied = f"configuration {digest[:12]}" if digest else "no whole configuration applied"
+        applied = (
+            f"configuration {digest[:12]}" if digest else "no configuration was applied completely"
+        )
         yield f"revision {result.state.state_revision}, {applied}"
 
 

@@ -47,7 +47,7 @@ TIMEOUT = click.option(
     "timeout_s",
     type=click.FloatRange(min=0, min_open=True),
     metavar="S",
-    help="How many seconds a server may stay silent; any number by default.",
+    help="How long to wait for a silent server, in seconds; no limit by default.",
 )
 
 
@@ -247,6 +247,10 @@ def add_address_options() -> list[Callable[..., Callable[..., object]]]:
             "--store", metavar="URI", shell_complete=complete_store, help="The graph's storage."
         ),
     ]
+
+
+yes_option = click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
+"""For every command that asks with `ask_consent`."""
 
 
 def ask_consent(scope: CommandTarget, verb: str, *, yes: bool, as_json: bool) -> None:

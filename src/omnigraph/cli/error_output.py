@@ -123,8 +123,8 @@ def find_hint(error: OmniError) -> str | None:
             return "OMNIGRAPH_WRITER_WAIT says how many seconds to wait"
         case errors.StorageFailure(kind=errors.StorageKind.CONFIGURATION):
             return (
-                "look at who owns the folder, what may be written there and how much room is "
-                "left; for s3://, at the AWS_… variables: the keys, the region, the endpoint"
+                "check the owner, the permissions and the free space of the folder; for s3://, the "
+                "AWS_… variables: the keys, the region, the endpoint"
             )
         case errors.StorageFailure(kind=errors.StorageKind.TRANSIENT):
             return "it may work when tried again"

@@ -122,7 +122,7 @@ class OperatorConfig:
 
 
 def find_config_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the operator's files are; the default where no home is known is never there."""
+    """The folder of the operator's files; without a home, one that does not exist."""
     given = CommandLineSettings.from_environment(environment).home
     try:
         return Path(given).expanduser()

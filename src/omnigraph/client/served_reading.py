@@ -70,12 +70,12 @@ class ServedReading(ServedObject):
 
     @property
     def actor(self) -> None:
-        """Nobody the client knows of: the server takes the actor from the token."""
+        """None: the server takes the actor from the token."""
         return None
 
     @property
     def read_only(self) -> bool:
-        """Never: the server decides what may be written."""
+        """False: the server decides what may be written."""
         return False
 
     @property

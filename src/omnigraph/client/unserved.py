@@ -46,7 +46,7 @@ def refuse_verb(name: str) -> NoReturn:
 
 
 class ServedObject:
-    """An object that says of what it lacks whether it is only not served."""
+    """An object that says of a missing member if it is merely not served."""
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in UNSERVED:
@@ -67,6 +67,6 @@ def require_default(given: Mapping[str, tuple[object, object]], verb: str) -> No
 
 
 def refuse_actor(actor: str | None) -> None:
-    """Raise if somebody is named: it would have no effect, and that would not be noticed."""
+    """Raise if an actor is named, which would silently have no effect."""
     if actor is not None:
         raise BadRequest("a server takes the actor from the token; do not name one")

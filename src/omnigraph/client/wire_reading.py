@@ -174,7 +174,7 @@ def read_apply(body: bodies.ApplyCommitOutput, *, is_replayed: bool) -> ApplyRes
 
 
 def read_tag(body: bodies.TagOutput) -> Tag:
-    """A tag; where its commit is stored is the server's affair."""
+    """A tag; where its commit is stored is known to the server only."""
     return Tag(
         name=body.name,
         commit_id=CommitId(body.graph_commit_id),

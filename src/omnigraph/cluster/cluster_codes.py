@@ -80,7 +80,7 @@ APPLY_CODES: Mapping[str, str] = {
     "schema_apply_skipped": "A schema was not applied because an earlier change failed.",
     "graph_delete_failed": "A graph could not be deleted.",
     "graph_delete_skipped": "A graph was not deleted because an earlier change failed.",
-    "graph_delete_export_in_progress": "Somebody is at work on the graph that is to be deleted.",
+    "graph_delete_export_in_progress": "Another process is working on the graph to be deleted.",
     "resource_content_changed": "A file changed while it was being applied.",
     "resource_payload_write_error": "A query or policy cannot be written to the catalog.",
 }
@@ -89,7 +89,7 @@ RECOVERY_CODES: Mapping[str, str] = {
     "cluster_recovery_pending": "An interrupted change of a graph is not settled.",
     "cluster_recovery_rolled_forward": "An interrupted change had been made and was recorded.",
     "cluster_recovery_unattributed": "A graph has a schema that nobody announced.",
-    "graph_create_incomplete": "What is at the root of an interrupted creation is no graph.",
+    "graph_create_incomplete": "What an interrupted creation left is not a graph.",
     "graph_delete_incomplete": "An interrupted deletion left something.",
     "recovery_sidecar_read_error": "The intent of a change cannot be read.",
     "recovery_sidecar_write_error": "The intent of a change cannot be written.",
@@ -103,7 +103,7 @@ RECOVERY_CODES: Mapping[str, str] = {
 }
 
 SERVING_CODES: Mapping[str, str] = {
-    "cluster_state_missing": "There is no ledger: nothing was applied yet.",
+    "cluster_state_missing": "There is no ledger: nothing has been applied yet.",
     "cluster_empty": "The ledger has no graph.",
     "cluster_no_healthy_graphs": "Every graph waits for a recovery.",
     "catalog_payload_digest_mismatch": "A query or policy of the catalog is not what was applied.",

@@ -119,6 +119,6 @@ def require_applied(found: ReadLedger, graph_id: str) -> None:
     """
     known = found.ledger.graph_ids
     if graph_id not in known:
-        shown = f"applied: {', '.join(known)}" if known else "no graph was applied yet"
+        shown = f"applied: {', '.join(known)}" if known else "no graph has been applied yet"
         message = f"there is no graph '{graph_id}'; {shown}"
         raise refuse("graph_not_applied", graph_address(graph_id), message)

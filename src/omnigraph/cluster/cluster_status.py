@@ -33,7 +33,7 @@ def read_cluster_status(folder: str | Path, *, settings: Settings | None = None)
         result = replace(result, state=StateObservations.of(None, lock))
         found = files.find_ledger()
         if found is None:
-            message = "there is no ledger: nothing was applied yet"
+            message = "there is no ledger: nothing has been applied yet"
             place = show_control_path(STATE_FILE)
             session.report.add("state_missing", place, message, Severity.WARNING)
         else:

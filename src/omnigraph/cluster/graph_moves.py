@@ -131,7 +131,9 @@ class GraphMover:
             if self.files.has_root(graph_id):
                 note = find_work(self.files.graphs, path, self.files.settings)
                 if note is not None:
-                    message = f"somebody is at work on the graph ({note}); wait, and apply again"
+                    message = (
+                        f"another process is working on the graph ({note}); wait, and apply again"
+                    )
                     raise refuse("graph_delete_export_in_progress", address, message)
             before = look_at_graph(self.files, graph_id).manifest_version
             sidecar = self._announce(SidecarKind.GRAPH_DELETE, graph_id, before, None, approval)

@@ -58,7 +58,7 @@ def find_lock(files: ClusterFiles) -> StateLock | None:
             raise refuse("unsupported_state_lock_version", _PLACE, message)
         return convert_into(value, StateLock)
     except (ValueRefused, msgspec.ValidationError) as error:
-        message = f"not a lock: {error}; if nobody is at work, remove the file"
+        message = f"not a lock: {error}; if no operator is working, remove the file"
         raise refuse("invalid_state_lock", _PLACE, message) from None
 
 

@@ -20,17 +20,25 @@ class StorageKind(StrEnum):
 
 
 class StorageFailure(StorageError):
+    """A store or a table could not be read or written; `kind` says why.
+
+    `is_disk_full` is set where there was no room to write, `is_file_missing` where a file that a
+    table names is not there.
+    """
+
     code = "storage_failure"
 
-    def __init__(self, kind: StorageKind, message: str) -> None:
+    def __init__(
+        self,
+        kind: StorageKind,
+        message: str,
+        *,
+        is_disk_full: bool = False,
+        is_file_missing: bool = False,
+    ) -> None:
         super().__init__(message)
         self.kind = kind
-
-    @property
-    def is_disk_full(self) -> bool:
-        """Whether there was no room; the substrate has no other way to tell than its words."""
-        words = self.message.lower()
-        return "no space left" in words or "quota exceeded" in words
+        self.is_disk_full, self.is_file_missing = is_disk_full, is_file_missing
 
     def details(self) -> Mapping[str, JsonValue]:
         return {"storage_kind": str(self.kind)}

@@ -66,5 +66,5 @@ class LoadOptions:
             BadOptions: no type was given.
         """
         if self.type is None:
-            raise BadOptions("rows of a table do not say their type; give it with type=…")
+            raise BadOptions("rows of a table do not name their type; give it with type=…")
         return self.type

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from omnigraph.cache import Cache
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest, BranchNotFound, ReadSetChanged, TypeNotFound
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
@@ -63,17 +64,13 @@ class BranchHistory:
     commits: Mapping[CommitId, Commit]
     binding: TokenBinding
     find_keys: FindKeys
-    _states: dict[CommitId, State] = field(default_factory=dict, repr=False)
+    _states: Cache[CommitId, State] = field(default_factory=lambda: Cache(2), repr=False)
 
     def state(self, commit: Commit) -> State:
         """The graph right after a commit, which must be the head that its state names."""
-        known = self._states.get(commit.commit_id)
-        if known is None:
-            view = self.views.of_commit(commit)
-            while len(self._states) > 1:
-                self._states.pop(next(iter(self._states)))
-            known = self._states[commit.commit_id] = make_state(view)
-        return known
+        return self._states.value(
+            commit.commit_id, lambda: make_state(self.views.of_commit(commit))
+        )
 
     def require_alive(self) -> None:
         """Raise if the branch was deleted or made again while it was read."""

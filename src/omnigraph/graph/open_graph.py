@@ -53,11 +53,12 @@ class OpenGraph:
         self._autopilot: Autopilot | None = None
         self._writer: Writer | None = None
         self.recovered: list[RecoveredWrite] = []
-        self.views.read_newest(MAIN)  # a graph that cannot be read cannot be opened
+        found = self.views.read_newest(MAIN)  # a graph that cannot be read cannot be opened
         if not read_only:
             settled = opening.make_ready(root)
             # What was settled may have been a change of the schema.
-            opening.rewrite_mirror(root, self.views.read_newest(MAIN).snapshot.contract)
+            if settled or not opening.is_mirror_current(root, found.snapshot.contract):
+                opening.rewrite_mirror(root, self.views.read_newest(MAIN).snapshot.contract)
             self.recovered = [recovering.describe_settled(one) for one in settled]
 
     def _embed_text(self, text: str, dimension: int, recorded_model: str | None) -> Sequence[float]:

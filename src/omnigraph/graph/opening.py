@@ -82,6 +82,16 @@ def make_ready(root: GraphRoot) -> list[SettledIntent]:
     return settled
 
 
+def is_mirror_current(root: GraphRoot, contract: SchemaContract) -> bool:
+    """Whether the schema files say what the manifest says, as far as can be seen."""
+    try:
+        return all(
+            root.store.find(path) == text.encode() for path, text in list_mirror_files(contract)
+        )
+    except StorageError:
+        return False
+
+
 def rewrite_mirror(root: GraphRoot, contract: SchemaContract) -> None:
     """Rewrite the schema files that do not say what the manifest says.
 

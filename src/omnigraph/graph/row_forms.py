@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, overload
@@ -22,17 +23,17 @@ _SHOWN_ROWS = 50
 _SHOWN_WIDTH = 60
 
 
-class RowForms:
+class RowForms(ABC):
     """What everything that has rows can do. A row is a dictionary; a date in it is a date."""
 
     @property
+    @abstractmethod
     def arrow_schema(self) -> pa.Schema:
         """The columns with their Arrow types, known before any row is read."""
-        raise NotImplementedError
 
+    @abstractmethod
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table, with the types of the schema."""
-        raise NotImplementedError
 
     def _read_first(self, count: int) -> pa.Table:
         """The first rows, and no more than that is needed."""

@@ -55,7 +55,6 @@ from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
-_SCHEMA = "schema"
 """What a commit that changed the schema records."""
 
 

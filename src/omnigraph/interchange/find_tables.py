@@ -70,7 +70,7 @@ def open_sources(
             else:
                 graph = graph.join(_read_places(_expand(place), delimiter, open_exports))
         if not graph.tables:
-            raise BadRequest(f"no data was found in {', '.join(map(str, places))}")
+            raise BadRequest(f"no data found in {', '.join(map(str, places))}")
         yield graph
 
 
@@ -153,7 +153,7 @@ def _read_file(path: Path, delimiter: str | None, headers: Iterable[Path]) -> So
     if suffix in _TEXT:
         return _read_delimited(path, stem, delimiter, headers)
     raise BadRequest(
-        f"{path}: '{suffix or path.name}' is not a format that is read; use one of "
+        f"{path}: '{suffix or path.name}' is not a supported format; use one of "
         f"{', '.join(one.removeprefix('.') for one in _KNOWN)}"
     )
 

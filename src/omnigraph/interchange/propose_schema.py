@@ -290,8 +290,8 @@ class _Proposer:
         is_id = key is not None and (is_plain_id or not _can_be_key(profile, key))
         if key is None:
             comments.append(
-                "guess: no column identifies a row, so ids are made up and a second load adds all "
-                "rows again"
+                "guess: no column identifies a row, so ids are generated and a second load adds "
+                "all rows again"
             )
         properties = self._make_properties(
             profile,

@@ -61,7 +61,7 @@ class _GraphmlReader:
         kind = element.tag.rpartition("}")[2]
         if event == "start":
             if kind == "graph" and element.get("edgedefault") == "undirected":
-                self._note("undirected edges are kept with the direction they are written in")
+                self._note("undirected edges keep the direction in which they are written")
             return
         match kind:
             case "key":
@@ -73,7 +73,7 @@ class _GraphmlReader:
                 self._add_edge(element)
                 element.clear()
             case "hyperedge" | "port":
-                self._note(f"elements of the kind {kind} have no counterpart")
+                self._note(f"{kind} elements have no counterpart")
             case _:
                 pass
 
@@ -130,8 +130,8 @@ class _GraphmlReader:
             return parse(text.strip())
         except (ValueError, KeyError):
             raise BadRequest(
-                f"cannot read {self._path} as GraphML: '{text}' is not a value of {key.name}, "
-                f"which is declared as {key.type}"
+                f"cannot read {self._path} as GraphML: '{text}' is not a valid {key.type}, the "
+                f"type declared for {key.name}"
             ) from None
 
 

@@ -36,7 +36,7 @@ def read_networkx(source: Any, node_type: str | None, edge_type: str | None) -> 
     if source.graph:
         lost.append(f"attributes of the whole graph: {', '.join(map(str, source.graph))}")
     if not source.is_directed():
-        lost.append("the edges have no direction; they are kept from their first to second end")
+        lost.append("the edges have no direction; they are kept from first to second end")
     return SourceGraph(tables.list_tables(), tuple(lost))
 
 

@@ -69,7 +69,7 @@ def verify(branches: BranchReader, *, deep: bool = False, history: bool = False)
 def _count_files(report: Report, files: FileCheck) -> None:
     report.checked["files"] += files.compared
     if files.unnoted:
-        message = f"{files.unnoted} files have no checksum, so nobody can tell if they are damaged"
+        message = f"{files.unnoted} files have no checksum, so damage to them cannot be detected"
         report.note("no_checksum", message)
 
 

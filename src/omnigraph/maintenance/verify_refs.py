@@ -107,7 +107,7 @@ def _against(
         )
     # By what it is and not by its name, which may be another by now.
     if all(one.incarnation != ref.parent_incarnation for one in refs):
-        problems.append(f"it was made from {_quote(ref.parent)}, of which there is no such branch")
+        problems.append(f"it was made from {_quote(ref.parent)}, which does not exist")
     return problems
 
 

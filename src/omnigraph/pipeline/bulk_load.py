@@ -62,8 +62,8 @@ from omnigraph.pipeline.report import (
 )
 from omnigraph.pipeline.report import make_problem as violation_problem
 from omnigraph.pipeline.staging_area import (
-    FATES,
     REJECTS,
+    ROW_OUTCOMES,
     Staged,
     StagingArea,
     build_staging_schema,
@@ -431,7 +431,7 @@ class LoadJob:
             table = commit_staging(targets[key], schema, [t for f in mine for t in f.fragments])
             assert table is not None
             dropped = [text for f in mine for text in f.row_outcomes]
-            row_outcomes = commit_staging(drops[key], FATES, dropped) if dropped else None
+            row_outcomes = commit_staging(drops[key], ROW_OUTCOMES, dropped) if dropped else None
             result[key] = replace(one, table=table).with_row_outcomes(row_outcomes)
         return result
 

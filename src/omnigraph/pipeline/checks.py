@@ -33,7 +33,7 @@ from omnigraph.pipeline.kernels.staged_row_reader import (
 )
 from omnigraph.pipeline.kernels.write_kernel import group_fragments
 from omnigraph.pipeline.report import Broken, Left, Places, make_problem
-from omnigraph.pipeline.staging_area import FATES, Staged, StagingArea, commit_staging
+from omnigraph.pipeline.staging_area import ROW_OUTCOMES, Staged, StagingArea, commit_staging
 from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, TableLocation
@@ -94,8 +94,8 @@ class Checks:
     # --- ids -------------------------------------------------------------------------------------
 
     def find_keys(self, staged: Mapping[TableKey, Staged]) -> dict[TableKey, Staged]:
-        """Look every id up; gives the staged rows with their fates."""
-        locations = {key: self.area.fresh("fates") for key in staged}
+        """Look every id up; gives the staged rows with their outcomes."""
+        locations = {key: self.area.fresh("outcomes") for key in staged}
         tasks = [
             KeyTask(
                 table_key=key,
@@ -118,7 +118,7 @@ class Checks:
             self.rejected += one.rejects
         for key, findings in self.keys.items():
             texts = [text for one in findings for text in one.row_outcomes]
-            row_outcomes = commit_staging(locations[key], FATES, texts)
+            row_outcomes = commit_staging(locations[key], ROW_OUTCOMES, texts)
             touched = tuple(sorted({place for one in findings for place in one.touched}))
             result[key] = replace(result[key], touched=touched).with_row_outcomes(row_outcomes)
         return result
@@ -382,7 +382,9 @@ class Checks:
         every = list(found)
         texts = [text for one in every for text in one.row_outcomes]
         self.dropped[key] += sum(one.total for one in every)
-        staged[key] = staged[key].with_row_outcomes(commit_staging(places[key], FATES, texts))
+        staged[key] = staged[key].with_row_outcomes(
+            commit_staging(places[key], ROW_OUTCOMES, texts)
+        )
 
 
 def _list_ends(edge: EdgeType) -> Iterator[tuple[str, TableKey]]:

@@ -34,7 +34,7 @@ PRESENT = "__has_"
 _LINE_BITS = 40
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
 
-FATES = pa.schema(
+ROW_OUTCOMES = pa.schema(
     [
         pa.field("fragment", pa.int32(), nullable=False),
         pa.field("address", pa.uint64(), nullable=False),
@@ -90,7 +90,7 @@ def decode_catalog_cached(ir: str) -> Catalog:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The staged rows of one type; rows a table of fates drops no longer count."""
+    """The staged rows of one type; rows that the table of outcomes drops no longer count."""
 
     table: Table
     rows: int

@@ -368,7 +368,7 @@ def check_executors(session: SparkSession) -> None:
         missing = find_missing_module(error)
         if missing is not None:
             raise _find_lacking({f"{missing} is not installed there"}) from error
-        raise _make_failure("looking at the executors", error) from error
+        raise _make_failure("checking the executors", error) from error
     _compare({str(row[0]) for row in rows}, here)
     _checked.add(get_application_id(session))
 

@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -118,7 +117,8 @@ class GraphOpener:
                 not to be quarantined.
         """
         # The engine is loaded here and not by the threads: its native modules come one by one.
-        import_module("omnigraph.graph.graph")
+        import omnigraph.graph.graph  # noqa: F401, PLC0415
+
         with ThreadPoolExecutor(OPENED_AT_ONCE, "omnigraph-open") as threads:
             opened = list(threads.map(self._open_one, definitions.graphs))
         served: dict[str, HostedGraph] = {}

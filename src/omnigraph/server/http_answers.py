@@ -155,7 +155,7 @@ class StreamAnswer(Response):
                         await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
-            _log.warning("a reader of a stream stopped reading", path=scope.get("path"))
+            _log.warning("a client stopped reading its stream", path=scope.get("path"))
         finally:
             leaving.cancel()
             await self._pieces.aclose()

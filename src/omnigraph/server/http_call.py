@@ -60,7 +60,7 @@ class Call(AskedRequest):
 
     @property
     def graph_url(self) -> str:
-        """Where clients find the graph; its place in storage is nobody's business."""
+        """The address at which clients find the graph; where it is stored is not shown."""
         assert self.hosted is not None, "only routes of a graph ask for it"
         return f"{self.base_url}/graphs/{self.hosted.id}"
 

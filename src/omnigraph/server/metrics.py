@@ -27,7 +27,7 @@ class Metrics:
         self.registry = CollectorRegistry()
         self._requests = Counter(
             "omnigraph_requests",
-            "Requests that were answered.",
+            "Requests answered.",
             ["operation", "status"],
             registry=self.registry,
         )
@@ -38,15 +38,15 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        self._in_flight = _make_gauge("omnigraph_requests_in_flight", "Requests under way.", self)
+        self._in_flight = _make_gauge("omnigraph_requests_in_flight", "Requests in progress.", self)
         self._refused = Counter(
             "omnigraph_admission_refusals",
-            "Requests that were refused because their actor, or everybody, had too many under way.",
+            "Requests refused because the actor or the server had too many in progress.",
             registry=self.registry,
         )
-        self._streams = _make_gauge("omnigraph_streams", "Exports and baselines under way.", self)
+        self._streams = _make_gauge("omnigraph_streams", "Exports and baselines in progress.", self)
         self._rows = Counter(
-            "omnigraph_rows_returned", "Rows given to clients.", registry=self.registry
+            "omnigraph_rows_returned", "Rows sent to clients.", registry=self.registry
         )
         self._commits = Counter(
             "omnigraph_commits", "Commits made.", ["operation"], registry=self.registry
@@ -54,16 +54,14 @@ class Metrics:
         self._conflicts = Counter(
             "omnigraph_merge_conflicts", "Merges refused by conflicts.", registry=self.registry
         )
-        self._denials = Counter(
-            "omnigraph_denials", "Requests that were not allowed.", registry=self.registry
-        )
-        self._graphs = _make_gauge("omnigraph_open_graphs", "Graphs that are served.", self, "max")
+        self._denials = Counter("omnigraph_denials", "Requests denied.", registry=self.registry)
+        self._graphs = _make_gauge("omnigraph_open_graphs", "Graphs served.", self, "max")
         self._quarantined = _make_gauge(
             "omnigraph_quarantined_graphs", "Graphs that could not be opened.", self, "max"
         )
         self._writes = _make_gauge(
             "omnigraph_writes_in_flight",
-            "Writes under way, by a digest of the name of their actor.",
+            "Writes in progress, by a digest of the actor's name.",
             self,
             labels=("actor",),
         )

@@ -1,4 +1,4 @@
-"""Page tokens: where the next page starts, in a form nobody is tempted to write by hand."""
+"""Page tokens: opaque texts that say where the next page starts."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ class ClientLeft(OmniError):
     http_status = 499
 
     def __init__(self) -> None:
-        super().__init__("the client left before it was answered")
+        super().__init__("the client disconnected before the answer")
 
 
 class QueryLimits:

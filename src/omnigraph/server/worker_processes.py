@@ -96,7 +96,7 @@ class _Pool:
             if self._stopping.is_set():
                 self.code = max(self.code, abs(code))
                 return
-            _log.warning("a worker died and is replaced", pid=process.pid, code=code)
+            _log.warning("a worker died and is being replaced", pid=process.pid, code=code)
             while True:
                 await asyncio.sleep(RESTART_S)
                 if self._stopping.is_set():

@@ -38,7 +38,7 @@ class TraversalMode(StrEnum):
 
 
 class EmbedProvider(StrEnum):
-    """Who turns texts into vectors."""
+    """The provider that turns texts into vectors."""
 
     OPENAI_COMPATIBLE = "openai-compatible"
     OPENAI = "openai"

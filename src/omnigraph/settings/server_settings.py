@@ -36,7 +36,7 @@ class ServerSettings(SettingGroup):
         "OMNIGRAPH_UNAUTHENTICATED",
         False,
         FLAG,
-        "Serve without tokens and without a policy: anybody who reaches the port may do anything.",
+        "Serve without tokens and without a policy: anyone who can reach the port may do anything.",
         applies=_SERVER,
     )
     requires_all_graphs: bool = declare_setting(

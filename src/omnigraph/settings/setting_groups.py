@@ -68,7 +68,7 @@ class AutopilotSettings(SettingGroup):
         "OMNIGRAPH_AUTOPILOT_MIB",
         0,
         MEBIBYTES,
-        "Clean up when so much could be removed; `0` never.",
+        "Clean up when this much could be removed; `0` never.",
         applies=_AUTOPILOT,
     )
     keep: int = declare_setting(
@@ -123,7 +123,7 @@ class EmbedSettings(SettingGroup):
         "OMNIGRAPH_EMBED_PROVIDER",
         EmbedProvider.OPENAI_COMPATIBLE,
         one_of_words(EmbedProvider),
-        "Who turns texts into vectors.",
+        "The provider that turns texts into vectors.",
         applies=_EMBEDDING,
     )
     base_url: str | None = declare_setting(

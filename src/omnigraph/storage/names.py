@@ -75,7 +75,7 @@ def normalize_message(message: str | None) -> str | None:
             f"the message has {len(said):,} characters; at most {LONGEST_MESSAGE:,} are kept"
         )
     if any(unicodedata.category(one) == "Cs" for one in said):
-        raise BadOptions("the message contains half a character, a surrogate")
+        raise BadOptions("the message contains an unpaired surrogate")
     return said or None
 
 

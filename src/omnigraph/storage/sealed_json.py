@@ -36,7 +36,7 @@ def require_seal(
     """Raise unless the object has these members only, and the checksum it was written with."""
     unknown = sorted(body.keys() - {SEAL, *members})
     if unknown:
-        raise ManifestCorrupt(f"{path} has members nobody writes: {', '.join(unknown)}")
+        raise ManifestCorrupt(f"{path} has unknown members: {', '.join(unknown)}")
     if not is_sealed(body):
         raise ManifestCorrupt(f"{path} is not what was written: its checksum differs; {advice}")
 

@@ -107,8 +107,8 @@ class Writer:
                 window.note_loss()
                 continue
             if published is not None:
-                folded = _compact_if_due(view, published.manifest, window.hold)
-                self.branches.remember(view.snapshot.ref, folded)
+                compacted = _compact_if_due(view, published.manifest, window.hold)
+                self.branches.remember(view.snapshot.ref, compacted)
             return published
         raise AssertionError("the last attempt returns or raises")
 
@@ -164,17 +164,17 @@ class _Attempt:
             ticket,
             self.change.kind,
             prepared.tables,
-            self.actor,
-            expected,
-            prepared.records_commit,
-            prepared.adopted,
-            prepared.origin,
-            prepared.merged_parent,
-            {**prepared.details, **said},
-            prepared.merging,
-            prepared.schema,
-            prepared.needs_sole_branch,
-            count_rows(prepared),
+            actor_id=self.actor,
+            expected_head=expected,
+            records_commit=prepared.records_commit,
+            adopted=prepared.adopted,
+            origin=prepared.origin,
+            merged_parent=prepared.merged_parent,
+            details={**prepared.details, **said},
+            merging=prepared.merging,
+            schema=prepared.schema,
+            needs_sole_branch=prepared.needs_sole_branch,
+            counts=count_rows(prepared),
         )
         return commit_write(request, hold)
 
@@ -201,15 +201,15 @@ def _compact_if_due(
     """Merge small fragments if that is due; gives the manifest after that.
 
     Whatever goes wrong is no failure of the write, which is visible already: files that were
-    written are garbage, and an announced merge is settled by the next writer.
+    written are garbage, and an announced compaction is settled by the next writer.
     """
     snapshot = before.snapshot
     after = CatalogSnapshot(Snapshot(snapshot.root, snapshot.ref, manifest), before.catalog)
-    merge = CompactSmallFragments.find_due(snapshot, after.snapshot)
-    if merge is None:
+    compaction = CompactSmallFragments.find_due(snapshot, after.snapshot)
+    if compaction is None:
         return manifest
     try:
-        folded = _Attempt(merge, None, None, None).run(after, take_hold)
+        published = _Attempt(compaction, None, None, None).run(after, take_hold)
     except OmniError:
         return manifest
-    return manifest if folded is None else folded.manifest
+    return manifest if published is None else published.manifest

@@ -98,8 +98,8 @@ def test_the_same_tokens_in_another_order_are_another_text():
     assert np.abs(one - other).max() > 1e-3
 
 
-def test_an_encoder_knows_its_dimension_and_how_long_a_text_may_be():
-    assert (ENCODER.dimension, ENCODER.longest) == (DIMENSION, LONGEST)
+def test_an_encoder_knows_its_dimension():
+    assert ENCODER.dimension == DIMENSION
 
 
 # --- batches --------------------------------------------------------------------------------------

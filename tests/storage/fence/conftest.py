@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from s3_server import running_s3_server
-
 WORKER = Path(__file__).with_name("fence_worker.py")
 
 
@@ -69,9 +67,3 @@ def start_writer():
     yield start
     for writer in writers:
         writer.close()
-
-
-@pytest.fixture(scope="session")
-def s3_server():
-    with running_s3_server() as server:
-        yield server

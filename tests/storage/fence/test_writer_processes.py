@@ -35,18 +35,18 @@ def pair(start_writer, shared):
 
 def test_two_processes_never_hold_at_once(start_writer, shared):
     first, second = pair(start_writer, shared)
-    assert first.ask("acquire 5") == "held 1 False"
+    assert first.ask("acquire 600") == "held 1 False"
     assert first.ask("check") == "ours"
     assert second.ask("acquire 0.2").startswith(f"busy process {first.pid} on ")
     assert first.ask("release") == "released"
-    assert second.ask("acquire 5") == "held 2 False"
+    assert second.ask("acquire 600") == "held 2 False"
     assert second.ask("check") == "ours"
 
 
 def test_a_waiting_process_gets_its_turn(start_writer, shared):
     first, second = pair(start_writer, shared)
-    first.ask("acquire 5")
-    second.start("acquire 30")
+    first.ask("acquire 600")
+    second.start("acquire 600")
     assert first.ask("check") == "ours"
     first.ask("release")
     assert second.answer() == "held 2 False"
@@ -54,8 +54,8 @@ def test_a_waiting_process_gets_its_turn(start_writer, shared):
 
 def test_a_killed_holder_is_followed_and_known_to_have_left_things(start_writer, shared):
     first, second = pair(start_writer, shared)
-    first.ask("acquire 5")
-    second.start("acquire 30")
+    first.ask("acquire 600")
+    second.start("acquire 600")
     first.kill()
     assert second.answer() == "held 2 True"
     assert second.ask("check") == "ours"
@@ -63,7 +63,7 @@ def test_a_killed_holder_is_followed_and_known_to_have_left_things(start_writer,
 
 def test_a_holder_that_renews_is_not_overtaken(start_writer, tmp_path):
     first, second = pair(start_writer, (("lease", tmp_path, TERM_S), None))
-    first.ask("acquire 5")
+    first.ask("acquire 600")
     assert second.ask(f"acquire {TERM_S * 2.5}").startswith("busy")
     assert first.ask("check") == "ours"
 
@@ -76,9 +76,9 @@ def test_a_stalled_holder_is_overtaken_and_finds_out(start_writer, request, tmp_
         server = request.getfixturevalue("s3_server")
         shared = ("lease", server.new_root(), TERM_S), server.environment
     stalled, other = pair(start_writer, shared)
-    assert stalled.ask("acquire 5") == "held 1 False"
+    assert stalled.ask("acquire 600") == "held 1 False"
     stalled.send(signal.SIGSTOP)
-    assert other.ask("acquire 30") == "held 2 True"
+    assert other.ask("acquire 600") == "held 2 True"
     stalled.send(signal.SIGCONT)
     assert stalled.ask("check") == "lost writer_fence: epoch 1 -> epoch 2"
     assert stalled.ask("release") == "released"
@@ -88,7 +88,7 @@ def test_a_stalled_holder_is_overtaken_and_finds_out(start_writer, request, tmp_
 
 def test_a_stalled_holder_that_nobody_overtook_goes_on(start_writer, tmp_path):
     stalled = start_writer("lease", tmp_path, TERM_S)
-    stalled.ask("acquire 5")
+    stalled.ask("acquire 600")
     stalled.send(signal.SIGSTOP)
     time.sleep(TERM_S * 1.2)
     stalled.send(signal.SIGCONT)
@@ -97,19 +97,19 @@ def test_a_stalled_holder_that_nobody_overtook_goes_on(start_writer, tmp_path):
 
 def test_short_waits_take_over_too_when_the_holder_is_plainly_gone(start_writer, tmp_path):
     first, second = pair(start_writer, (("lease", tmp_path, TERM_S), None))
-    first.ask("acquire 5")
+    first.ask("acquire 600")
     first.kill()
     assert second.ask(f"acquire {TERM_S * 0.8}") == "held 2 True"
 
 
 def test_a_forked_child_does_not_keep_the_lock_of_a_dead_parent(start_writer, tmp_path):
     first, second = pair(start_writer, (("local", tmp_path), None))
-    first.ask("acquire 5")
+    first.ask("acquire 600")
     child = int(first.ask("fork-and-keep").split()[1])
     try:
         assert second.ask("acquire 0.1").startswith("busy")
         first.kill()
-        assert second.ask("acquire 30") == "held 2 True"
+        assert second.ask("acquire 600") == "held 2 True"
     finally:
         os.kill(child, signal.SIGKILL)
 

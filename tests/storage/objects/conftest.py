@@ -6,14 +6,7 @@ import pytest
 
 from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.objects.open_store import open_store
-from s3_server import running_s3_server
 from storage.memory_store import MemoryObjectStore
-
-
-@pytest.fixture(scope="session")
-def s3_server():
-    with running_s3_server() as server:
-        yield server
 
 
 @pytest.fixture(

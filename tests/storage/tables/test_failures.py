@@ -113,6 +113,23 @@ def test_failures_are_sorted_by_who_can_help(error, kind):
 
 
 @pytest.mark.parametrize(
+    ("error", "is_disk_full", "is_file_missing"),
+    [
+        (OSError("No space left on device (os error 28)"), True, False),
+        (OSError("LanceError(IO): Disk quota exceeded (os error 122)"), True, False),
+        (OSError("Object at location data/x.lance not found"), False, True),
+        (OSError("Permission denied (os error 13)"), False, False),
+    ],
+    ids=lambda value: str(value),
+)
+def test_what_was_being_done_does_not_decide_what_went_wrong(error, is_disk_full, is_file_missing):
+    failure = translate(error, "reading /data/no space left/not found/table.lance")
+    assert isinstance(failure, StorageFailure)
+    assert failure.is_disk_full is is_disk_full
+    assert failure.is_file_missing is is_file_missing
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "Retryable commit conflict for version 3: preempted by concurrent transaction",

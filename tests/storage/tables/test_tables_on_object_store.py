@@ -25,7 +25,6 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import name_branch_file, remove_files
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import is_table, open_newest, open_table
-from s3_server import running_s3_server
 from storage.tables.table_fixtures import (
     SCHEMA,
     change,
@@ -41,22 +40,16 @@ from storage.tables.table_fixtures import (
 pytestmark = pytest.mark.object_store
 
 
-@pytest.fixture(scope="module")
-def server():
-    with running_s3_server() as server:
-        yield server
-
-
 @pytest.fixture
-def location(server) -> TableLocation:
+def location(s3_server) -> TableLocation:
     options = {
-        "aws_endpoint": server.endpoint,
+        "aws_endpoint": s3_server.endpoint,
         "aws_access_key_id": "test-key",
         "aws_secret_access_key": "test-secret",
         "aws_region": "us-east-1",
         "allow_http": "true",
     }
-    return TableLocation(f"{server.new_root()}/table", storage_options=options)
+    return TableLocation(f"{s3_server.new_root()}/table", storage_options=options)
 
 
 def outcome(staged) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
+from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent, yes_option
 from omnigraph.cli.conflict_options import add_deciding_options, print_counts
 from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
@@ -76,7 +76,7 @@ def rename(scope: CommandTarget, branch_name: str, new_name: str, as_json: bool)
 @branch.command("delete", epilog=render_examples("branch delete"))
 @click.argument("branch_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True, served=True)
-@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> None:
     """Delete branch NAME and the commits that only it contains."""
@@ -103,7 +103,7 @@ def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> 
     default="local",
     help="Where rows are compared; auto: on Spark where many changed.",
 )
-@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def merge(
     scope: CommandTarget,

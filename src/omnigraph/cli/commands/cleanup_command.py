@@ -6,7 +6,7 @@ import datetime
 
 import click
 
-from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
+from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent, yes_option
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.output import note, print_json
 
@@ -27,7 +27,7 @@ from omnigraph.cli.output import note, print_json
 @click.option(
     "--confirm", is_flag=True, help="Remove it; otherwise only report what would be removed."
 )
-@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def cleanup(
     scope: CommandTarget,

@@ -50,7 +50,7 @@ def commit() -> None:
     metavar="K",
     help="Only commits made by this, such as load or branch_merge. Repeatable.",
 )
-@click.option("--draw", "draws", is_flag=True, help="Draw how lines of commits part and join.")
+@click.option("--draw", "draws", is_flag=True, help="Draw the history as a graph.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def list_(
     scope: CommandTarget,

@@ -6,21 +6,26 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
+from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent, yes_option
 from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.engine_options import stage_log
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import force_option, require_free
 from omnigraph.cli.output import note, print_json
 from omnigraph.cli.process_settings import read_settings
+from omnigraph.cli.row_options import (
+    branch_option,
+    delimiter_option,
+    engine_option,
+    mode_option,
+    on_error_option,
+    rejects_option,
+)
 from omnigraph.output_files import OutputFile
-from omnigraph.settings import LOAD_ENGINES
 
 if TYPE_CHECKING:
     from omnigraph.graph.engines import LoadEngineName, ModeName
     from omnigraph.interchange.import_files import ImportResult
-
-MODES = ("append", "merge", "overwrite")
 
 
 @click.command("import", epilog=render_examples("import"))
@@ -34,32 +39,14 @@ MODES = ("append", "merge", "overwrite")
     metavar="PATH",
     help="A file, a folder, an export or a database; repeatable.",
 )
-@click.option(
-    "--mode",
-    type=click.Choice(MODES),
-    default="append",
-    show_default=True,
-    help="append: every id is new; merge: replace by id; overwrite: replace whole types.",
-)
-@click.option("--branch", default="main", show_default=True, help="The branch to load into.")
-@click.option("--delimiter", metavar="C", help="What separates the columns of text files.")
-@click.option(
-    "--engine",
-    type=click.Choice(LOAD_ENGINES),
-    help="Where the load runs; auto unless OMNIGRAPH_LOAD_ENGINE says otherwise.",
-)
-@click.option(
-    "--on-error",
-    type=click.Choice(("fail", "skip")),
-    default="fail",
-    show_default=True,
-    help="Reject the import on bad rows, or skip them.",
-)
-@click.option(
-    "--rejects", type=FILE, metavar="PATH", help="Write every rejected record to this file."
-)
+@mode_option(default="append", show_default=True)
+@branch_option
+@delimiter_option
+@engine_option
+@on_error_option
+@rejects_option
 @force_option
-@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def import_(
     scope: CommandTarget,

@@ -51,7 +51,7 @@ def _refuse_managed(address: str) -> None:
     metavar="PATH",
     help="Data to infer the schema from: files, folders, exports. Repeatable.",
 )
-@click.option("--delimiter", metavar="C", help="With --from: what separates columns of text files.")
+@click.option("--delimiter", metavar="C", help="With --from: the column separator of text files.")
 @click.option("--as", "actor", metavar="ACTOR", help="The actor the graph is created for.")
 @click.option("--force", is_flag=True, help="Replace schema files left by a failed attempt.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")

@@ -7,21 +7,27 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
+from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent, yes_option
 from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import force_option, require_free, take_stdin
 from omnigraph.cli.message_option import message_option
 from omnigraph.cli.output import note, print_json
+from omnigraph.cli.row_options import (
+    branch_option,
+    delimiter_option,
+    engine_option,
+    mode_option,
+    on_error_option,
+    rejects_option,
+)
 from omnigraph.output_files import OutputFile
-from omnigraph.settings import LOAD_ENGINES
 
 if TYPE_CHECKING:
     from omnigraph.graph.engines import LoadEngineName, ModeName
     from omnigraph.graph.results import LoadResult
 
-MODES = ("append", "merge", "overwrite")
 FORMATS = ("jsonl", "parquet", "csv", "tsv")
 SHOWN_SKIPPED = 10
 
@@ -47,31 +53,19 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
     metavar="PATH",
     help="A file, folder or pattern; repeatable. - for stdin: JSON lines, or as --format says.",
 )
-@click.option(
-    "--mode",
-    required=True,
-    type=click.Choice(MODES),
-    help="append: every id is new; merge: replace by id; overwrite: replace whole types.",
-)
-@click.option("--branch", default="main", show_default=True, help="The branch to load into.")
+@mode_option(required=True)
+@branch_option
 @click.option("--from", "base", metavar="BRANCH", help="Create the branch from this one first.")
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
 @message_option
-@click.option(
-    "--engine",
-    type=click.Choice(LOAD_ENGINES),
-    help="In this process, on Spark, or by the amount of input; auto unless OMNIGRAPH_LOAD_ENGINE "
-    "says otherwise.",
-)
+@engine_option
 @click.option(
     "--format",
     "format_",
     type=click.Choice(FORMATS),
     help="The input format; by default, by file name.",
 )
-@click.option(
-    "--delimiter", metavar="C", help="What separates columns of text files: a comma, a tab in .tsv."
-)
+@delimiter_option
 @click.option("--type", "type_name", metavar="T", help="The type of the rows of a table file.")
 @click.option(
     "--column",
@@ -95,19 +89,11 @@ def _as_ingested(parameter: click.Parameter) -> click.Parameter:
 @click.option(
     "--partial", is_flag=True, help="With merge: keep the properties a record leaves out."
 )
-@click.option(
-    "--on-error",
-    type=click.Choice(("fail", "skip")),
-    default="fail",
-    show_default=True,
-    help="Reject the load on bad rows, or skip them.",
-)
-@click.option(
-    "--rejects", type=FILE, metavar="PATH", help="Write every rejected record to this file."
-)
+@on_error_option
+@rejects_option
 @force_option
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
-@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def load(
     scope: CommandTarget,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
+from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent, yes_option
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.output import note, print_json
 
@@ -13,7 +13,7 @@ from omnigraph.cli.output import note, print_json
 @add_graph_options(positional=True, writes=True)
 @click.option("--confirm", is_flag=True, help="Accept changes that provably changed no row.")
 @click.option("--force", is_flag=True, help="With --confirm, accept every other change as well.")
-@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def repair(scope: CommandTarget, confirm: bool, force: bool, yes: bool, as_json: bool) -> int:
     """Show tables that something else moved ahead of the graph, and accept them."""

@@ -15,6 +15,7 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.message_option import message_option
 from omnigraph.cli.output import note, print_json
+from omnigraph.cli.row_options import delimiter_option
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _SET = click.option(
     "given",
     multiple=True,
     metavar="TYPE.PROPERTY=SQL",
-    help="What gives rows that are there their value. Repeatable.",
+    help="The value that existing rows get. Repeatable.",
 )
 
 
@@ -51,7 +52,7 @@ def show(scope: CommandTarget, branch: str, as_json: bool) -> None:
 
 @schema.command(epilog=render_examples("schema infer"))
 @click.argument("sources", nargs=-1, required=True, type=FILE, metavar="PATH...")
-@click.option("--delimiter", metavar="C", help="What separates the columns of text files.")
+@delimiter_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def infer(sources: tuple[str, ...], delimiter: str | None, as_json: bool) -> None:
     """Propose a schema from data, with comments where it is a guess.
@@ -152,7 +153,7 @@ def plan(
 @click.option(
     "--allow-drop-all",
     is_flag=True,
-    help="Take a schema that has none of the types of the graph.",
+    help="Accept a schema that drops every type of the graph.",
 )
 @_SET
 @click.option(
@@ -169,7 +170,7 @@ def plan(
 @click.option(
     "--engine", type=click.Choice(ENGINES), default="local", help="Where columns are written."
 )
-@click.option("--spark-conf", multiple=True, metavar="K=V", help="An option of Spark. Repeatable.")
+@click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
 @click.option("--yes", is_flag=True, help="Do not ask before data is lost.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def apply(
@@ -219,7 +220,7 @@ def apply(
     for line in _describe_applied(result):
         click.echo(line)
     if mutations and not result.steps:
-        note("the schema is there already: no mutation was run")
+        note("the schema is already applied; no mutation was run")
     for found in result.notes:
         note(f"{found.severity} {found.code}: {found.message}")
 
@@ -234,7 +235,7 @@ def _warn_if_managed(scope: CommandTarget) -> None:
     root = find_managing_root(scope.uri, read_settings(quietly=True))
     if root is not None:
         note(
-            f"warning: the graph is in the cluster at {root}, which is not told of this change; "
+            f"warning: the cluster at {root} manages this graph and does not learn of the change; "
             "change its files instead and run `omnigraph cluster apply`"
         )
 

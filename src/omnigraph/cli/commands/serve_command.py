@@ -36,7 +36,7 @@ _PACKAGES = ("uvicorn", "starlette", "httptools", "structlog", "prometheus_clien
     "policies",
     multiple=True,
     metavar="FILE[=ID]",
-    help="A policy bundle and the graph it is for; without an id, for every graph that has no "
+    help="A policy bundle and the graph it applies to; without an id, every graph that has no "
     "other. Repeatable.",
 )
 @click.option(
@@ -48,14 +48,14 @@ _PACKAGES = ("uvicorn", "starlette", "httptools", "structlog", "prometheus_clien
     "--queries",
     multiple=True,
     metavar="PATH[=ID]",
-    help="A file or folder of stored queries and the graph they are for; without an id, for every "
+    help="A file or folder of stored queries and the graph they belong to; without an id, every "
     "graph. Repeatable.",
 )
 @click.option("--bind", metavar="HOST:PORT", help="Where to listen; 127.0.0.1:8080 by default.")
 @click.option(
     "--unauthenticated",
     is_flag=True,
-    help="Serve without tokens: anybody who reaches the port may read and write.",
+    help="Serve without tokens: anyone who can reach the port may read and write.",
 )
 @click.option(
     "--require-all-graphs", is_flag=True, help="Do not start unless every graph can be opened."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
+from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent, yes_option
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.output import print_json
 
@@ -47,7 +47,7 @@ def list_(scope: CommandTarget, as_json: bool) -> None:
 @tag.command("delete", epilog=render_examples("tag delete"))
 @click.argument("tag_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True, served=True)
-@click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
+@yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete(scope: CommandTarget, tag_name: str, yes: bool, as_json: bool) -> None:
     """Delete tag NAME; cleanup may then remove what only it protected."""

@@ -20,8 +20,7 @@ _PARENT = click.option(
     "--parent",
     type=click.IntRange(1, 2),
     metavar="N",
-    help="Of a merge, tell its changes against this parent: 1 what it was merged into, 2 what was "
-    "merged.",
+    help="Of a merge, the parent to compare with: 1 what it was merged into, 2 what was merged.",
 )
 _BRANCH = click.option("--branch", default="main", show_default=True, help="The branch to change.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")

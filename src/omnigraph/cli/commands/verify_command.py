@@ -12,7 +12,7 @@ from omnigraph.cli.output import print_json
 @click.command(epilog=render_examples("verify"))
 @add_graph_options(positional=True, writes=False)
 @click.option("--deep", is_flag=True, help="Read every row and compare every checksum.")
-@click.option("--history", is_flag=True, help="Look at every commit that can still be read.")
+@click.option("--history", is_flag=True, help="Check every commit that can still be read.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def verify(scope: CommandTarget, deep: bool, history: bool, as_json: bool) -> int:
     """Check the integrity of every branch; changes nothing.

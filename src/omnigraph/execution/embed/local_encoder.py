@@ -89,11 +89,6 @@ class Encoder:
     def dimension(self) -> int:
         return int(self.words.shape[1])
 
-    @property
-    def longest(self) -> int:
-        """How many tokens a text may have."""
-        return int(self.positions.shape[0])
-
     def encode(self, texts: Sequence[Sequence[int]]) -> Floats:
         """One row for each text, given as its tokens, in the order of the texts.
 

@@ -44,10 +44,6 @@ class Topology:
         self._spent: Cache[Key, float] = Cache(_REMEMBERED_COSTS)
 
     @property
-    def limit_bytes(self) -> int:
-        return self._entries.limit
-
-    @property
     def size_bytes(self) -> int:
         return self._entries.size
 

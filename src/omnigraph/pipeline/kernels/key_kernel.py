@@ -25,7 +25,7 @@ from omnigraph.pipeline.kernels.staged_row_reader import (
     write_rejects,
     write_row_outcomes,
 )
-from omnigraph.pipeline.staging_area import AT, FATES, Staged, decode_catalog_cached
+from omnigraph.pipeline.staging_area import AT, ROW_OUTCOMES, Staged, decode_catalog_cached
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, TableLocation
 
 FIRST_AT = "first_at"
@@ -62,7 +62,7 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFindings:
-    """What is wrong with the ids, and the fates of rows."""
+    """What is wrong with the ids, and what becomes of the rows."""
 
     table_key: TableKey
     repeated_keys: int = 0
@@ -266,5 +266,5 @@ def _find_replacements(met: pa.Table) -> pa.Table:
             list_fragments(stored),
             get_column(met, "storedsrc") if has_source else pa.nulls(met.num_rows, pa.string()),
         ],
-        schema=FATES,
+        schema=ROW_OUTCOMES,
     )

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.constraints.table_changes import get_column, mask_remaining
 from omnigraph.errors import Violation
 from omnigraph.pipeline.kernels.hashing import hash_strings
-from omnigraph.pipeline.staging_area import AT, FATES, REJECTS, Staged
+from omnigraph.pipeline.staging_area import AT, REJECTS, ROW_OUTCOMES, Staged
 from omnigraph.storage.tables import ROW_ADDRESS, Table, TableLocation, write_fragments
 
 FRAGMENT_BITS = 32
@@ -164,7 +164,7 @@ def read_replacements(
     tables = list(row_outcomes)
     where = _mask_fragments(by, fragments)
     filter = f"NOT is_dropped AND {where}" if where else "NOT is_dropped"
-    schema = pa.schema([FATES.field(name) for name in dict.fromkeys([*columns, "address"])])
+    schema = pa.schema([ROW_OUTCOMES.field(name) for name in dict.fromkeys([*columns, "address"])])
     found = [table.scan(schema.names, filter).cast(schema) for table in tables]
     rows = pa.concat_tables([schema.empty_table(), *found])
     if len(tables) > 1 and rows.num_rows:
@@ -210,11 +210,11 @@ def _mask_fragments(name: str, fragments: Sequence[int] | None) -> str | None:
 def write_row_outcomes(location: TableLocation, row_outcomes: pa.Table) -> tuple[str, ...]:
     if not row_outcomes.num_rows:
         return ()
-    return tuple(write_fragments(location, row_outcomes.cast(FATES)))
+    return tuple(write_fragments(location, row_outcomes.cast(ROW_OUTCOMES)))
 
 
 def drop_rows(location: TableLocation | None, addresses: pa.Array) -> tuple[str, ...]:
-    """A table of fates that drops these rows; nothing without a place to write it."""
+    """A table of outcomes that drops these rows; nothing without a place to write it."""
     if location is None or not len(addresses):
         return ()
     return write_row_outcomes(location, encode_dropped(addresses))
@@ -227,9 +227,9 @@ def encode_dropped(addresses: pa.Array) -> pa.Table:
             list_fragments(addresses),
             addresses,
             pa.repeat(pa.scalar(True), count),
-            *(pa.nulls(count, field.type) for field in list(FATES)[3:]),
+            *(pa.nulls(count, field.type) for field in list(ROW_OUTCOMES)[3:]),
         ],
-        schema=FATES,
+        schema=ROW_OUTCOMES,
     )
 
 

@@ -26,11 +26,6 @@ class FairLock:
         self._line: deque[threading.Event] = deque()
         self._is_held = False
 
-    @property
-    def waiting(self) -> int:
-        """How many threads stand in line."""
-        return len(self._line)
-
     def acquire(self, timeout_s: float) -> bool:
         with self._guard:
             if not self._is_held:

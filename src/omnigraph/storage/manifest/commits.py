@@ -214,7 +214,7 @@ def decode_commit(one: Row) -> Commit:
         raise ManifestCorrupt(f"commit {one['object_id']!r} lacks its version or its time")
     incarnation = _decode_optional(metadata, "incarnation")
     if incarnation is not None and not is_flat_name(incarnation):
-        raise ManifestCorrupt(f"commit {one['object_id']!r} is of no branch, {incarnation!r}")
+        raise ManifestCorrupt(f"commit {one['object_id']!r} belongs to no branch, {incarnation!r}")
     details = metadata.get("details", {})
     if not isinstance(details, dict):
         raise ManifestCorrupt(f"commit {one['object_id']!r} has details that are not an object")

@@ -54,6 +54,7 @@ _CONFIGURATION = frozenset(
         errno.EXDEV,
     }
 )
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _PRECONDITION = frozenset({errno.EEXIST, errno.ENOTEMPTY})
 _PERMANENT = frozenset({errno.EIO, errno.EILSEQ, errno.EBADMSG})
 
@@ -74,7 +75,11 @@ def classify_os_error(error: OSError) -> StorageKind:
 def make_os_failure(error: OSError, action: str, uri: str) -> StorageFailure:
     """The failure of doing `action` ("read", "write", …) at `uri`."""
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
-    return StorageFailure(classify_os_error(error), f"cannot {action} {uri}: {reason}")
+    return StorageFailure(
+        classify_os_error(error),
+        f"cannot {action} {uri}: {reason}",
+        is_disk_full=error.errno in _DISK_FULL,
+    )
 
 
 def translate_os_errors(action: str, uri: str) -> _OsErrorTranslation:

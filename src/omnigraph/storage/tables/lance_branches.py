@@ -17,7 +17,7 @@ from omnigraph.errors import AlreadyExists, ConflictError, StorageFailure
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.forks import read_fork_point
-from omnigraph.storage.tables.lance_errors import is_not_found, translate, translate_errors
+from omnigraph.storage.tables.lance_errors import translate, translate_errors
 from omnigraph.storage.tables.location import TableLocation, require_flat_name
 from omnigraph.storage.tables.parts import note_branch
 from omnigraph.storage.tables.table import Table, open_newest, open_table
@@ -78,7 +78,7 @@ def _list_branches(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
             with translate_errors(f"listing branches of {location.uri}"):
                 return main.native.branches.list()
         except StorageFailure as failure:
-            if not is_not_found(failure) or attempt + 1 == _LOOKS:
+            if not failure.is_file_missing or attempt + 1 == _LOOKS:
                 raise
     raise AssertionError("the last look returns or raises")
 

@@ -25,6 +25,8 @@ _CONFLICT = re.compile(
     "|too many concurrent writers",
     re.IGNORECASE,
 )
+_DISK_FULL = re.compile("no space left|quota exceeded", re.IGNORECASE)
+_MISSING = re.compile("not found", re.IGNORECASE)
 _HINTS: tuple[tuple[StorageKind, re.Pattern[str]], ...] = (
     (
         StorageKind.TRANSIENT,
@@ -72,11 +74,6 @@ def is_conflict(error: BaseException) -> bool:
     )
 
 
-def is_not_found(failure: StorageFailure) -> bool:
-    """Whether the substrate missed something; it has no other way to tell than its words."""
-    return "not found" in failure.message.lower()
-
-
 def is_unreadable_rewrite(error: TypeError) -> bool:
     """Whether the record of a compaction cannot be made into objects of the substrate's own."""
     return "RewrittenIndex" in str(error)
@@ -99,7 +96,13 @@ def translate(error: BaseException, doing: str) -> OmniError:
         return RetryableCommitConflict(
             f"{doing}: another writer was first ({_get_first_line(error)})"
         )
-    return StorageFailure(classify_storage_error(error), f"{doing}: {_get_first_line(error)}")
+    line = _get_first_line(error)
+    return StorageFailure(
+        classify_storage_error(error),
+        f"{doing}: {line}",
+        is_disk_full=_DISK_FULL.search(line) is not None,
+        is_file_missing=_MISSING.search(line) is not None,
+    )
 
 
 def translate_errors(doing: str) -> _LanceErrorTranslation:

@@ -20,7 +20,6 @@ from omnigraph.storage.tables.damage import require_intact
 from omnigraph.storage.tables.directory import RowDirectory
 from omnigraph.storage.tables.lance_errors import (
     find_translation,
-    is_not_found,
     translate,
     translate_errors,
 )
@@ -377,7 +376,7 @@ class Table:
             return False
         if not probes.is_version(self.location, self.version):
             return True
-        return is_not_found(failure) and self.version < self.newest_version()
+        return failure.is_file_missing and self.version < self.newest_version()
 
 
 class _ReadErrors(Translating):
