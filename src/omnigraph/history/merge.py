@@ -59,6 +59,9 @@ from omnigraph.storage.tables import Table, read_rows_at_addresses
 from omnigraph.types.arrow import BLOB
 from omnigraph.writer.change import CatalogSnapshot
 
+_KEPT_ROWS = 16_384
+"""Up to so many changed rows of each side are read once, to be compared, checked and written."""
+
 Decided = Mapping[tuple[TableKey, str], Take]
 """What was decided about single entities."""
 
@@ -309,13 +312,14 @@ def _plan_table(
     states = [*bases, source]
     *entries, theirs = (_find_entry(state, key, ours, schema) for state in states)
     known = [open_kept(into, *one) for one in zip([*entries, theirs], states, strict=True)]
-    target_table = into.open_entry(ours)
+    known = [table.remember_rows(_KEPT_ROWS) for table in known]
+    is_base = len(entries) == 1 and entries[0] == ours
+    target_table = known[0] if is_base else into.open_entry(ours).remember_rows(_KEPT_ROWS)
     if schema is None:
         _require_columns(key, target_table, list(zip(known, states, strict=True)))
     widening = ColumnWidening(type_, max([*known, target_table], key=lambda t: len(t.schema)))
     known = [widening.apply(table) for table in known]
-    sides = TableSides(known[0], known[-1], widening.apply(target_table))
-    is_base = len(entries) == 1 and entries[0] == ours
+    sides = TableSides(known[0], known[-1], known[0] if is_base else widening.apply(target_table))
     assert into.head is not None, "a graph is created with a commit"
     newest = NewestChange(past, into, source.commit_id, into.head)
     resolver = deciding.make_resolver(type_, newest.source_is_newer)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.history.equality import ROWS_AT_ONCE, Mask, compare_entities
 from omnigraph.history.virtual_base import UNKNOWN, Choice, LocatedRows, find_rows
-from omnigraph.storage.tables import ChangedKeys, Table, find_changed_keys
+from omnigraph.storage.tables import ChangedKeys, Table, find_changed_keys, find_unmoved
 
 
 class ConflictKind(StrEnum):
@@ -192,7 +192,22 @@ def _merge_uncertain(
 def _find_changed_alone(sides: TableSides, keys: ChangedKeys, run: RunJudge) -> Entities:
     """Those that the source really changed; the target has them as the base does."""
     found = Entities(keys.ids, keys.before, keys.after, keys.before)
-    return found.filter(run(judge_alone, sides, found) == TAKEN)
+    taken = found.filter(run(judge_alone, sides, found) == TAKEN)
+    return replace(taken, target=_find_in_target(sides, taken))
+
+
+def _find_in_target(sides: TableSides, some: Entities) -> pa.Array:
+    """Where the target has entities that it did not change since the base."""
+    if sides.target is sides.base:
+        return some.base
+    known = some.has("base")
+    moved = known.copy()
+    moved[known] = ~find_unmoved(sides.base, sides.target, some.base.drop_null())
+    if not moved.any():
+        return some.base
+    found = find_rows(sides.target, some.ids.filter(pa.array(moved))).addresses
+    assert not found.null_count, f"{sides.target!r} lost rows that it did not change"
+    return pc.replace_with_mask(some.base, pa.array(moved), found)
 
 
 def judge_alone(sides: TableSides, some: Entities) -> Verdicts:
