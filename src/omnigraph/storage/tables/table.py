@@ -113,6 +113,7 @@ class Table:
     __slots__ = (
         "_columns",
         "_newest_fragment",
+        "_shared",
         "directory",
         "fragments_by_files",
         "kept_rows",
@@ -141,6 +142,8 @@ class Table:
         """The rows that were last read by their addresses, if they are small."""
         self.most_kept_rows = 0
         """Up to so many rows are read whole to be kept; see `remember_rows`."""
+        self._shared: Table | None = None
+        """The handle that others use, which keeps small rows for them."""
 
     def __repr__(self) -> str:
         return f"Table({self.location.native_uri!r}, version={self.version})"
@@ -180,7 +183,7 @@ class Table:
         """
         own = Table(self.location, self.native, self._columns)
         own.directory, own.fragments_by_files = self.directory, self.fragments_by_files
-        own.widening, own.most_kept_rows = self.widening, most
+        own.widening, own.most_kept_rows, own._shared = self.widening, most, self
         return own
 
     def keep_rows(self, addresses: npt.NDArray[np.uint64], rows: pa.Table) -> None:
@@ -188,6 +191,8 @@ class Table:
         if rows.nbytes <= (_MANY_BYTES if self.most_kept_rows else _SMALL_BYTES):
             # Of the base of a merge, what either side changed is read.
             self.kept_rows = (KeptRows(addresses, rows), *self.kept_rows[:1])
+        if self._shared is not None:
+            self._shared.keep_rows(addresses, rows)
 
     def is_there(self) -> bool:
         """Whether the version this handle shows still exists."""
