@@ -140,14 +140,15 @@ def _index_by_files(table: Table | None) -> Mapping[tuple[str, ...], FragmentMet
     """The fragments by the names of their data files, which are never used twice."""
     if table is None:
         return {}
-    if table.fragments_by_files is not None:
-        return table.fragments_by_files
+    owner = table.shared or table
+    if owner.fragments_by_files is not None:
+        return owner.fragments_by_files
     with translate_errors(f"listing the fragments of {table!r}"):
         found = [fragment.metadata for fragment in table.native.get_fragments()]
     indexed = {tuple(file.path for file in one.files): one for one in found}
     if len(indexed) <= _INDEXED_FRAGMENTS:
         # The version after one commit is the version before the next.
-        table.fragments_by_files = indexed
+        owner.fragments_by_files = indexed
     return indexed
 
 

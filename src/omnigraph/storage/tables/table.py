@@ -113,13 +113,13 @@ class Table:
     __slots__ = (
         "_columns",
         "_newest_fragment",
-        "_shared",
         "directory",
         "fragments_by_files",
         "kept_rows",
         "location",
         "most_kept_rows",
         "native",
+        "shared",
         "version",
         "widening",
     )
@@ -142,8 +142,8 @@ class Table:
         """The rows that were last read by their addresses, if they are small."""
         self.most_kept_rows = 0
         """Up to so many rows are read whole to be kept; see `remember_rows`."""
-        self._shared: Table | None = None
-        """The handle that others use, which keeps small rows for them."""
+        self.shared: Table | None = None
+        """The handle that others use, and that small things are kept with."""
 
     def __repr__(self) -> str:
         return f"Table({self.location.native_uri!r}, version={self.version})"
@@ -182,8 +182,8 @@ class Table:
         Rows read by their addresses are kept with it, up to so many at a time.
         """
         own = Table(self.location, self.native, self._columns)
-        own.directory, own.fragments_by_files = self.directory, self.fragments_by_files
-        own.widening, own.most_kept_rows, own._shared = self.widening, most, self
+        own.directory, own.widening, own.kept_rows = self.directory, self.widening, self.kept_rows
+        own.most_kept_rows, own.shared = most, self.shared or self
         return own
 
     def keep_rows(self, addresses: npt.NDArray[np.uint64], rows: pa.Table) -> None:
@@ -191,8 +191,8 @@ class Table:
         if rows.nbytes <= (_MANY_BYTES if self.most_kept_rows else _SMALL_BYTES):
             # Of the base of a merge, what either side changed is read.
             self.kept_rows = (KeptRows(addresses, rows), *self.kept_rows[:1])
-        if self._shared is not None:
-            self._shared.keep_rows(addresses, rows)
+        if self.shared is not None:
+            self.shared.keep_rows(addresses, rows)
 
     def is_there(self) -> bool:
         """Whether the version this handle shows still exists."""
