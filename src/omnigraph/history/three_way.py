@@ -136,7 +136,10 @@ def merge_table(
     the base of an entity about which they disagree: that gives a part for each such state.
     """
     source = find_changed_keys(sides.base, sides.source)
-    target = _NO_KEYS if target_is_base else find_changed_keys(sides.base, sides.target)
+    target = _NO_KEYS
+    if not target_is_base:
+        # Most of them concern the target alone: they are not compared.
+        target = find_changed_keys(sides.base, sides.target, ids_only=True)
     uncertain = _find_uncertain(sides.base, other_bases)
     parts = []
     if len(uncertain):
@@ -158,7 +161,7 @@ _NO_KEYS = ChangedKeys(
 
 def _find_uncertain(base: Table, others: Sequence[Table]) -> pa.Array:
     """The ids about which the newest common commits may disagree."""
-    found = [find_changed_keys(base, other).ids for other in others]
+    found = [find_changed_keys(base, other, ids_only=True).ids for other in others]
     return pc.unique(pa.concat_arrays(found)) if found else _NO_KEYS.ids
 
 

@@ -33,7 +33,7 @@ ADDRESSES_PER_READ = 8_192
 _DENSE_SHARE = 8
 """A fragment is read through if at least one in this many of its rows is wanted."""
 FEW_ROWS = 64
-"""So few rows are read whole at once: whoever asks for their ids compares them next."""
+"""Of so few rows it is not asked whether they only moved."""
 _MOST_TAKEN, _FEW_FRAGMENTS = 16_384, 4
 """So many rows of so few fragments are taken by their positions, a few at a tenth of what a scan
 for them costs."""
@@ -72,11 +72,14 @@ class ChangedKeys:
         return ChangedKeys(self.ids.filter(mask), self.before.filter(mask), self.after.filter(mask))
 
 
-def find_changed_keys(before: Table | None, after: Table | None) -> ChangedKeys:
+def find_changed_keys(
+    before: Table | None, after: Table | None, *, ids_only: bool = False
+) -> ChangedKeys:
     """The ids whose rows differ, or may; None stands for a table without rows.
 
     Rows that are listed with both addresses may still be equal: a write may have put the same
-    values again. Rows that are not listed are equal.
+    values again. Rows that are not listed are equal. Tables that remember rows read them whole,
+    unless nobody will ask for most of them: then `ids_only` is set.
     """
     unshared = _find_unshared(before, after)
     gone, come = unshared.gone, unshared.come
@@ -84,9 +87,9 @@ def find_changed_keys(before: Table | None, after: Table | None) -> ChangedKeys:
     is_worth_it = len(gone) + len(come) > FEW_ROWS
     if before is not None and after is not None and len(gone) and len(come) and is_worth_it:
         gone, come = _drop_moved(before, gone, after, come)
+    old, new = np.concatenate([gone, unshared.lost]), np.concatenate([come, unshared.won])
     return _join_keys(
-        _read_keys(before, np.concatenate([gone, unshared.lost])),
-        _read_keys(after, np.concatenate([come, unshared.won])),
+        _read_keys(before, old, ids_only=ids_only), _read_keys(after, new, ids_only=ids_only)
     )
 
 
@@ -375,10 +378,10 @@ class _Keyed:
     addresses: pa.Array
 
 
-def _read_keys(table: Table | None, addresses: Addresses) -> _Keyed:
+def _read_keys(table: Table | None, addresses: Addresses, *, ids_only: bool) -> _Keyed:
     if table is None or not len(addresses):
         return _Keyed(pa.array([], pa.string()), pa.array([], pa.uint64()))
-    read = _read_whole(table, addresses)
+    read = None if ids_only else _read_whole(table, addresses)
     if read is None:
         read = _read(table, addresses, [ID_COLUMN])
     ids, places = read.column(ID_COLUMN).combine_chunks(), read.column(ROW_ADDRESS).combine_chunks()
@@ -393,13 +396,13 @@ def _read_whole(table: Table, addresses: Addresses) -> pa.Table | None:
     absent = table.widening.values if table.widening else {}
     fields = [field for field in table.schema if field.name not in absent]
     is_bulky = any(is_blob(f) or pa.types.is_fixed_size_list(f.type) for f in fields)
-    if is_bulky or len(addresses) > max(FEW_ROWS, table.most_kept_rows):
+    if is_bulky or len(addresses) > table.most_kept_rows:
         return None
     names = [*(field.name for field in fields), ROW_ADDRESS]
     found = _recall(table, addresses, names)
     if found is None:
         found = _take_rows(table, addresses, names)
-    if found is None and table.most_kept_rows:
+    if found is None:
         found = _read(table, addresses, names[:-1])
         order = np.argsort(found.column(ROW_ADDRESS).to_numpy())
         table.keep_rows(np.sort(addresses), found.take(pa.array(order)))
