@@ -70,8 +70,11 @@ class CliDoor:
     def init(self, schema: str) -> None:
         self.run("init", str(self.root), "--schema", "-", "--json", stdin=schema)
 
-    def load(self, lines: str, mode: str, branch: str = "main", base: str | None = None) -> dict:
+    def load(
+        self, lines: str, mode: str, branch: str = "main", base: str | None = None, match=()
+    ) -> dict:
         extra = ("--yes", *(("--from", base) if base else ()))
+        extra += ("--match", ",".join(match)) if match else ()
         arguments = ("--data", "-", "--mode", mode, "--branch", branch, *self.as_actor, *extra)
         return self._on_graph("load", *arguments, stdin=lines)
 

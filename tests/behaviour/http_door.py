@@ -54,8 +54,10 @@ class HttpDoor(ServedDoor):
             assert found.pop("uri") == self.served.url
         return found
 
-    def load(self, lines: str, mode: str, branch: str = "main", base: str | None = None) -> dict:
-        given = {"branch": branch, "mode": mode, "from": base}
+    def load(
+        self, lines: str, mode: str, branch: str = "main", base: str | None = None, match=()
+    ) -> dict:
+        given = {"branch": branch, "mode": mode, "from": base, "match": match}
         headers = {"Content-Type": "application/x-ndjson"}
         return self._json("POST", "load/ndjson", lines.encode(), headers, **given)
 

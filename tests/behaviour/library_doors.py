@@ -54,8 +54,11 @@ class SdkDoor:
         except OmniError as error:
             raise Refused(error.wire(), error.exit_code) from error
 
-    def load(self, lines: str, mode: str, branch: str = "main", base: str | None = None) -> dict:
-        return self._do(lambda g: g.load(lines.encode(), mode, branch=branch, base=base).wire())
+    def load(
+        self, lines: str, mode: str, branch: str = "main", base: str | None = None, match=()
+    ) -> dict:
+        given = {"branch": branch, "base": base, "match": match}
+        return self._do(lambda g: g.load(lines.encode(), mode, **given).wire())
 
     def mutate(self, query: str, params=None, branch: str = "main", if_commit=None) -> dict:
         return self._do(

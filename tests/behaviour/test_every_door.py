@@ -77,6 +77,16 @@ def test_a_load_reports_what_it_did(door) -> None:
     assert commit == door.commits()[0] == door.commit(commit["graph_commit_id"])
 
 
+def test_a_merge_finds_edges_by_the_columns_that_are_named(loaded) -> None:
+    again = {"edge": "Made", "from": "ada", "to": "tides", "data": {"role": "guest"}}
+    loaded.load(lines(again), "merge", match=["src", "dst"])
+    edges = [record for record in loaded.export() if "edge" in record]
+    assert [(one["data"]["id"], one["data"]["role"]) for one in edges] == [("m1", "guest")]
+    with pytest.raises(Refused) as refused:
+        loaded.load(lines(again), "merge", match=["src", "rolle"])
+    assert (refused.value.body["kind"], refused.value.code) == ("bad_options", 2)
+
+
 def test_an_export_gives_every_record_edges_first(loaded) -> None:
     assert loaded.export() == [
         {"edge": "Made", "from": "ada", "to": "tides", "data": {"id": "m1", "role": "lead"}},

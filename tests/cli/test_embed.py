@@ -181,8 +181,25 @@ FROM_STDIN = ("--input", "-", "--output", "o", "--spec", "s")
         ("--seed", "a", "--input", "b"),
         ("--seed", "a", "--clean", "--reembed-all"),
         ("--seed", "a", "--per-minute", "0"),
+        ("--seed", "a", "--branch", "b"),
+        ("--seed", "a", "-m", "why"),
     ],
     ids=" ".join,
 )
 def test_wrong_usage(omnigraph, arguments) -> None:
     assert omnigraph("embed", *arguments).code == 2
+
+
+def test_the_commit_of_a_graph_keeps_a_message(omnigraph, tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "mock")
+    monkeypatch.setenv("OMNIGRAPH_EMBED_WRITES", "false")
+    schema = 'node Note { slug: String @key  text: String  v: Vector(3)? @embed("text") }'
+    (tmp_path / "notes.pg").write_text(schema)
+    assert omnigraph("init", "notes.omni", "--schema", "notes.pg").code == 0
+    record = json.dumps({"type": "Note", "data": {"slug": "a", "text": "tides"}})
+    loaded = omnigraph("load", "notes.omni", "--data", "-", "--mode", "append", stdin=record)
+    assert loaded.code == 0, loaded.err
+    done = omnigraph("embed", "notes.omni", "-m", "first vectors", "--json")
+    assert json.loads(done.out)["embedded"] == 1
+    commits = json.loads(omnigraph("commit", "list", "notes.omni", "--json").out)["commits"]
+    assert commits[0]["details"]["message"] == "first vectors"

@@ -110,7 +110,7 @@ def test_an_example_has_its_rows_in_every_state_of_the_tables(run, opened):
     def answered() -> None:
         graph = opened(run.model)
         result = graph.query(run.text, None, run.parameters)
-        rows = result.wire(javascript=True)["rows"] if run.javascript else result.rows
+        rows = result.wire(javascript=run.javascript)["rows"]
         answer = Answer(result.plan.columns, [[row] for row in run.rows])
         is_fixed = is_ordered(bound(run, catalog()).root)
         check(answer if is_fixed else in_any_order(answer), rows)

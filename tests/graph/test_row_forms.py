@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import inspect
 from importlib.util import find_spec
@@ -18,6 +19,7 @@ from omnigraph.graph.engines import EngineName, ModeName
 from omnigraph.graph.row_forms import RowForms
 from omnigraph.graph.type_rows import TypeRows
 from omnigraph.settings import ENGINES
+from server.serving import serving
 
 SCHEMA = """\
 node Day { slug: String @key  day: Date?  at: DateTime?  days: [Date]?  x: F64?  v: Vector(2)? }
@@ -31,7 +33,7 @@ ONE = 'query q() { match { $d: Day { slug: "a" } } return { $d.day as day } }'
 
 @pytest.fixture(scope="module")
 def days(tmp_path_factory):
-    graph = omnigraph.init(tmp_path_factory.mktemp("days") / "g.omni", SCHEMA)
+    graph = omnigraph.init(tmp_path_factory.mktemp("days") / "days.omni", SCHEMA)
     whole = {"slug": "a", "day": DAY, "at": AT, "days": [DAY], "x": 0.5, "v": [0.5, 1.0]}
     graph.load([whole, {"slug": "b"}, {"slug": "c", "x": 2.0}], "append", type="Day")
     return graph
@@ -63,8 +65,25 @@ def test_dates_are_dates(days) -> None:
     }
     assert row["d.at"].utcoffset() == datetime.timedelta(0)
     assert days.query(ONE).scalar() == DAY
-    assert days.query(ONE).rows == [{"day": "2021-02-28"}], "as JSON shows it"
+    assert days.query(ONE).wire()["rows"] == [{"day": "2021-02-28"}], "as JSON shows it"
     assert [row["day"] for row in days.nodes("Day")] == [DAY, None, None]
+
+
+def test_rows_are_the_same_values_through_every_door(days) -> None:
+    wanted = list(days.query(ALL))
+    assert days.query(ALL).rows == days.query(ALL)[:] == wanted
+    with serving(days.uri, graph="days") as server:
+        url = f"http://{server.address}{server.graph}"
+        with omnigraph.connect(url) as served:
+            assert served.query(ALL).rows == list(served.query(ALL)) == wanted
+        for opening, place in ((omnigraph.aio.open, days.uri), (omnigraph.aio.connect, url)):
+            found = asyncio.run(ask_async(opening, place))
+            assert found.rows == list(found) == wanted
+
+
+async def ask_async(opening, place: str) -> omnigraph.QueryResult:
+    async with await opening(place) as graph:
+        return await graph.query(ALL)
 
 
 def test_one_value_is_asked_for_by_its_name(days) -> None:

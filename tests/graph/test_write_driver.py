@@ -53,14 +53,78 @@ def texts(graph) -> dict[str, str]:
     return {row["slug"]: row["text"] for row in rows}
 
 
-def staged(graph, rows):
+def staged(graph, rows, type_name="Doc"):
     """A write of the data source whose task is over, and its messages."""
-    options = {"path": graph.uri, "type": "Doc", "mode": "merge"}
+    options = {"path": graph.uri, "type": type_name, "mode": "merge"}
     made = GraphSource(options).writer(pa.schema([]), False)
     return made, [made.write(iter(pa.Table.from_pylist(rows).to_batches()))]
 
 
 ROWS = [{"slug": "d1", "text": "new", "v": None}, {"slug": "d9", "text": "added", "v": None}]
+
+
+# --- edges without ids ----------------------------------------------------------------------------
+
+LINKS = """\
+node P { k: String @key }
+edge Knows: P -> P { w: I32?  @unique(src, dst) }
+edge Met: P -> P { w: I32? }
+"""
+
+
+@pytest.fixture
+def links(tmp_path):
+    graph = omnigraph.init(tmp_path / "links.omni", LINKS)
+    graph.load([{"k": k} for k in "abc"], "append", type="P")
+    return graph
+
+
+def link(weight: int) -> list[dict[str, object]]:
+    return [{"from": "a", "to": "b", "w": weight}]
+
+
+def list_links(graph, type_name: str) -> list[tuple[object, ...]]:
+    return sorted((e["from"], e["to"], e["data"]["w"]) for e in graph.export([type_name]))
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_an_edge_that_came_meanwhile_is_found_by_a_load_that_matches(links, mode):
+    def work():
+        other = omnigraph.open(links.uri)
+        return lambda: other.load(link(1), "merge", type="Met", match=["src", "dst"])
+
+    with parked("before", "commit", STAGING, work) as loading:
+        links.load(link(2), mode, type="Met", match=["src", "dst"] if mode == "merge" else ())
+        loading.finish()
+    assert list_links(links, "Met") == [("a", "b", 1)]
+
+
+def test_the_data_source_finds_the_edge_that_is_there(links):
+    for weight in (1, 2):
+        made, messages = staged(links, link(weight), "Knows")
+        made.commit(messages)
+        assert list_links(links, "Knows") == [("a", "b", weight)]
+    (edge,) = links.export(["Knows"])
+    made, messages = staged(links, [*link(3), {"from": "b", "to": "c", "w": 0}], "Knows")
+    made.commit(messages)
+    assert list_links(links, "Knows") == [("a", "b", 3), ("b", "c", 0)]
+    assert edge["data"]["id"] in {one["data"]["id"] for one in links.export(["Knows"])}
+
+
+def test_the_data_source_finds_an_edge_that_came_meanwhile(links):
+    made, messages = staged(links, link(1), "Knows")
+    with parked("before", "commit", STAGING, lambda: lambda: made.commit(messages)) as writing:
+        links.load(link(2), "append", type="Knows")
+        writing.finish()
+    assert list_links(links, "Knows") == [("a", "b", 1)]
+
+
+def test_rows_of_the_data_source_are_kept_where_edges_that_are_matched_came_meanwhile(links):
+    made, messages = staged(links, [{"k": "d"}], "P")
+    with parked("before", "commit", STAGING, lambda: lambda: made.commit(messages)) as writing:
+        links.load(link(2), "append", type="Knows")
+        writing.finish()
+    assert [row["k"] for row in links.nodes("P")] == ["a", "b", "c", "d"]
 
 
 # --- cleanup beside a write that takes long -------------------------------------------------------

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import omnigraph
 from omnigraph.errors import (
     BadRequest,
     ConstraintViolated,
@@ -46,10 +47,12 @@ def keys(graph, **where):
 
 def test_rows_are_appended_as_one_commit(empty):
     before = len(empty.commits())
-    write(empty, [{"key": "a", "age": 1}, {"key": "b", "age": None}], type="Person", actor="job")
+    rows = [{"key": "a", "age": 1}, {"key": "b", "age": None}]
+    write(empty, rows, type="Person", actor="job", message="nightly")
     assert keys(empty) == ["a", "b"]
     assert len(empty.commits()) == before + 1
-    assert empty.commits()[0].actor_id == "job"
+    newest = empty.commits()[0]
+    assert (newest.actor_id, newest.message) == ("job", "nightly")
     assert staged_files(empty) == []
 
 
@@ -184,3 +187,16 @@ def test_an_epoch_without_rows_makes_no_commit(empty):
 def test_a_stream_cannot_replace_everything(empty):
     with pytest.raises(BadRequest, match="appends or merges"):
         GraphSource({"path": empty.uri, "type": "Note"}).streamWriter(pa.schema([]), overwrite=True)
+
+
+def test_a_merge_of_the_same_text_keeps_the_vector(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "mock")
+    schema = 'node Note { slug: String @key  text: String?  v: Vector(2)? @embed("text") }'
+    graph = omnigraph.init(tmp_path / "notes.omni", schema)
+    given = [{"slug": slug, "text": "tides", "v": [9.0, 9.0]} for slug in "ab"]
+    graph.load(given, "append", type="Note")
+    rows = [{"slug": "a", "text": "tides"}, {"slug": "b", "text": "waves"}]
+    write(graph, rows, type="Note", mode="merge")
+    vectors = {one["slug"]: one["v"] for one in graph.nodes("Note")}
+    assert vectors["a"] == [9.0, 9.0]
+    assert vectors["b"] not in (None, [9.0, 9.0])

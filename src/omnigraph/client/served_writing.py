@@ -113,7 +113,6 @@ class ServedWriting(ServedReading):
             "format": (None if format == "jsonl" else format, None),
             "on_error": (on_error, "fail"),
             "rejects": (rejects, None),
-            "match": (tuple(match), ()),
             "delimiter": (delimiter, None),
         }
         require_default(given, "load")
@@ -131,8 +130,17 @@ class ServedWriting(ServedReading):
         expected = self._find_head(expected_head, base or branch)
         head = () if expected is None else (("expected_head", expected),)
         kept = (("partial", "true"),) if partial else ()
+        found_by = [("match", name) for name in match]
         said = () if message is None else (("message", message),)
-        parameters = (("branch", where), ("mode", str(mode)), *start, *head, *kept, *said)
+        parameters = (
+            ("branch", where),
+            ("mode", str(mode)),
+            *start,
+            *head,
+            *kept,
+            *found_by,
+            *said,
+        )
         request = ClientRequest("loadNdjson", parameters=parameters, data=data)
         with naming_file(file):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)

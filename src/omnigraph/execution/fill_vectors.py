@@ -26,6 +26,7 @@ from omnigraph.execution.embed import (
 )
 from omnigraph.execution.read import Flags
 from omnigraph.settings import EmbedSettings
+from omnigraph.storage.tables import Table
 from omnigraph.types.arrow import to_arrow_type
 
 TEXTS_PER_REQUEST = 64
@@ -118,6 +119,25 @@ def put_vectors(
     kind = to_arrow_type(property_.type)
     made = pa.array([vectors[text] for text in texts], kind)
     return replace_cells(rows, property_.name, places, made)
+
+
+def keep_stored_vectors(
+    rows: pa.Table, property_: Property, lacking: Flags, table: Table
+) -> pa.Table:
+    """The rows with the stored vectors of those that lack theirs and whose texts are as stored."""
+    assert property_.embed is not None, "only such vectors are made"
+    source, places = property_.embed.source, np.flatnonzero(lacking)
+    ids = get_column(rows, "id").take(pa.array(places))
+    stored = table.lookup("id", ids, ["id", source, property_.name])
+    if not stored.num_rows:
+        return rows
+    found = pc.index_in(ids, value_set=get_column(stored, "id"), skip_nulls=True)
+    before = get_column(stored, source).take(found)
+    now = get_column(rows, source).take(pa.array(places))
+    is_same = pc.equal(before.cast(pa.string()), now).fill_null(False)
+    same: Flags = is_same.to_numpy(zero_copy_only=False)
+    kept = get_column(stored, property_.name).take(found.filter(is_same))
+    return replace_cells(rows, property_.name, places[same], kept)
 
 
 def replace_cells(

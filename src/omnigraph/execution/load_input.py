@@ -37,13 +37,12 @@ from omnigraph.execution.edge_matching import Find, find_match_key, match_ids
 from omnigraph.execution.fill_vectors import (
     WriteVectors,
     explain_lack,
+    keep_stored_vectors,
     list_made_vectors,
     mask_null,
     mask_texts,
     put_vectors,
-    replace_cells,
 )
-from omnigraph.execution.read import Flags
 from omnigraph.execution.stage_changes import Placement
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import TableKey, UlidSource
@@ -258,7 +257,9 @@ def _make_vectors(
             continue
         obstacle = "no provider is asked" if vectors is None else vectors.find_obstacle(property_)
         if vectors is not None and obstacle is None:
-            rows = _keep_stored(rows, change, property_, lacking, committed)
+            if committed is not None:
+                stored = committed.table(change.table_key)
+                rows = keep_stored_vectors(rows, property_, lacking, stored)
             assert property_.embed is not None, "only such vectors are made"
             texts = mask_texts(get_column(rows, property_.embed.source))
             chosen = mask_null(get_column(rows, property_.name)) & texts
@@ -267,31 +268,6 @@ def _make_vectors(
         if not property_.type.nullable:
             _require_vectors(change, property_, obstacle)
     return change
-
-
-def _keep_stored(
-    rows: pa.Table,
-    change: TableChange,
-    property_: Property,
-    lacking: Flags,
-    committed: CommittedRows | None,
-) -> pa.Table:
-    """The rows with the stored vectors of those whose texts are as they were."""
-    if committed is None:
-        return rows
-    assert property_.embed is not None, "only such vectors are made"
-    places = np.flatnonzero(lacking)
-    table, ids = committed.table(change.table_key), change.ids.take(pa.array(places))
-    stored = table.lookup("id", ids, ["id", property_.embed.source, property_.name])
-    if not stored.num_rows:
-        return rows
-    found = pc.index_in(ids, value_set=get_column(stored, "id"))
-    before = get_column(stored, property_.embed.source).take(found)
-    now = get_column(rows, property_.embed.source).take(pa.array(places))
-    is_same = pc.equal(before.cast(pa.string()), now).fill_null(False)
-    same: Flags = is_same.to_numpy(zero_copy_only=False)
-    kept = get_column(stored, property_.name).take(found.filter(is_same))
-    return replace_cells(rows, property_.name, places[same], kept)
 
 
 def _require_vectors(change: TableChange, property_: Property, obstacle: str | None) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read import ReadResult
 from omnigraph.graph.pair_drawing import Svg, draw_rows
-from omnigraph.graph.row_forms import RowForms
+from omnigraph.graph.row_forms import RowForms, convert_rows
 from omnigraph.plan.explain import PlanStep
 from omnigraph.plan.nodes import ReadPlan
 from omnigraph.types.to_json import encode_rows
@@ -104,8 +104,8 @@ class QueryResult(RowForms):
 
     @cached_property
     def rows(self) -> list[dict[str, object]]:
-        """Every row as JSON shows it: dates and times as text. Iterating gives them as dates."""
-        return encode_rows(self._table)
+        """Every row, with the values that iterating gives; `wire()` has them as JSON shows them."""
+        return convert_rows(self._table)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Stream the rows in batches, once, without holding them all.

@@ -26,7 +26,11 @@ def commit_rows(views: BranchSnapshots, write: StagedWrite) -> str | None:
     with closing(StagedLoad(views.root, write)) as job:
         try:
             published = Writer(views).write(
-                _StagedRows(views, job, write), branch=write.branch, actor=write.actor, note=note
+                _StagedRows(views, job, write),
+                branch=write.branch,
+                actor=write.actor,
+                message=write.message,
+                note=note,
             )
         finally:
             note.end()

@@ -29,6 +29,7 @@ from omnigraph.errors import (
     RowsRejected,
 )
 from omnigraph.execution.edge_matching import find_match_key
+from omnigraph.execution.fill_vectors import is_configured, list_made_vectors
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
@@ -118,6 +119,19 @@ class Measured:
     left: Left
 
 
+def list_vector_tables(
+    snapshot: Snapshot, catalog: Catalog, mode: LoadMode
+) -> dict[TableKey, Table]:
+    """The tables whose rows keep their vectors in a merge, as far as vectors are made at all."""
+    if mode is not LoadMode.MERGE or not is_configured(snapshot.root.settings.embed):
+        return {}
+    return {
+        key: snapshot.table(key)
+        for key, type_ in catalog.by_table_key.items()
+        if list_made_vectors(type_) and snapshot.entry(key).row_count
+    }
+
+
 class LoadJob:
     """One load. Stage once, then prepare on a snapshot as often as needed."""
 
@@ -174,7 +188,8 @@ class LoadJob:
             ConstraintViolated: a rule of the schema is broken.
             KeyConflict: an id is there already, or twice.
         """
-        self._stage(catalog, self._list_matched(snapshot, catalog))
+        matched = self._list_matched(snapshot, catalog)
+        self._stage(catalog, matched, list_vector_tables(snapshot, catalog, self._options.mode))
         self._left = self._find_unreadable()
         staged = {key: one for key, one in self._staged.items() if self._is_touched(key)}
         checks = Checks(
@@ -224,7 +239,12 @@ class LoadJob:
                     keys.append(key)
         return {key: snapshot.table(key) if snapshot.entry(key).row_count else None for key in keys}
 
-    def _stage(self, catalog: Catalog, matched: Mapping[TableKey, Table | None]) -> None:
+    def _stage(
+        self,
+        catalog: Catalog,
+        matched: Mapping[TableKey, Table | None],
+        stored: Mapping[TableKey, Table],
+    ) -> None:
         """Read the input once for each schema it meets, and for each state it is matched with."""
         ir = encode_ir(catalog)
         versions = {key: None if one is None else one.version for key, one in matched.items()}
@@ -248,6 +268,7 @@ class LoadJob:
             rejects=rejects,
             asking=make_asking(self._root),
             matched=matched,
+            stored=stored,
         )
         origins = self._read(spec, catalog)
         self._places = Places(origins, [split.lines for split in self._splits])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -129,6 +130,7 @@ class _HttpLoad:
     base: str | None
     mode: ModeName
     partial: bool
+    match: Sequence[str]
     expected_head: str | None
     message: str | None
 
@@ -137,7 +139,9 @@ async def load(call: Call) -> Response:
     body, size = await call.read_body(LoadRequest, call.service.options.server.load_bytes)
     branch, base = _read_branches(call, body.branch, body.base)
     mode = cast("ModeName", body.mode or "merge")  # the graph refuses any other
-    wanted = _HttpLoad(branch, base, mode, body.partial, body.expected_head, body.message)
+    wanted = _HttpLoad(
+        branch, base, mode, body.partial, body.match, body.expected_head, body.message
+    )
     done = await _run_load(call, wanted, body.data.encode(), size)
     return _answer_load(call, done, {"uri": call.graph_url, **done.wire()})
 
@@ -153,6 +157,7 @@ async def load_ndjson(call: Call) -> Response:
         base,
         cast("ModeName", call.find("mode") or "merge"),
         call.find("partial") == "true",
+        call.list("match"),
         call.find("expected_head"),
         call.find("message"),
     )
@@ -172,6 +177,7 @@ async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> Lo
                 branch=branch,
                 base=base,
                 partial=wanted.partial,
+                match=wanted.match,
                 expected_head=wanted.expected_head,
                 actor=call.actor,
                 message=wanted.message,

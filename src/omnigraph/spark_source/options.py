@@ -47,7 +47,7 @@ _CHANGES = (
     "consumerExpires",
     "rowsPerPartition",
 )
-_WRITE = (*_PLACE, "mode", "partial", "streamId")
+_WRITE = (*_PLACE, "mode", "partial", "message", "streamId")
 _OF_STREAMS = ("checkpointLocation", "queryName")
 """Spark hands its own options of a streaming query over with ours."""
 
@@ -110,6 +110,7 @@ class SourceWriteOptions:
     partial: bool
     actor: str | None
     policy: Policy | None
+    message: str | None
     stream_id: str | None
 
 
@@ -225,6 +226,7 @@ def write_options(given: Mapping[str, str]) -> SourceWriteOptions:
         partial=_parse_flag(options, "partial", default=False),
         actor=options.get("actor"),
         policy=_load_policy(options.get("policy")),
+        message=options.get("message"),
         stream_id=options.get("streamid"),
     )
 

@@ -16,9 +16,11 @@ from pyspark.sql.datasource import (
 
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
+from omnigraph.execution.fill_vectors import list_made_vectors
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.load_options import LoadOptions
 from omnigraph.identity import TableKey
+from omnigraph.pipeline.bulk_load import list_vector_tables
 from omnigraph.pipeline.embed_answers import make_asking
 from omnigraph.pipeline.inputs import ColumnMapping, build_table_mapping
 from omnigraph.pipeline.kernels.partition import Partition
@@ -30,7 +32,7 @@ from omnigraph.pipeline.kernels.stage_kernel import (
 )
 from omnigraph.pipeline.spark_columns import round_decimals
 from omnigraph.pipeline.staged_load import StagedWrite
-from omnigraph.pipeline.staging_area import StagingArea
+from omnigraph.pipeline.staging_area import StagingArea, decode_catalog_cached
 from omnigraph.policy import Action, authorize
 from omnigraph.settings import Settings
 from omnigraph.spark_source.options import Pin, SourceWriteOptions
@@ -40,6 +42,7 @@ from omnigraph.spark_source.pinned_graph import (
     read_pinned,
 )
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.tables import Table
 from omnigraph.storage.write_notes import end_shared_work, share_write_note
 
 _QUERY_ID = "sql.streaming.queryId"
@@ -81,6 +84,7 @@ class _Target:
             aws=self.settings.aws,
             options=LoadOptions(mode=self.mode, partial=self.options.partial),
             asking=make_asking(place.root),
+            stored=self._find_stored(key),
         )
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
@@ -88,6 +92,15 @@ class _Target:
         # Hours may lie between the first task and the commit, and no process lives as long.
         with share_write_note(place.root, place.note):
             return stage_partition(FrameSpec(spec, self.mapping), task)
+
+    def _find_stored(self, key: TableKey) -> dict[TableKey, Table]:
+        """The rows that may keep their vectors: those of now, since a stream goes on for long."""
+        type_ = decode_catalog_cached(self.ir).by_table_key[key]
+        if self.mode is not LoadMode.MERGE or not list_made_vectors(type_):
+            return {}
+        snapshot, catalog = read_pinned(Pin(self.options.uri, self.options.branch), self.settings)
+        found = list_vector_tables(snapshot, catalog, self.mode)
+        return {key: found[key]} if key in found else {}
 
     def commit(
         self, area: str, splits: Sequence[StagedSplit], origin: str | None = None
@@ -100,6 +113,7 @@ class _Target:
             mode=self.mode,
             partial=options.partial,
             actor=options.actor,
+            message=options.message,
             area=area,
             ir=self.ir,
             splits=splits,

@@ -107,6 +107,11 @@ CHANGING_ROUTES = (
             QueryParameter(
                 "partial", "Whether a merge keeps what a record leaves out.", choices=YES_NO
             ),
+            QueryParameter(
+                "match",
+                "A column by which a merge finds edges without ids, such as `from`.",
+                repeats=True,
+            ),
             EXPECTED_HEAD,
             QueryParameter("message", "A text kept with the commit."),
         ),

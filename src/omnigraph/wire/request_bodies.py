@@ -183,6 +183,7 @@ class LoadRequest(RequestBody, frozen=True, kw_only=True, rename={"base": "from"
     base: str | None = None
     mode: str | None = None
     partial: bool = False
+    match: list[str] = []
     expected_head: str | None = None
     message: str | None = None
 

@@ -12,6 +12,7 @@ from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import open_disk_files, read_spec
+from omnigraph.cli.message_option import message_option
 from omnigraph.cli.output import note, print_json
 from omnigraph.settings import ENGINES
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     help="The maximum number of requests per minute.",
 )
 @click.option("--branch", metavar="NAME", help="The branch of the graph; main by default.")
+@message_option
 @click.option(
     "--engine",
     type=click.Choice(ENGINES),
@@ -71,6 +73,7 @@ def embed(
     resume: bool,
     per_minute: float | None,
     branch: str | None,
+    message: str | None,
     engine: EngineName,
     spark_conf: tuple[str, ...],
     as_json: bool,
@@ -90,6 +93,7 @@ def embed(
                 branch=branch or "main",
                 reembed_all=reembed_all,
                 per_minute=per_minute,
+                message=message,
                 engine=engine,
                 spark_conf=conf,
             )
@@ -98,8 +102,9 @@ def embed(
         else:
             click.echo(f"{scope.uri}: {filled.embedded} embedded, commit {filled.commit_id or '-'}")
         return
-    if branch is not None:
-        raise click.UsageError("--branch requires a graph")
+    for option, given in (("--branch", branch), ("--message", message)):
+        if given is not None:
+            raise click.UsageError(f"{option} requires a graph")
     if clean and reembed_all:
         raise click.UsageError("--clean and --reembed-all cannot be combined")
     _check_files(seed, input_path, output_path, spec)

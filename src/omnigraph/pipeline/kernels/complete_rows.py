@@ -45,12 +45,13 @@ def complete_rows(
     partial: bool = False,
     skip: bool = False,
     matches: Matches | None = None,
+    leave_ids: bool = False,
 ) -> Whole:
     """The rows of a staging table; with `partial` what was left out stays open.
 
     With `skip` a row with a blob that is an address is a problem of its own; otherwise the first
     one is kept, to refuse the load for it after everything else. With `matches` edges without ids
-    are those that are there.
+    are those that are there; with `leave_ids` they stay without.
     """
     columns = {name: get_column(rows.columns, name) for name in rows.columns.schema.names}
     if not partial:
@@ -64,7 +65,7 @@ def complete_rows(
     elif matches is not None and columns["id"].null_count and isinstance(type_, EdgeType):
         fresh = mint_ids(len(columns["id"]))
         columns["id"] = match_ids(type_, columns, matches.key, matches.find, fresh)
-    else:
+    elif not leave_ids:
         result.all_minted = columns["id"].null_count == len(columns["id"])
         columns["id"] = _fill_ids(columns["id"])
     if partial:

@@ -14,6 +14,7 @@ from omnigraph.errors import RowProblem
 from omnigraph.execution.fill_vectors import (
     explain_lack,
     find_obstacle,
+    keep_stored_vectors,
     list_made_vectors,
     mask_null,
     mask_texts,
@@ -24,6 +25,7 @@ from omnigraph.execution.read import Flags
 from omnigraph.pipeline.kernels.complete_rows import Whole
 from omnigraph.pipeline.kernels.text_vectors import Asking, embed_texts
 from omnigraph.pipeline.staging_area import AT, PRESENT, encode_position
+from omnigraph.storage.tables import Table
 from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.problems import ProblemCode
 
@@ -31,17 +33,26 @@ _NOT_ASKED = "no provider is asked here"
 
 
 def make_vectors(
-    type_: NodeType | EdgeType, whole: Whole, asking: Asking | None, split: int, *, partial: bool
+    type_: NodeType | EdgeType,
+    whole: Whole,
+    asking: Asking | None,
+    split: int,
+    *,
+    partial: bool,
+    stored: Table | None = None,
 ) -> None:
     """Put the missing vectors into rows, and take out rows that must have one and cannot.
 
-    A partial record gets one if it gives a text and no vector.
+    A partial record gets one if it gives a text and no vector. A row whose text is the `stored`
+    one keeps the stored vector: whatever that row becomes meanwhile, it is the vector of the text.
     """
     for property_ in list_made_vectors(type_):
         assert property_.embed is not None, "only such vectors are made"
         stale = _find_stale(whole.rows, property_, partial=partial)
         obstacle = _NOT_ASKED if asking is None else find_obstacle(asking.settings, property_)
         if asking is not None and obstacle is None and stale.any():
+            if stored is not None:
+                whole.rows = keep_stored_vectors(whole.rows, property_, stale, stored)
             _fill(type_, whole, property_, stale, asking, partial=partial)
         if not property_.type.nullable:
             _refuse_lacking(type_, whole, property_, obstacle, split, partial=partial)
@@ -75,7 +86,8 @@ def _fill(
         return embed_texts(replace(asking, dimension=dimension), texts)
 
     says = mask_texts(get_column(whole.rows, property_.embed.source))
-    rows = put_vectors(type_, whole.rows, property_, stale & says, ask)
+    lacking = stale & mask_null(get_column(whole.rows, property_.name))
+    rows = put_vectors(type_, whole.rows, property_, lacking & says, ask)
     if partial:  # a text that was taken away takes its vector with it
         silent = np.flatnonzero(stale & ~says)
         none = pa.nulls(len(silent), to_arrow_type(property_.type))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from omnigraph.catalog.catalog import Constraint
 from omnigraph.errors import BadRequest, RowProblem
 from omnigraph.execution.edge_matching import find_match_key
 from omnigraph.execution.load_input import LoadMode, Matches, build_type_specs
@@ -29,6 +30,7 @@ from omnigraph.pipeline.kernels.complete_rows import complete_rows
 from omnigraph.pipeline.kernels.decompress import open_whole
 from omnigraph.pipeline.kernels.line_blocks import BLOCK_BYTES, read_line_blocks, read_lines_between
 from omnigraph.pipeline.kernels.made_vectors import make_vectors
+from omnigraph.pipeline.kernels.match_kernel import find_edges
 from omnigraph.pipeline.kernels.partition import Partition
 from omnigraph.pipeline.kernels.tabular import convert_table_rows, resolve_columns
 from omnigraph.pipeline.kernels.text_vectors import Asking
@@ -58,8 +60,11 @@ class StageSpec:
     """Where all refused records go, if they are wanted."""
     asking: Asking | None = None
     """Who makes the vectors that records leave out."""
-    matched: Mapping[TableKey, Table | None] = field(default_factory=dict)
-    """The edges that are there, of types whose edges without ids are looked up among them."""
+    matched: Mapping[TableKey, Table | None] | None = None
+    """The edges that are there, of types whose edges without ids are looked up among them. None
+    leaves looking them up to whoever commits the rows: they are staged without ids."""
+    stored: Mapping[TableKey, Table] = field(default_factory=dict)
+    """The rows that are there, of types whose rows may keep the vectors they have."""
 
 
 @dataclass
@@ -165,6 +170,7 @@ class _Stager:
                 partial=self.spec.options.partial,
                 skip=self.spec.options.skips,
                 matches=self._find_matches(key),
+                leave_ids=self.spec.matched is None and self._find_match_key(key) is not None,
             )
             make_vectors(
                 self.catalog.by_table_key[key],
@@ -172,6 +178,7 @@ class _Stager:
                 self.spec.asking,
                 result.split,
                 partial=self.spec.options.partial,
+                stored=self.spec.stored.get(key),
             )
             self._note_mismatches(key, whole.problems)
             refused += whole.problems
@@ -187,12 +194,15 @@ class _Stager:
         result.lines += parsed.line_count
 
     def _find_matches(self, key: TableKey) -> Matches | None:
+        match_key = self._find_match_key(key)
+        if match_key is None or self.spec.matched is None:
+            return None
+        return Matches(match_key, partial(find_edges, self.spec.matched[key]))
+
+    def _find_match_key(self, key: TableKey) -> Constraint | None:
         if self.spec.options.mode is not LoadMode.MERGE:
             return None
-        match_key = find_match_key(self.catalog.by_table_key[key], self.spec.options.match)
-        if match_key is None:
-            return None
-        return Matches(match_key, partial(_find_edges, self.spec.matched[key]))
+        return find_match_key(self.catalog.by_table_key[key], self.spec.options.match)
 
     def _note_mismatches(self, key: TableKey, problems: list[RowProblem]) -> None:
         if problems:
@@ -218,13 +228,6 @@ class _Stager:
         ]
         table = pa.Table.from_pylist(rows, REJECTS)
         self.result.rejects += write_fragments(self.spec.rejects, table)
-
-
-def _find_edges(table: Table | None, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
-    """Stored edges; of a type that has none, none."""
-    if table is None or not len(values):
-        return pa.table({name: pa.array([], pa.string()) for name in columns})
-    return table.lookup(by, values, columns)
 
 
 def _parse_record(records: list[bytes] | None, place: int) -> str | None:
