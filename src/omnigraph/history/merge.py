@@ -61,6 +61,8 @@ from omnigraph.writer.change import CatalogSnapshot
 
 _KEPT_ROWS = 16_384
 """Up to so many changed rows of each side are read once, to be compared, checked and written."""
+_KEPT_BYTES = 64 << 20
+"""So large are all the rows together that are kept until they are written."""
 
 Decided = Mapping[tuple[TableKey, str], Take]
 """What was decided about single entities."""
@@ -265,16 +267,18 @@ def plan_changes(
         _require_types(bases, source, into)
     else:
         keys &= source.entries.keys()
-    tables = tuple(
-        _plan_table(bases, source, target, key, past, deciding, schema)
-        for key in sorted(keys)
-        if _is_concerned(source, into.entries[key], bases, key)
-    )
+    tables: list[TableMergePlan] = []
+    kept_bytes = 0
+    for key in sorted(keys):
+        if _is_concerned(source, into.entries[key], bases, key):
+            table = _plan_table(bases, source, target, key, past, deciding, schema)
+            tables.append(table)
+            kept_bytes += table.sides.release_rows(_KEPT_BYTES - kept_bytes)
     _require_conflicts(deciding.decided, tables)
     conflicts = [one for table in tables for one in table.conflicts]
     if checks_rules:
         conflicts += _find_broken_rules(tables, target)
-    return StatePlan(tables, tuple(conflicts))
+    return StatePlan(tuple(tables), tuple(conflicts))
 
 
 def require_one_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> None:

@@ -38,6 +38,19 @@ class TableSides:
     base_is_known: bool = True
     """Whether an absent base means that the entity was not there, or that nobody can tell."""
 
+    def release_rows(self, most_bytes: int) -> int:
+        """Forget the rows that were compared, but for those of the source if they are not larger.
+
+        Gives the size of what is kept: these are written next.
+        """
+        self.base.forget_rows()
+        self.target.forget_rows()
+        size: int = sum(kept.rows.nbytes for kept in self.source.kept_rows)
+        if size <= most_bytes:
+            return size
+        self.source.forget_rows()
+        return 0
+
 
 @dataclass(frozen=True, slots=True)
 class Entities:

@@ -194,6 +194,9 @@ class Table:
         if self.shared is not None:
             self.shared.keep_rows(addresses, rows)
 
+    def forget_rows(self) -> None:
+        self.kept_rows = ()
+
     def is_there(self) -> bool:
         """Whether the version this handle shows still exists."""
         return probes.is_version(self.location, self.version)
