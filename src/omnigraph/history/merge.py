@@ -53,7 +53,7 @@ from omnigraph.history.three_way import (
 from omnigraph.history.virtual_base import Choice, LocatedRows, VirtualBase
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest import Commit, SetVersion, TableEntry
-from omnigraph.storage.recovery import hash_contract
+from omnigraph.storage.recovery import WriterKind, hash_contract
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, read_rows_at_addresses
 from omnigraph.types.arrow import BLOB
@@ -212,31 +212,52 @@ def plan_merge(
     bases = [_choose_base(into, past, base) for base in relation.bases]
     brought = KnownState(from_.head, from_.entries, is_head=True)
     deciding = Deciding(rules, decided, run)
+    history = _list_unseen(commits, from_, into)
     changes = plan_changes(
         bases,
         brought,
         target,
         past,
         deciding,
-        checks_rules=not _is_proven(relation, source, target),
+        checks_rules=not _is_proven(relation, history, source, target),
         schema=schema,
     )
-    return MergePlan(relation, from_, into, changes, _list_unseen(commits, from_, into))
+    return MergePlan(relation, from_, into, changes, history)
 
 
-def _is_proven(relation: Relation, source: CatalogSnapshot, target: CatalogSnapshot) -> bool:
+_CHECKED = frozenset(
+    kind.commit_kind
+    for kind in (
+        WriterKind.MUTATION,
+        WriterKind.LOAD,
+        WriterKind.BRANCH_MERGE,
+        WriterKind.REVERT,
+        WriterKind.CHERRY_PICK,
+    )
+)
+"""What makes commits whose rows were checked; a forced repair, for one, takes what it finds."""
+
+
+def _is_proven(
+    relation: Relation,
+    history: Sequence[Commit],
+    source: CatalogSnapshot,
+    target: CatalogSnapshot,
+) -> bool:
     """Whether the result is known to keep the schema's rules without looking at a row.
 
     A fast-forward gives the target the rows of the source, all of them and no others: it has
-    changed nothing since the base. The source keeps the same schema, and every commit that led to
-    it left a graph whose values, keys and endpoints are as that schema wants them. How many edges
-    a node has is another matter: a commit looks only at the nodes whose edges it writes, so one
-    that lost its edges with itself, and was then written again, has too few and nobody was told.
+    changed nothing since the base. Both have one schema, and every commit since the base left a
+    graph whose values, keys and endpoints are as that schema wants them, as far as it wrote any.
+    How many edges a node has is another matter: a commit looks only at the nodes whose edges it
+    writes, so one that lost its edges with itself, and was then written again, has too few and
+    nobody was told.
     """
     is_whole = relation.outcome is MergeOutcome.FAST_FORWARD
     is_same = hash_contract(source.snapshot.state) == hash_contract(target.snapshot.state)
+    is_checked = all(commit.kind in _CHECKED for commit in history)
     counts_edges = any(edge.has_cardinality for edge in target.catalog.edges.values())
-    return is_whole and is_same and not counts_edges
+    return is_whole and is_same and is_checked and not counts_edges
 
 
 def plan_changes(
