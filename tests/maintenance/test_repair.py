@@ -23,7 +23,13 @@ from maintenance.library_graph import (
     table,
     write_a_little,
 )
-from omnigraph.errors import BadRequest, ManifestCorrupt, RecoveryRequired, UncoveredDrift
+from omnigraph.errors import (
+    BadRequest,
+    ManifestCorrupt,
+    MergeConflicts,
+    RecoveryRequired,
+    UncoveredDrift,
+)
 from omnigraph.maintenance.maintenance_results import Drift, RepairAction
 from omnigraph.maintenance.repair import FORCED_ACTOR, REPAIR_ACTOR, is_maintenance
 from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, TableVersionRecord, read_record
@@ -87,6 +93,16 @@ def test_rows_deleted_by_a_stranger_are_refused_until_somebody_insists(library):
     assert library.commits()[0].actor_id == FORCED_ACTOR
     assert entry(library, READER).row_count == 1
     run(library, 'insert Reader {slug: "new", name: "N"}')
+
+
+def test_rows_accepted_by_force_are_checked_when_they_are_merged(library):
+    """Also by a fast-forward, which trusts the commits that checked what they wrote."""
+    write_a_little(library, 1)
+    library.create_branch("copy")
+    native(library, READER).delete("slug = 'rx0'")
+    library.repair(confirm=True, force=True)
+    with pytest.raises(MergeConflicts, match="src 'rx0' not found in Reader"):
+        library.merge("main", "copy")
 
 
 def test_all_accepted_tables_become_visible_in_one_commit(library):

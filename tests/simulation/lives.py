@@ -485,7 +485,7 @@ class Life:
                 incarnation=snapshot.ref.incarnation,
                 must_have=known.get(snapshot.ref.incarnation, ()),
                 head=snapshot.head,
-                commits={commit.commit_id: commit for commit in commits},
+                commits=commits,
                 found=found,
             )
             return

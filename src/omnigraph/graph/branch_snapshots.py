@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Self, TypeVar
@@ -30,7 +30,6 @@ from omnigraph.storage.manifest import (
     ManifestSnapshot,
     ManifestState,
     SchemaContract,
-    read_manifest,
     read_newest,
 )
 from omnigraph.storage.names import normalize_branch
@@ -88,6 +87,7 @@ class BranchSnapshots:
 
     def remember(self, ref: BranchRef, manifest: ManifestSnapshot) -> None:
         """Keep a manifest that was just published, so that the next look need not read it."""
+        self.root.manifests.keep(manifest)
         with self._lock:
             self._forget_unless_of(manifest.generation)
             known = self._warm.get(ref.incarnation)
@@ -143,7 +143,7 @@ class BranchSnapshots:
         with self._retry_while_alive(ref):
             location = self.root.manifest(commit.incarnation)
             try:
-                manifest = read_manifest(location, commit.manifest_version)
+                manifest = self.root.manifests.read(location, commit.manifest_version)
             except HistoricalVersionReclaimed as error:
                 raise HistoricalVersionReclaimed(
                     error.version, error.what, commit.commit_id
@@ -167,7 +167,7 @@ class BranchSnapshots:
             assert ref.parent is not None, "a branch with a fork version has a parent"
             ref = self.ref_of(ref.parent_incarnation, ref.parent)
         with self._retry_while_alive(ref):
-            manifest = read_manifest(self.root.manifest(ref.incarnation), version)
+            manifest = self.root.manifests.read(self.root.manifest(ref.incarnation), version)
         return self._make_view(Snapshot(self.root, ref, manifest))
 
     def commits(self, branch: str) -> tuple[Commit, ...]:
@@ -176,10 +176,11 @@ class BranchSnapshots:
         with self._retry_while_alive(ref):
             return self._get_history(ref, newest).commits(newest)
 
-    def commits_at(self, snapshot: Snapshot) -> tuple[Commit, ...]:
-        """Every commit that is visible at a snapshot, newest first."""
+    def commits_at(self, snapshot: Snapshot) -> Mapping[CommitId, Commit]:
+        """Every commit that is visible at a snapshot, in no particular order."""
         with self._retry_while_alive(snapshot.ref):
-            return self._get_history(snapshot.ref, snapshot.manifest).commits(snapshot.manifest)
+            history = self._get_history(snapshot.ref, snapshot.manifest)
+            return history.commits_by_id(snapshot.manifest)
 
     def find_commit(self, snapshot: Snapshot, is_wanted: Callable[[Commit], bool]) -> Commit | None:
         """A commit that is visible at a snapshot; any of several."""
@@ -195,7 +196,7 @@ class BranchSnapshots:
         """Every commit of the first branch that can see this one, the bound branch first."""
         _, ref, newest = self._find_on_branch(commit_id, branch)
         with self._retry_while_alive(ref):
-            return {c.commit_id: c for c in self._get_history(ref, newest).commits(newest)}
+            return dict(self._get_history(ref, newest).commits_by_id(newest))
 
     def _find_on_branch(
         self, commit_id: str, branch: str

@@ -99,7 +99,7 @@ def open_history(
     """The history of a branch as it is now; tokens are bound to that very branch."""
     view = views.read_newest(branch)
     snapshot, head = view.snapshot, view.snapshot.head
-    commits = {c.commit_id: c for c in views.commits_at(snapshot)}
+    commits = views.commits_at(snapshot)
     assert head is not None, "a graph is created with a commit"
     genesis = min(commits.values(), key=lambda commit: commit.order).commit_id
     domain, incarnation = view.catalog.identity_domain, snapshot.ref.incarnation

@@ -256,11 +256,10 @@ def _list_commits(
     views: BranchSnapshots, source: CatalogSnapshot, target: CatalogSnapshot
 ) -> Commits:
     """All commits that either branch can see, which includes everything they came from."""
-    found = {}
-    for view in (source, target):
-        history, _ = views.history(view.snapshot.branch)
-        found.update({c.commit_id: c for c in history.commits(view.snapshot.manifest)})
-    return found
+    return {
+        **views.commits_at(source.snapshot),
+        **views.commits_at(target.snapshot),
+    }
 
 
 def _make_result(

@@ -220,7 +220,7 @@ def _collect_past(
     """Every state that a commit or a branch came from."""
     snapshot = target.snapshot
     commits = views.commits_with(commit_id, snapshot.branch)
-    commits |= {one.commit_id: one for one in views.commits_at(snapshot)}
+    commits |= views.commits_at(snapshot)
     refs = [snapshot.ref]
     author = find_ref(views.root.store, normalize_branch(commits[commit_id].branch))
     if author is not None:

@@ -22,6 +22,7 @@ from omnigraph.history.entity_changes import (
 from omnigraph.history.images import EntityChange, iterate_changes
 from omnigraph.identity import EntityKind
 
+_ROWS_READ_AHEAD = 16_384
 _UNCHANGED = pa.schema([("id", pa.string()), ("op", pa.string())])
 """The columns where nothing changed."""
 
@@ -89,7 +90,9 @@ class Diff:
     def batches(self) -> Iterator[ChangeBatch]:
         """The same in batches of Arrow columns."""
         for pair in self._pairs:
-            yield from compare_tables(pair, self._wanted, images=self.images)
+            yield from compare_tables(
+                pair, self._wanted, images=self.images, ahead=_ROWS_READ_AHEAD
+            )
 
     @cached_property
     def _pairs(self) -> list[TypePair]:

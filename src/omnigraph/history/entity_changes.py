@@ -215,6 +215,7 @@ def compare_tables(
     images: bool,
     beyond: Callable[[pa.Array], int] | None = None,
     rows: int = ROWS_PER_BATCH,
+    ahead: int = 0,
     find_keys: FindKeys = find_changed_keys,
 ) -> Iterator[ChangeBatch]:
     """The changes of one type, some at a time.
@@ -225,24 +226,35 @@ def compare_tables(
         images: Whether whole rows are read; otherwise only the ends of edges are.
         beyond: Says of ascending ids how many come before the first that is wanted.
         rows: How many changes a batch has at most.
+        ahead: If there are no more than so many, all their rows are read at once.
         find_keys: What gives the ids to look at; somebody may remember them.
     """
     if pair.is_same:
         return
-    keys = find_keys(pair.table_before(), pair.table_after())
+    before, after = pair.table_before(), pair.table_after()
+    if images:
+        # Rows are read to be compared, and then again to be shown.
+        most = max(rows, ahead)
+        before = None if before is None else before.remember_rows(most)
+        after = None if after is None else after.remember_rows(most)
+    keys = find_keys(before, after)
     start = 0 if beyond is None else beyond(keys.ids)
     for at in range(start, len(keys), rows):
-        batch = _compare_batch(
-            pair, keys.slice(at, min(rows, len(keys) - at)), wanted, images=images
-        )
+        some = keys.slice(at, min(rows, len(keys) - at))
+        batch = _compare_batch(pair, before, after, some, wanted, images=images)
         if len(batch):
             yield batch
 
 
 def _compare_batch(
-    pair: ComparedTables, keys: ChangedKeys, wanted: ChangeFilter, *, images: bool
+    pair: ComparedTables,
+    before: Table | None,
+    after: Table | None,
+    keys: ChangedKeys,
+    wanted: ChangeFilter,
+    *,
+    images: bool,
 ) -> ChangeBatch:
-    before, after = pair.table_before(), pair.table_after()
     has_before, has_after = _mask_valid(keys.before), _mask_valid(keys.after)
     keep = _is_wanted(wanted, has_before, has_after)
     both = np.flatnonzero(has_before & has_after & keep)

@@ -53,11 +53,16 @@ from omnigraph.history.three_way import (
 from omnigraph.history.virtual_base import Choice, LocatedRows, VirtualBase
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest import Commit, SetVersion, TableEntry
-from omnigraph.storage.recovery import hash_contract
+from omnigraph.storage.recovery import WriterKind, hash_contract
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, read_rows_at_addresses
 from omnigraph.types.arrow import BLOB
 from omnigraph.writer.change import CatalogSnapshot
+
+_KEPT_ROWS = 16_384
+"""Up to so many changed rows of each side are read once, to be compared, checked and written."""
+_KEPT_BYTES = 64 << 20
+"""So large are all the rows together that are kept until they are written."""
 
 Decided = Mapping[tuple[TableKey, str], Take]
 """What was decided about single entities."""
@@ -207,8 +212,52 @@ def plan_merge(
     bases = [_choose_base(into, past, base) for base in relation.bases]
     brought = KnownState(from_.head, from_.entries, is_head=True)
     deciding = Deciding(rules, decided, run)
-    changes = plan_changes(bases, brought, target, past, deciding, schema=schema)
-    return MergePlan(relation, from_, into, changes, _list_unseen(commits, from_, into))
+    history = _list_unseen(commits, from_, into)
+    changes = plan_changes(
+        bases,
+        brought,
+        target,
+        past,
+        deciding,
+        checks_rules=not _is_proven(relation, history, source, target),
+        schema=schema,
+    )
+    return MergePlan(relation, from_, into, changes, history)
+
+
+_CHECKED = frozenset(
+    kind.commit_kind
+    for kind in (
+        WriterKind.MUTATION,
+        WriterKind.LOAD,
+        WriterKind.BRANCH_MERGE,
+        WriterKind.REVERT,
+        WriterKind.CHERRY_PICK,
+    )
+)
+"""What makes commits whose rows were checked; a forced repair, for one, takes what it finds."""
+
+
+def _is_proven(
+    relation: Relation,
+    history: Sequence[Commit],
+    source: CatalogSnapshot,
+    target: CatalogSnapshot,
+) -> bool:
+    """Whether the result is known to keep the schema's rules without looking at a row.
+
+    A fast-forward gives the target the rows of the source, all of them and no others: it has
+    changed nothing since the base. Both have one schema, and every commit since the base left a
+    graph whose values, keys and endpoints are as that schema wants them, as far as it wrote any.
+    How many edges a node has is another matter: a commit looks only at the nodes whose edges it
+    writes, so one that lost its edges with itself, and was then written again, has too few and
+    nobody was told.
+    """
+    is_whole = relation.outcome is MergeOutcome.FAST_FORWARD
+    is_same = hash_contract(source.snapshot.state) == hash_contract(target.snapshot.state)
+    is_checked = all(commit.kind in _CHECKED for commit in history)
+    counts_edges = any(edge.has_cardinality for edge in target.catalog.edges.values())
+    return is_whole and is_same and is_checked and not counts_edges
 
 
 def plan_changes(
@@ -239,16 +288,18 @@ def plan_changes(
         _require_types(bases, source, into)
     else:
         keys &= source.entries.keys()
-    tables = tuple(
-        _plan_table(bases, source, target, key, past, deciding, schema)
-        for key in sorted(keys)
-        if _is_concerned(source, into.entries[key], bases, key)
-    )
+    tables: list[TableMergePlan] = []
+    kept_bytes = 0
+    for key in sorted(keys):
+        if _is_concerned(source, into.entries[key], bases, key):
+            table = _plan_table(bases, source, target, key, past, deciding, schema)
+            tables.append(table)
+            kept_bytes += table.sides.release_rows(_KEPT_BYTES - kept_bytes)
     _require_conflicts(deciding.decided, tables)
     conflicts = [one for table in tables for one in table.conflicts]
     if checks_rules:
         conflicts += _find_broken_rules(tables, target)
-    return StatePlan(tables, tuple(conflicts))
+    return StatePlan(tuple(tables), tuple(conflicts))
 
 
 def require_one_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> None:
@@ -309,13 +360,14 @@ def _plan_table(
     states = [*bases, source]
     *entries, theirs = (_find_entry(state, key, ours, schema) for state in states)
     known = [open_kept(into, *one) for one in zip([*entries, theirs], states, strict=True)]
-    target_table = into.open_entry(ours)
+    known = [table.remember_rows(_KEPT_ROWS) for table in known]
+    is_base = len(entries) == 1 and entries[0] == ours
+    target_table = known[0] if is_base else into.open_entry(ours).remember_rows(_KEPT_ROWS)
     if schema is None:
         _require_columns(key, target_table, list(zip(known, states, strict=True)))
     widening = ColumnWidening(type_, max([*known, target_table], key=lambda t: len(t.schema)))
     known = [widening.apply(table) for table in known]
-    sides = TableSides(known[0], known[-1], widening.apply(target_table))
-    is_base = len(entries) == 1 and entries[0] == ours
+    sides = TableSides(known[0], known[-1], known[0] if is_base else widening.apply(target_table))
     assert into.head is not None, "a graph is created with a commit"
     newest = NewestChange(past, into, source.commit_id, into.head)
     resolver = deciding.make_resolver(type_, newest.source_is_newer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from uuid import uuid4
 
 import pyarrow as pa
@@ -25,6 +26,8 @@ from omnigraph.storage.tables import (
     ROW_ID,
     Rows,
     StagedTransaction,
+    Table,
+    find_row_ids,
     read_rows_at_addresses,
     stage_fragments,
     write_fragments,
@@ -66,46 +69,58 @@ def _stage_table(table: TableMergePlan, writable: Writable, ticket: Ticket) -> S
 def _stage_rows(
     table: TableMergePlan, writable: Writable, ticket: Ticket
 ) -> StagedTransaction | None:
-    target, rows = writable.table, table.settled.rows
-    changed = [table.written.ids, rows.column(ID_COLUMN).combine_chunks(), table.deleted]
-    found = target.lookup(ID_COLUMN, pa.concat_arrays(changed), [ID_COLUMN, ROW_ID, ROW_ADDRESS])
-    known = found.column(ID_COLUMN).combine_chunks()
-    replacing, fresh = _split_replacing(table.written, known)
-    is_known = pc.is_in(rows.column(ID_COLUMN), value_set=known)
+    target, rows, written = writable.table, table.settled.rows, table.written
+    # Where the rows are that are taken is known from comparing them; a fork has them there too.
+    is_known = written.has("target")
+    replacing, fresh = written.filter(is_known), written.filter(~is_known)
+    found = _find_settled(table, target)
+    is_known = pc.is_in(rows.column(ID_COLUMN), value_set=found.ids)
     pieces: list[Entities | pa.Table] = [
         replacing,
         rows.filter(is_known),
         fresh,
         rows.filter(pc.invert(is_known)),
     ]
-    carried = _find_row_ids(found, pieces[:2])
     fragments: list[str] = []
     if any(len(piece) for piece in pieces):
+        row_ids = [
+            find_row_ids(target, replacing.target),
+            found.list_row_ids(rows.column(ID_COLUMN).filter(is_known)),
+        ]
         stored = _convert_to_stored(table, pieces)
-        fragments = write_fragments(target, stored, carried_row_ids=carried)
+        fragments = write_fragments(target, stored, carried_row_ids=pa.concat_arrays(row_ids))
     return stage_fragments(
         target,
         fragments,
-        removed_addresses=found.column(ROW_ADDRESS),
+        removed_addresses=pa.concat_arrays([table.taken.target.drop_null(), found.addresses]),
         uuid=str(uuid4()),
         properties=ticket.properties,
     )
 
 
-def _split_replacing(written: Entities, known: pa.Array) -> tuple[Entities, Entities]:
-    """Those whose row replaces another, and the others."""
-    mask = pc.is_in(written.ids, value_set=known).to_numpy(zero_copy_only=False)
-    return written.filter(mask), written.filter(~mask)
+@dataclass(frozen=True, slots=True)
+class _FoundRows:
+    """Rows of the target that conflicts were settled about."""
+
+    ids: pa.Array
+    row_ids: pa.Array
+    addresses: pa.Array
+
+    def list_row_ids(self, ids: pa.ChunkedArray) -> pa.Array:
+        places = pc.index_in(ids.combine_chunks(), value_set=self.ids)
+        return self.row_ids.take(places)
 
 
-def _find_row_ids(found: pa.Table, replacing: Sequence[Entities | pa.Table]) -> pa.Array:
-    """The row ids that the rows written first carry on."""
-    ids = [
-        one.ids if isinstance(one, Entities) else one.column(ID_COLUMN).combine_chunks()
-        for one in replacing
-    ]
-    places = pc.index_in(pa.concat_arrays(ids), value_set=found.column(ID_COLUMN).combine_chunks())
-    return found.column(ROW_ID).combine_chunks().take(places)
+def _find_settled(table: TableMergePlan, target: Table) -> _FoundRows:
+    settled = table.settled
+    ids = pa.concat_arrays([settled.rows.column(ID_COLUMN).combine_chunks(), settled.deleted])
+    if not len(ids):
+        none = pa.array([], pa.uint64())
+        return _FoundRows(ids, none, none)
+    found = target.lookup(ID_COLUMN, ids, [ID_COLUMN, ROW_ID, ROW_ADDRESS])
+    return _FoundRows(
+        *(found.column(name).combine_chunks() for name in (ID_COLUMN, ROW_ID, ROW_ADDRESS))
+    )
 
 
 def _convert_to_stored(table: TableMergePlan, pieces: Sequence[Entities | pa.Table]) -> Rows:

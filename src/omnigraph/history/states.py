@@ -19,7 +19,6 @@ from omnigraph.storage.manifest import (
     ManifestState,
     MergedState,
     TableEntry,
-    read_manifest,
 )
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
@@ -127,7 +126,7 @@ def _read_manifest(
     root: GraphRoot, incarnation: str | None, version: int
 ) -> ManifestSnapshot | None:
     try:
-        return read_manifest(root.manifest(incarnation), version)
+        return root.manifests.read(root.manifest(incarnation), version)
     except HistoricalVersionReclaimed:
         return None
     except StorageFailure as failure:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.history.equality import ROWS_AT_ONCE, Mask, compare_entities
 from omnigraph.history.virtual_base import UNKNOWN, Choice, LocatedRows, find_rows
-from omnigraph.storage.tables import ChangedKeys, Table, find_changed_keys
+from omnigraph.storage.tables import ChangedKeys, Table, find_changed_keys, find_unmoved
 
 
 class ConflictKind(StrEnum):
@@ -37,6 +37,19 @@ class TableSides:
     target: Table
     base_is_known: bool = True
     """Whether an absent base means that the entity was not there, or that nobody can tell."""
+
+    def release_rows(self, most_bytes: int) -> int:
+        """Forget the rows that were compared, but for those of the source if they are not larger.
+
+        Gives the size of what is kept: these are written next.
+        """
+        self.base.forget_rows()
+        self.target.forget_rows()
+        size: int = sum(kept.rows.nbytes for kept in self.source.kept_rows)
+        if size <= most_bytes:
+            return size
+        self.source.forget_rows()
+        return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +149,10 @@ def merge_table(
     the base of an entity about which they disagree: that gives a part for each such state.
     """
     source = find_changed_keys(sides.base, sides.source)
-    target = _NO_KEYS if target_is_base else find_changed_keys(sides.base, sides.target)
+    target = _NO_KEYS
+    if not target_is_base:
+        # Most of them concern the target alone: they are not compared.
+        target = find_changed_keys(sides.base, sides.target, ids_only=True)
     uncertain = _find_uncertain(sides.base, other_bases)
     parts = []
     if len(uncertain):
@@ -158,7 +174,7 @@ _NO_KEYS = ChangedKeys(
 
 def _find_uncertain(base: Table, others: Sequence[Table]) -> pa.Array:
     """The ids about which the newest common commits may disagree."""
-    found = [find_changed_keys(base, other).ids for other in others]
+    found = [find_changed_keys(base, other, ids_only=True).ids for other in others]
     return pc.unique(pa.concat_arrays(found)) if found else _NO_KEYS.ids
 
 
@@ -192,7 +208,22 @@ def _merge_uncertain(
 def _find_changed_alone(sides: TableSides, keys: ChangedKeys, run: RunJudge) -> Entities:
     """Those that the source really changed; the target has them as the base does."""
     found = Entities(keys.ids, keys.before, keys.after, keys.before)
-    return found.filter(run(judge_alone, sides, found) == TAKEN)
+    taken = found.filter(run(judge_alone, sides, found) == TAKEN)
+    return replace(taken, target=_find_in_target(sides, taken))
+
+
+def _find_in_target(sides: TableSides, some: Entities) -> pa.Array:
+    """Where the target has entities that it did not change since the base."""
+    if sides.target is sides.base:
+        return some.base
+    known = some.has("base")
+    moved = known.copy()
+    moved[known] = ~find_unmoved(sides.base, sides.target, some.base.drop_null())
+    if not moved.any():
+        return some.base
+    found = find_rows(sides.target, some.ids.filter(pa.array(moved))).addresses
+    assert not found.null_count, f"{sides.target!r} lost rows that it did not change"
+    return pc.replace_with_mask(some.base, pa.array(moved), found)
 
 
 def judge_alone(sides: TableSides, some: Entities) -> Verdicts:

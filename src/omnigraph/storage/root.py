@@ -12,6 +12,7 @@ from omnigraph.settings import Settings
 from omnigraph.storage.fence.hold import Fence, Hold
 from omnigraph.storage.generations import get_known_generation
 from omnigraph.storage.layout import MANIFEST, make_tables_folder
+from omnigraph.storage.manifest.known_manifests import KnownManifests
 from omnigraph.storage.objects.open_store import open_store
 from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.tables.location import Generation, TableLocation
@@ -31,6 +32,7 @@ class GraphRoot:
     ids: UlidSource = field(default_factory=UlidSource)
     now_us: Callable[[], int] = read_clock_us
     handles: TableHandles = field(default_factory=TableHandles, repr=False, compare=False)
+    manifests: KnownManifests = field(default_factory=KnownManifests, repr=False, compare=False)
 
     @classmethod
     def at(cls, uri: str, settings: Settings | None = None) -> GraphRoot:

@@ -163,6 +163,15 @@ def test_rows_of_a_fragment_are_taken_by_their_position_among_those_left(tmp_pat
     assert fragment.take([0], columns=["id", "_rowid", "_rowaddr"]).column_names == ["id"]
 
 
+def test_a_fragment_lists_the_row_ids_of_deleted_rows_as_well(dataset):
+    """Red: re-read "Row ids of a fragment"; offsets may not lead to row ids any more."""
+    dataset.delete("id IN ('a1', 'a3')")
+    (first, _) = lance_directly.newest(dataset).get_fragments()
+    listed = RowIdSequence.from_inline_metadata(first.metadata.row_id_meta).to_pyarrow()
+    assert listed.to_pylist() == [0, 1, 2, 3, 4, 5]
+    assert (first.metadata.physical_rows, first.metadata.num_rows) == (6, 4)
+
+
 def test_an_expression_fails_beside_a_column_it_does_not_name(tmp_path):
     """Red: re-read "Filters"; expressions may have become usable instead of text."""
     data = pa.table({"id": ["a"], "list": pa.array([[1]], pa.list_(pa.uint64()))})

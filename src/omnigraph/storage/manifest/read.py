@@ -6,6 +6,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 
 from omnigraph.errors import ManifestCorrupt
@@ -144,18 +145,42 @@ def _require_newest(table: Table) -> None:
         )
 
 
+@dataclass
+class _Listed:
+    """The commits visible at one version."""
+
+    ledger: LedgerState
+    by_id: Mapping[CommitId, Commit]
+
+    @cached_property
+    def newest_first(self) -> tuple[Commit, ...]:
+        return sort_newest_first(self.by_id)
+
+
 class History:
     """Commits and audits of one manifest branch; a newer version costs only what it added."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._seen: dict[int, tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]] = {}
+        self._listed: _Listed | None = None
 
     def commits(self, manifest: ManifestSnapshot) -> tuple[Commit, ...]:
         """Every commit visible at this version, newest first."""
-        pieces = self._read(manifest)
-        found = {commit.commit_id: commit for commits, _ in pieces for commit in commits}
-        return sort_newest_first(found)
+        return self._list(manifest).newest_first
+
+    def commits_by_id(self, manifest: ManifestSnapshot) -> Mapping[CommitId, Commit]:
+        """The same in no particular order."""
+        return self._list(manifest).by_id
+
+    def _list(self, manifest: ManifestSnapshot) -> _Listed:
+        listed = self._listed
+        # A version that nobody published to is asked again and again.
+        if listed is None or listed.ledger is not manifest.ledger:
+            pieces = self._read(manifest)
+            found = {commit.commit_id: commit for commits, _ in pieces for commit in commits}
+            listed = self._listed = _Listed(manifest.ledger, found)
+        return listed
 
     def audits(self, manifest: ManifestSnapshot) -> tuple[RecoveryAudit, ...]:
         """Every recovery recorded at this version, oldest first."""
@@ -173,7 +198,7 @@ class History:
         return next((c for commits, _ in pieces for c in commits if is_wanted(c)), None)
 
     def find_commit(self, manifest: ManifestSnapshot, commit_id: CommitId) -> Commit | None:
-        return next((c for c in self.commits(manifest) if c.commit_id == commit_id), None)
+        return self._list(manifest).by_id.get(commit_id)
 
     def _read(
         self, manifest: ManifestSnapshot

@@ -293,12 +293,7 @@ class _Fold:
         elif kind == RowKind.GRAPH_HEAD:
             self._add_head(one)
         elif kind == RowKind.SCHEMA_CONTRACT:
-            text = _decode_metadata(one)
-            self.contract = SchemaContract(
-                _decode_text(one, text, "source"),
-                _decode_text(one, text, "ir"),
-                _decode_text(one, text, "state"),
-            )
+            self.contract = _decode_contract(one["object_id"], one["metadata"])
         else:
             self.foreign.append(one)
 
@@ -392,6 +387,17 @@ def _decode_metadata(one: Row) -> Mapping[str, object]:
     if not isinstance(value, dict):
         raise _make_corrupt_error(one, "has metadata that is not an object")
     return value
+
+
+@lru_cache(maxsize=8)  # every version of a manifest repeats it
+def _decode_contract(object_id: str, metadata: str | None) -> SchemaContract:
+    one = make_row(object_id, RowKind.SCHEMA_CONTRACT, metadata=metadata)
+    text = _decode_metadata(one)
+    return SchemaContract(
+        _decode_text(one, text, "source"),
+        _decode_text(one, text, "ir"),
+        _decode_text(one, text, "state"),
+    )
 
 
 def _decode_text(one: Row, metadata: Mapping[str, object], name: str) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance.fragment import FragmentMetadata
+from lance.fragment import FragmentMetadata, RowIdSequence
 
 from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.tables.blob_columns import is_blob
@@ -32,10 +32,15 @@ ADDRESSES_PER_READ = 8_192
 """So many rows are named in one request; longer lists cost more to plan."""
 _DENSE_SHARE = 8
 """A fragment is read through if at least one in this many of its rows is wanted."""
-FEW_ROWS, _FEW_FRAGMENTS = 64, 4
-"""So few rows of so few fragments are taken by their positions, a tenth of what a scan costs."""
-_SMALL_BYTES = 1 << 16
-"""Rows of so many bytes are kept with their table until others are read."""
+FEW_ROWS = 64
+"""Of so few rows it is not asked whether they only moved."""
+_MOST_TAKEN, _FEW_FRAGMENTS = 16_384, 4
+"""So many rows of so few fragments are taken by their positions, a few at a tenth of what a scan
+for them costs."""
+_LISTED_ROW_IDS, _LISTED_PER_ROW = 65_536, 256
+"""So many row ids, and so many more for each that is wanted, are listed for less than a scan."""
+_INDEXED_FRAGMENTS = 64
+"""The fragments of a table are remembered with it if there are no more than these."""
 _OFFSET_BITS = np.uint64(32)
 _OFFSET_MASK = np.uint64((1 << 32) - 1)
 
@@ -67,18 +72,25 @@ class ChangedKeys:
         return ChangedKeys(self.ids.filter(mask), self.before.filter(mask), self.after.filter(mask))
 
 
-def find_changed_keys(before: Table | None, after: Table | None) -> ChangedKeys:
+def find_changed_keys(
+    before: Table | None, after: Table | None, *, ids_only: bool = False
+) -> ChangedKeys:
     """The ids whose rows differ, or may; None stands for a table without rows.
 
     Rows that are listed with both addresses may still be equal: a write may have put the same
-    values again. Rows that are not listed are equal.
+    values again. Rows that are not listed are equal. Tables that remember rows read them whole,
+    unless nobody will ask for most of them: then `ids_only` is set.
     """
-    old, new = _find_unshared(before, after)
+    unshared = _find_unshared(before, after)
+    gone, come = unshared.gone, unshared.come
     # Of a few rows it costs less to compare the values than to find out which only moved.
-    is_worth_it = len(old) + len(new) > FEW_ROWS
-    if before is not None and after is not None and len(old) and len(new) and is_worth_it:
-        old, new = _drop_moved(before, old, after, new)
-    return _join_keys(_read_keys(before, old), _read_keys(after, new))
+    is_worth_it = len(gone) + len(come) > FEW_ROWS
+    if before is not None and after is not None and len(gone) and len(come) and is_worth_it:
+        gone, come = _drop_moved(before, gone, after, come)
+    old, new = np.concatenate([gone, unshared.lost]), np.concatenate([come, unshared.won])
+    return _join_keys(
+        _read_keys(before, old, ids_only=ids_only), _read_keys(after, new, ids_only=ids_only)
+    )
 
 
 def estimate_changed_rows(before: Table | None, after: Table | None) -> int:
@@ -94,12 +106,26 @@ def estimate_changed_rows(before: Table | None, after: Table | None) -> int:
 # --- fragments ------------------------------------------------------------------------------------
 
 
-def _find_unshared(before: Table | None, after: Table | None) -> tuple[Addresses, Addresses]:
-    """The addresses of rows that are not in a fragment both versions have, or only in one."""
+@dataclass(frozen=True, slots=True)
+class _Unshared:
+    """The addresses of rows that two versions do not have in one place."""
+
+    gone: Addresses
+    """In the old version, in fragments that the new one does not have."""
+    come: Addresses
+    """In the new version, in fragments that the old one does not have."""
+    lost: Addresses
+    """In the old version, deleted by the new one from a fragment that it still has. None of them
+    only moved: what moves rows leaves none of the fragment behind."""
+    won: Addresses
+    """The same the other way round."""
+
+
+def _find_unshared(before: Table | None, after: Table | None) -> _Unshared:
     old, new = _index_by_files(before), _index_by_files(after)
     gone = _list_live(before, [old[files] for files in old.keys() - new.keys()])
     come = _list_live(after, [new[files] for files in new.keys() - old.keys()])
-    lost, won = [gone], [come]
+    lost, won = [_NONE], [_NONE]
     if before is not None and after is not None:
         for files in old.keys() & new.keys():
             if _get_deletion_id(old[files]) == _get_deletion_id(new[files]):
@@ -110,16 +136,23 @@ def _find_unshared(before: Table | None, after: Table | None) -> tuple[Addresses
             )
             lost.append(_compute_addresses(old[files], np.setdiff1d(now, was, assume_unique=True)))
             won.append(_compute_addresses(new[files], np.setdiff1d(was, now, assume_unique=True)))
-    return np.concatenate(lost), np.concatenate(won)
+    return _Unshared(gone, come, np.concatenate(lost), np.concatenate(won))
 
 
 def _index_by_files(table: Table | None) -> Mapping[tuple[str, ...], FragmentMetadata]:
     """The fragments by the names of their data files, which are never used twice."""
     if table is None:
         return {}
+    owner = table.shared or table
+    if owner.fragments_by_files is not None:
+        return owner.fragments_by_files
     with translate_errors(f"listing the fragments of {table!r}"):
         found = [fragment.metadata for fragment in table.native.get_fragments()]
-    return {tuple(file.path for file in one.files): one for one in found}
+    indexed = {tuple(file.path for file in one.files): one for one in found}
+    if len(indexed) <= _INDEXED_FRAGMENTS:
+        # The version after one commit is the version before the next.
+        owner.fragments_by_files = indexed
+    return indexed
 
 
 def _get_deletion_id(fragment: FragmentMetadata) -> tuple[int, int] | None:
@@ -210,21 +243,59 @@ def read_rows_at_addresses(
     names = list(dict.fromkeys([*(c for c in columns if c not in absent), ROW_ADDRESS]))
     for start in range(0, max(len(addresses), 1), batch_rows):
         wanted = addresses.slice(start, batch_rows)
-        found = _take_few(table, wanted.to_numpy(), names)
+        found = _recall(table, wanted.to_numpy(), names)
         if found is None:
-            given = {"filter": _render_addresses(wanted)} if len(wanted) else {"limit": 0}
-            found = table.scan(names, **given, blob_bytes=blob_bytes)
-        places = pc.index_in(wanted, value_set=found.column(ROW_ADDRESS).combine_chunks())
-        assert not places.null_count, f"{places.null_count} rows are not in {table!r}"
-        yield _widen_rows(table, found.take(places), columns, blob_bytes=blob_bytes)
+            found = _take_rows(table, wanted.to_numpy(), names)
+            if found is None:
+                given = {"filter": _render_addresses(wanted)} if len(wanted) else {"limit": 0}
+                found = table.scan(names, **given, blob_bytes=blob_bytes)
+            places = pc.index_in(wanted, value_set=found.column(ROW_ADDRESS).combine_chunks())
+            assert not places.null_count, f"{places.null_count} rows are not in {table!r}"
+            found = found.take(places)
+        yield _widen_rows(table, found, columns, blob_bytes=blob_bytes)
 
 
-def _take_few(table: Table, addresses: Addresses, names: list[str]) -> pa.Table | None:
+def find_row_ids(table: Table, addresses: pa.Array) -> pa.Array:
+    """The row ids of the rows at these addresses, in that order."""
+    wanted = addresses.to_numpy()
+    owners, found = wanted >> _OFFSET_BITS, np.empty(len(wanted), np.uint64)
+    for fragment in np.unique(owners):
+        places = np.flatnonzero(owners == fragment)
+        some = wanted[places]
+        metadata = table.fragment_metadata(int(fragment))
+        assert metadata.row_id_meta is not None, "every row has a stable id"
+        if metadata.physical_rows <= _LISTED_ROW_IDS + _LISTED_PER_ROW * len(some):
+            listed = RowIdSequence.from_inline_metadata(metadata.row_id_meta).to_pyarrow()
+            found[places] = listed.to_numpy()[some & _OFFSET_MASK]
+        else:
+            parts = read_rows_at_addresses(table, pa.array(some), [ROW_ID])
+            found[places] = np.concatenate([part.column(ROW_ID).to_numpy() for part in parts])
+    return pa.array(found)
+
+
+def find_unmoved(before: Table, after: Table, addresses: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which rows of one version another one has at the same address, unless it deleted them."""
+    old, new = _index_by_files(before), _index_by_files(after)
+    shared = [old[f].id for f in old.keys() & new.keys() if old[f].id == new[f].id]
+    found: npt.NDArray[np.bool_] = np.isin(addresses.to_numpy() >> _OFFSET_BITS, shared)
+    return found
+
+
+def _recall(table: Table, addresses: Addresses, names: list[str]) -> pa.Table | None:
+    """The rows in that order, if all of them were read with these columns just before."""
+    for kept in table.kept_rows:
+        found = kept.find(addresses, names)
+        if found is not None:
+            return found
+    return None
+
+
+def _take_rows(table: Table, addresses: Addresses, names: list[str]) -> pa.Table | None:
     """The rows by their positions, in any order; None if that is not possible.
 
     Neither blobs nor what the substrate knows about a row can be had this way.
     """
-    if len(addresses) > FEW_ROWS:
+    if len(addresses) > _MOST_TAKEN:
         return None
     own = [name for name in names if name != ROW_ADDRESS]
     fields = [table.schema.field(name) for name in own if name in table.schema.names]
@@ -237,14 +308,9 @@ def _take_few(table: Table, addresses: Addresses, names: list[str]) -> pa.Table 
     fragments = np.unique(owners)
     if len(fragments) > _FEW_FRAGMENTS:
         return None
-    # A merge compares rows, checks rules on them and writes them, and reads them for each.
-    last = table.few_rows
-    if last is not None and last[0] == wanted.tobytes() and set(own) <= set(last[1].column_names):
-        return last[1].select(names)
     parts = [_take(table, int(one), wanted[owners == one], own) for one in fragments]
     found = pa.concat_tables(parts)
-    if found.nbytes <= _SMALL_BYTES:
-        table.few_rows = (wanted.tobytes(), found)
+    table.keep_rows(wanted, found)
     return found.select(names)
 
 
@@ -282,9 +348,9 @@ def _read(table: Table, addresses: Addresses, columns: Sequence[str]) -> pa.Tabl
     Fragments most of whose rows are wanted are read through.
     """
     names = [*columns, ROW_ADDRESS]
-    few = _take_few(table, addresses, names)
-    if few is not None:
-        return few
+    taken = _take_rows(table, addresses, names)
+    if taken is not None:
+        return taken
     owners = (addresses >> _OFFSET_BITS).astype(np.int64)
     fragments, counts = np.unique(owners, return_counts=True)
     sizes = table.fragment_sizes()
@@ -312,12 +378,35 @@ class _Keyed:
     addresses: pa.Array
 
 
-def _read_keys(table: Table | None, addresses: Addresses) -> _Keyed:
+def _read_keys(table: Table | None, addresses: Addresses, *, ids_only: bool) -> _Keyed:
     if table is None or not len(addresses):
         return _Keyed(pa.array([], pa.string()), pa.array([], pa.uint64()))
-    read = _read(table, addresses, [ID_COLUMN])
+    read = None if ids_only else _read_whole(table, addresses)
+    if read is None:
+        read = _read(table, addresses, [ID_COLUMN])
     ids, places = read.column(ID_COLUMN).combine_chunks(), read.column(ROW_ADDRESS).combine_chunks()
     return _Keyed(ids, places)
+
+
+def _read_whole(table: Table, addresses: Addresses) -> pa.Table | None:
+    """The rows with all their columns, so that comparing them need not read them again.
+
+    None where they may be too large or too many to be kept.
+    """
+    absent = table.widening.values if table.widening else {}
+    fields = [field for field in table.schema if field.name not in absent]
+    is_bulky = any(is_blob(f) or pa.types.is_fixed_size_list(f.type) for f in fields)
+    if is_bulky or len(addresses) > table.most_kept_rows:
+        return None
+    names = [*(field.name for field in fields), ROW_ADDRESS]
+    found = _recall(table, addresses, names)
+    if found is None:
+        found = _take_rows(table, addresses, names)
+    if found is None:
+        found = _read(table, addresses, names[:-1])
+        order = np.argsort(found.column(ROW_ADDRESS).to_numpy())
+        table.keep_rows(np.sort(addresses), found.take(pa.array(order)))
+    return found
 
 
 def _join_keys(old: _Keyed, new: _Keyed) -> ChangedKeys:

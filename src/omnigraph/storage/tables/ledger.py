@@ -100,7 +100,8 @@ def read_state(table: Table) -> LedgerState:
     ids = _list_state_fragments(table)
     if not ids:
         raise ManifestCorrupt(f"{table!r} is not a manifest, or has lost its state")
-    rows = table.scan(fragments=ids)
+    # The one fragment has no deleted rows: it is replaced whole. A scan costs three times as much.
+    rows = pa.concat_tables([table.take_fragment(id) for id in ids])
     is_state = pc.is_valid(rows.column(STATE_MARK))
     rows = rows.drop_columns([STATE_MARK])
     if pc.all(is_state).as_py():

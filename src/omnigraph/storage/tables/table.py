@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 import lance
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from lance.dataset import ColumnOrdering
@@ -42,6 +44,10 @@ _LIST_SHARE = 0.01
 """Above this share of the rows, one scan of the key column beats the index."""
 _FEW_KEYS = 10
 """So few are listed however small the table is."""
+_SMALL_BYTES = 1 << 16
+"""Rows of so many bytes are kept with their table until others are read."""
+_MANY_BYTES = 16 << 20
+"""The same where somebody wants them kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,25 @@ class Widening:
     values: Mapping[str, object]
 
 
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """Rows of one version, ascending by address."""
+
+    addresses: npt.NDArray[np.uint64]
+    rows: pa.Table
+
+    def find(self, wanted: npt.NDArray[np.uint64], names: Sequence[str]) -> pa.Table | None:
+        """Some of the rows, in that order; None unless all are here, with all these columns."""
+        if not len(wanted) or not set(names) <= set(self.rows.column_names):
+            return None
+        if np.array_equal(wanted, self.addresses):
+            return self.rows.select(names)
+        places = np.searchsorted(self.addresses, wanted)
+        if places.max() >= len(self.addresses) or (self.addresses[places] != wanted).any():
+            return None
+        return self.rows.select(names).take(pa.array(places))
+
+
 class Table:
     """One version of one table, read only. Safe to share between threads, and to pickle.
 
@@ -88,9 +113,12 @@ class Table:
         "_columns",
         "_newest_fragment",
         "directory",
-        "few_rows",
+        "fragments_by_files",
+        "kept_rows",
         "location",
+        "most_kept_rows",
         "native",
+        "shared",
         "version",
         "widening",
     )
@@ -107,8 +135,14 @@ class Table:
         self.directory: RowDirectory | None = None
         """Knows where rows of small fragments are, for tables that are written here."""
         self.widening: Widening | None = None
-        self.few_rows: tuple[bytes, pa.Table] | None = None
-        """The rows that were last read by their addresses, and those, if they are small."""
+        self.fragments_by_files: Mapping[tuple[str, ...], lance.FragmentMetadata] | None = None
+        """Its fragments by the names of their data files, if somebody asked and they are few."""
+        self.kept_rows: tuple[KeptRows, ...] = ()
+        """The rows that were last read by their addresses, if they are small."""
+        self.most_kept_rows = 0
+        """Up to so many rows are read whole to be kept; see `remember_rows`."""
+        self.shared: Table | None = None
+        """The handle that others use, and that small things are kept with."""
 
     def __repr__(self) -> str:
         return f"Table({self.location.native_uri!r}, version={self.version})"
@@ -138,8 +172,29 @@ class Table:
         Each of them has one value in every row.
         """
         wide = Table(self.location, self.native, replace(self.columns, schema=like.schema))
-        wide.widening = Widening(like, values)
+        wide.widening, wide.most_kept_rows = Widening(like, values), self.most_kept_rows
         return wide
+
+    def remember_rows(self, most: int) -> Table:
+        """The same version, for somebody who reads the same rows several times.
+
+        Rows read by their addresses are kept with it, up to so many at a time.
+        """
+        own = Table(self.location, self.native, self._columns)
+        own.directory, own.widening, own.kept_rows = self.directory, self.widening, self.kept_rows
+        own.most_kept_rows, own.shared = most, self.shared or self
+        return own
+
+    def keep_rows(self, addresses: npt.NDArray[np.uint64], rows: pa.Table) -> None:
+        """Keep rows, ascending by address, for whoever asks for some of them next."""
+        if rows.nbytes <= (_MANY_BYTES if self.most_kept_rows else _SMALL_BYTES):
+            # Of the base of a merge, what either side changed is read.
+            self.kept_rows = (KeptRows(addresses, rows), *self.kept_rows[:1])
+        if self.shared is not None:
+            self.shared.keep_rows(addresses, rows)
+
+    def forget_rows(self) -> None:
+        self.kept_rows = ()
 
     def is_there(self) -> bool:
         """Whether the version this handle shows still exists."""
@@ -281,6 +336,12 @@ class Table:
         (native,) = self._list_native_fragments([fragment])
         with self._translate_read_errors("taking rows"):
             return native.take(list(ranks), columns=list(columns))
+
+    def take_fragment(self, fragment: int) -> pa.Table:
+        """All rows of one fragment, which should be few."""
+        (native,) = self._list_native_fragments([fragment])
+        with self._translate_read_errors("taking rows"):
+            return native.take(list(range(native.metadata.num_rows)), columns=self.schema.names)
 
     def lookup(
         self,
