@@ -20,8 +20,8 @@ def test_calls_happen_at_the_same_time_and_next_to_the_caller():
     meeting = threading.Barrier(3, timeout=600)
     with ConcurrentCalls(3) as beside:
         calls = [beside.start(meeting.wait) for _ in range(2)]
-        meeting.wait()
-    assert all(call.done() for call in calls)
+        here = meeting.wait()
+    assert sorted([here, *(call.result() for call in calls)]) == [0, 1, 2]
 
 
 def test_one_at_a_time_is_the_caller_in_the_order_given():
@@ -33,13 +33,14 @@ def test_one_at_a_time_is_the_caller_in_the_order_given():
 
 
 def test_no_more_happen_at_a_time_than_allowed():
-    go = threading.Event()
+    go, ended = threading.Event(), []
     with ConcurrentCalls(2) as beside:
-        waiting = beside.start(lambda: go.wait(600))
+        beside.start(lambda: ended.append(go.wait(600)))
         here = beside.start(threading.current_thread)
         assert here.result() is threading.current_thread()
-        assert not waiting.done()
+        assert ended == []
         go.set()
+    assert ended == [True]
 
 
 def test_a_failure_is_raised_where_the_result_is_asked_for():

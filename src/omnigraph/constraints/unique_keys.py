@@ -14,7 +14,7 @@ from omnigraph.constraints.distinct import are_distinct
 from omnigraph.constraints.table_changes import Committed, TableChange, get_column, mask_remaining
 from omnigraph.errors import Violation, ViolationKind
 from omnigraph.types.canonical import encode_canonical_column
-from omnigraph.types.property import Scalar
+from omnigraph.types.property import FLOATS, Scalar
 
 _SEPARATOR = "\x1f"
 _SAMPLED_ROWS = 10_000
@@ -29,12 +29,22 @@ def find_unique_violations(change: TableChange, committed: Committed) -> Iterato
     if change.rows.num_rows == 0:
         return
     for constraint in list_unique_groups(change.type):
+        if _cannot_repeat(change, constraint):
+            continue
         checked = _Checked(change, constraint, encode_members(change.type, change.rows, constraint))
         yield from _find_non_finite(checked)
         tuples = _join_members(checked.members)
         yield from _find_repeats_within(checked, tuples)
         if constraint.kind is ConstraintKind.UNIQUE and not change.replaces_all:
             yield from _find_repeats_against(checked, tuples, committed)
+
+
+def _cannot_repeat(change: TableChange, constraint: Constraint) -> bool:
+    """Whether the key of one row is checked, which most small writes are; not if it may be NaN."""
+    if constraint.kind is not ConstraintKind.KEY or change.rows.num_rows > 1:
+        return False
+    members = (change.type.property(name) for name in constraint.columns)
+    return not any(one is not None and one.type.scalar in FLOATS for one in members)
 
 
 def list_unique_groups(type_: NodeType | EdgeType) -> tuple[Constraint, ...]:

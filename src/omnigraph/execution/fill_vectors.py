@@ -8,6 +8,7 @@ refused with what to configure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +53,7 @@ def is_configured(settings: EmbedSettings) -> bool:
     return settings.embeds_writes and _find_missing_key(settings) is None
 
 
+@lru_cache(maxsize=64)  # every write asks, mostly with the settings of its process
 def _find_missing_key(settings: EmbedSettings) -> str | None:
     try:
         open_embedder(settings)

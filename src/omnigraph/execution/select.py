@@ -74,6 +74,8 @@ class RowSelector:
             found = found.filter(self.mask(found, where))
         else:
             found = read_by_row_id(table, self._scan(type_, where), type_)
+        if not pending.num_rows:
+            return found
         found = found.filter(mask_remaining(get_column(found, ID), get_column(pending, ID)))
         return pa.concat_tables([found, pending.filter(self.mask(pending, where))])
 

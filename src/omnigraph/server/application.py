@@ -95,6 +95,7 @@ HANDLERS: Mapping[str, Handler] = {
 }
 _WITH_SLASHES = {f"{{{name}}}": f"{{{name}:path}}" for name in ("branch", "tag", "consumer", "key")}
 """What may contain a slash: a server sees addresses only after `%2F` was undone."""
+_ASKED_MOST = frozenset(one.path for one in ROUTES if one.operation in ("query", "mutate"))
 _STATE = "omnigraph"
 _UNKNOWN_OPERATION = "unknown"
 
@@ -105,8 +106,9 @@ def make_application(service: Service) -> ASGIApp:
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route
     routes = [_make_route(path, methods, service) for path, methods in by_path.items()]
-    # A fixed word goes before a name: a branch may be called `merge` all the same.
-    routes.sort(key=lambda route: ":path}" in route.path)
+    # A fixed word goes before a name: a branch may be called `merge` all the same. The router
+    # tries one after the other, so what is asked for most goes before the rest.
+    routes.sort(key=lambda route: (":path}" in route.path, route.path not in _ASKED_MOST))
     router = Router(routes, redirect_slashes=False, default=_refuse_path)
     # Outside the frame: a page reads failures as well.
     return allow_origins(_Frame(router, service), service.options.server.cors_origins)
@@ -188,7 +190,7 @@ class _Frame:
                 operation = str(log.facts.get("operation", _UNKNOWN_OPERATION))
                 metrics.end_request(operation, sent.status, seconds)
                 log.finish(sent.status, seconds)
-                finish(operation, sent.status, _describe_for_trace(log))
+                finish(operation, sent.status, lambda: _describe_for_trace(log))
 
     async def _answer_failure(
         self, error: BaseException, scope: Scope, receive: Receive, sent: _Sent, log: RequestLog

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 
 from omnigraph.errors import (
     BadRequest,
@@ -138,21 +138,22 @@ class AskedRequest:
         idle_s = self.service.options.server.idle_s
         pieces: list[bytes] = []
         size = 0
-        stream = self.request.stream()
-        clock = asyncio.get_running_loop().time
+        receive, clock = self.request.receive, asyncio.get_running_loop().time
         try:
             async with asyncio.timeout(idle_s) as idle:
-                async for piece in stream:
-                    size += len(piece)
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientLeft
+                    pieces.append(message.get("body", b""))
+                    size += len(pieces[-1])
                     if size > limit:
                         raise ResourceLimitExceeded(resource, limit, size)
-                    pieces.append(piece)
+                    if not message.get("more_body", False):
+                        return b"".join(pieces)
                     idle.reschedule(clock() + idle_s)
-            return b"".join(pieces)
         except TimeoutError:
             raise RequestTooSlow(idle_s) from None
-        except ClientDisconnect:
-            raise ClientLeft from None
 
     def require_media(self, expected: str) -> None:
         given = self.request.headers.get("content-type")

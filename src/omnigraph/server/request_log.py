@@ -52,9 +52,8 @@ class RequestLog:
         _log.info("policy decision", request_id=self.request_id, allowed=allowed, **known)
 
     def finish(self, status: int, seconds: float) -> None:
-        level = logging.ERROR if status >= 500 else logging.INFO
-        _log.log(
-            level,
+        write = _log.error if status >= 500 else _log.info
+        write(
             "request",
             request_id=self.request_id,
             status=status,
@@ -162,6 +161,8 @@ def render_text(_: object, __: str, facts: MutableMapping[str, Any]) -> str:
 def _quote(value: object) -> str:
     """A value that nobody takes for several, nor for another line."""
     text = str(value)
+    if text.isalnum():  # most are names, numbers and ids
+        return text
     if text.isprintable() and _PLAIN.fullmatch(text):
         return text
     return msgspec.json.encode(text).decode()

@@ -19,8 +19,8 @@ _ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT
 _SERVICE = "omnigraph"
 
 Facts = Mapping[str, str | int]
-Finish = Callable[[str, int, Facts], None]
-"""Told how a request ended: its operation, its status, and what else is known of it."""
+Finish = Callable[[str, int, Callable[[], Facts]], None]
+"""Told how a request ended: its operation, its status, and what gives the rest that is known."""
 
 
 class Tracing(Protocol):
@@ -42,7 +42,7 @@ class NoTracing:
         """Nothing is open."""
 
 
-def _ignore(operation: str, status: int, facts: Facts) -> None:
+def _ignore(operation: str, status: int, describe: Callable[[], Facts]) -> None:
     """For requests nobody follows."""
 
 
@@ -61,9 +61,9 @@ class SpanTracing:
 
         span = self._tracer.start_span("request", extract(headers), SpanKind.SERVER)
 
-        def finish(operation: str, status: int, facts: Facts) -> None:
+        def finish(operation: str, status: int, describe: Callable[[], Facts]) -> None:
             span.update_name(operation)
-            span.set_attributes({"http.response.status_code": status, **facts})
+            span.set_attributes({"http.response.status_code": status, **describe()})
             if status >= 500:
                 span.set_status(StatusCode.ERROR)
 

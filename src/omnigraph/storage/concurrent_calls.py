@@ -10,12 +10,32 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from typing import Any, Self, TypeVar
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 Result = TypeVar("Result")
+ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 MOST_THREADS = 32
 """Shared by all writes of the process."""
+
+
+class StartedCall(Protocol[ResultT_co]):
+    """A call that was started, and perhaps has ended."""
+
+    def result(self) -> ResultT_co:
+        """What it gives or raises, waited for."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EndedCall(Generic[Result]):
+    """A call that was made on the spot. A future has locks, which cost more than some calls."""
+
+    value: Result
+
+    def result(self) -> Result:
+        return self.value
 
 
 class ConcurrentCalls:
@@ -36,21 +56,22 @@ class ConcurrentCalls:
         """Whether every call is made on the spot."""
         return self._others <= 0
 
-    def start(self, call: Callable[[], Result]) -> Future[Result]:
+    def start(self, call: Callable[[], Result]) -> StartedCall[Result]:
         """What will have the result; where no more may happen at a time, it has it already."""
         if sum(not one.done() for one in self._started) >= self._others:
-            future = complete_now(call)
-        else:
-            future = _submit(call)
-        self._started.append(future)
-        return future
+            return complete_now(call)
+        started = _submit(call)
+        if isinstance(started, Future):
+            self._started.append(started)
+        return started
 
     def wait(self) -> None:
         """Return when all calls have ended. An interrupt is passed on only then."""
         interrupt: BaseException | None = None
         while True:
             try:
-                wait(self._started)
+                if not all(one.done() for one in self._started):
+                    wait(self._started)
                 break
             except BaseException as error:  # noqa: BLE001 - raised below
                 interrupt = error
@@ -64,7 +85,7 @@ class ConcurrentCalls:
         self.wait()
 
 
-def _submit(call: Callable[[], Result]) -> Future[Result]:
+def _submit(call: Callable[[], Result]) -> Future[Result] | EndedCall[Result]:
     try:
         return _get_pool().submit(call)
     except RuntimeError:
@@ -72,11 +93,9 @@ def _submit(call: Callable[[], Result]) -> Future[Result]:
         return complete_now(call)
 
 
-def complete_now(call: Callable[[], Result]) -> Future[Result]:
+def complete_now(call: Callable[[], Result]) -> EndedCall[Result]:
     """What has the result already, for a call that is made on the spot."""
-    done: Future[Result] = Future()
-    done.set_result(call())
-    return done
+    return EndedCall(call())
 
 
 _lock = threading.Lock()

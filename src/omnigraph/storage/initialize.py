@@ -257,7 +257,7 @@ def _create_manifest(
     staged = stage_ledger(
         root.manifest(),
         mark_primary_key(COLUMNS, PRIMARY_KEY).with_metadata(stamp),
-        rows,
+        pa.concat_tables(rows),
         lineage,
         uuid=str(uuid4()),
         properties={},

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
-import pyarrow as pa
-
 from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasContention
 from omnigraph.identity import CommitId
 from omnigraph.storage.manifest.commits import Commit, encode_audit, encode_commit
@@ -24,8 +22,9 @@ from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.ledger import (
     LedgerState,
+    StateFile,
     compact_lineage,
-    compute_recent,
+    make_state_file,
     make_written_state,
     stage_manifest,
 )
@@ -52,9 +51,7 @@ class PreparedPublish:
     publication: Publication
     commit: Commit | None
     state: ManifestState
-    rows: pa.Table
-    recent: pa.Table
-    """The newest rows of the lineage, which share a file with the state."""
+    file: StateFile
     staged: StagedTransaction
 
     def is_for(self, base: ManifestSnapshot, publication: Publication) -> bool:
@@ -80,16 +77,15 @@ def prepare_publish(
     if commit is not None:
         added.append(encode_commit(commit))
     rows, lineage = encode_rows(state, added)
-    recent = compute_recent(base.ledger, lineage)
+    file = make_state_file(base.ledger, rows, lineage)
     staged = stage_manifest(
         base.ledger,
-        rows,
+        file,
         lineage,
-        recent,
         uuid=str(uuid4()),
         properties={COMMIT_PROPERTY: commit.commit_id} if commit else {},
     )
-    return PreparedPublish(base, publication, commit, state, rows, recent, staged)
+    return PreparedPublish(base, publication, commit, state, file, staged)
 
 
 def publish(
@@ -115,10 +111,9 @@ def publish(
         RowLevelCasContention: others published first on every attempt.
         OutcomeUnknown: it may or may not have happened; look for the commit id.
     """
-    location = root.manifest(ref.incarnation)
     for attempt in range(RETRIES + 1):
         if base is None or attempt:
-            base = read_newest(location, base)
+            base = read_newest(root.manifest(ref.incarnation), base)
         if publication.is_empty:
             check_expectations(base.state, publication, ref.name, ref.incarnation)
             return Published(base, None)
@@ -156,11 +151,11 @@ def _commit(base: ManifestSnapshot, ref: BranchRef, publication: Publication) ->
 
 
 def _replace_state(prepared: PreparedPublish) -> ManifestSnapshot:
-    base = prepared.base
     committed = commit_exact(prepared.staged)
-    ledger = make_written_state(committed.table, prepared.rows, prepared.recent)
-    ledger = ledger if prepared.recent.num_rows else _compact_history(ledger)
-    return make_published_manifest(ledger, prepared.state, base.stamp)
+    file = prepared.file
+    ledger = make_written_state(committed.table, file.state, file.recent)
+    ledger = ledger if file.has_recent else _compact_history(ledger)
+    return make_published_manifest(ledger, prepared.state, prepared.base)
 
 
 def _compact_history(ledger: LedgerState) -> LedgerState:

@@ -61,6 +61,19 @@ def test_a_damaged_record_does_not_stop_writers(tmp_path, content):
         assert not hold.took_over
 
 
+def test_what_a_dead_writer_left_is_told_from_what_we_left(tmp_path):
+    ours, other = LocalFence(tmp_path), LocalFence(tmp_path)
+    with ours.acquire(0) as hold:
+        assert hold.epoch == 1
+    with other.acquire(0):
+        unfinished = (tmp_path / WRITER_LOCK).read_bytes()
+    (tmp_path / WRITER_LOCK).write_bytes(unfinished)
+    with ours.acquire(0) as hold:
+        assert (hold.epoch, hold.took_over) == (3, True)
+    with ours.acquire(0) as hold:
+        assert (hold.epoch, hold.took_over) == (4, False)
+
+
 def test_a_lock_file_that_was_replaced_is_a_lost_fence(tmp_path):
     with LocalFence(tmp_path).acquire(0) as hold:
         (tmp_path / WRITER_LOCK).unlink()

@@ -19,7 +19,7 @@ from omnigraph.storage.tables.ledger import (
     RECENT_LINEAGE,
     STATE_MARK,
     LedgerState,
-    compute_recent,
+    make_state_file,
     stage_manifest,
 )
 from omnigraph.storage.tables.location import TableLocation
@@ -109,8 +109,8 @@ def stage_publish(
     base: LedgerState, state: pa.Table, lineage: pa.Table, recent_lineage: int = RECENT_LINEAGE
 ) -> StagedTransaction:
     """The next publish of a ledger; so many lineage rows at most share a file with the state."""
-    recent = compute_recent(base, lineage, recent_lineage)
-    return stage_manifest(base, state, lineage, recent, **identity())
+    file = make_state_file(base, [state], lineage, recent_lineage)
+    return stage_manifest(base, file, lineage, **identity())
 
 
 def read_lineage(table: Table, columns: list[str] | None = None, filter: str = "true") -> pa.Table:

@@ -12,6 +12,7 @@ import errno
 import os
 import random
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -56,6 +57,8 @@ class LocalFence:
         self._identity = resolve_local_identity(root)
         self._holder = holder
         self._clock, self._sleep = clock, sleep
+        self._left: tuple[bytes, LockRecord] | None = None
+        """What the last hold from here left in the file, to know it again."""
 
     def acquire(self, wait_s: float) -> LocalHold:
         started = self._clock()
@@ -74,7 +77,7 @@ class LocalFence:
         finally:
             close_lock_file(queue)
         try:
-            previous = _read_record(lock)
+            previous = self._read_record(lock)
             record = LockRecord(
                 previous.epoch + 1, self._holder or _describe_process(os.getpid()), _read_clock()
             )
@@ -83,7 +86,14 @@ class LocalFence:
             close_lock_file(lock)
             raise
         is_left_behind = previous.holder is not None
-        return LocalHold(lock, self._place, turn, record, took_over=is_left_behind)
+        return LocalHold(lock, self._place, turn, record, self._keep, took_over=is_left_behind)
+
+    def _keep(self, content: bytes, record: LockRecord) -> None:
+        self._left = content, record
+
+    def _read_record(self, lock: int) -> LockRecord:
+        content, left = _read_content(lock), self._left
+        return left[1] if left is not None and left[0] == content else decode_record(content)
 
     def _take(self, place: str, poll_s: float, started: float, wait_s: float) -> int:
         """A descriptor that holds the lock on the file at this place."""
@@ -111,9 +121,17 @@ class LocalHold:
     """The lock file, locked."""
 
     def __init__(
-        self, descriptor: int, place: str, turn: Turn, record: LockRecord, *, took_over: bool
+        self,
+        descriptor: int,
+        place: str,
+        turn: Turn,
+        record: LockRecord,
+        keep: Callable[[bytes, LockRecord], None],
+        *,
+        took_over: bool,
     ) -> None:
         self._descriptor, self._place, self._turn = descriptor, place, turn
+        self._keep = keep
         self.epoch, self.took_over = record.epoch, took_over
 
     def check(self) -> None:
@@ -128,7 +146,8 @@ class LocalHold:
         if not self._turn.is_ours:
             return
         with suppress(OSError):  # Unrecorded, it only makes the next writer look for leftovers.
-            _write_record(self._descriptor, LockRecord(self.epoch, None, _read_clock()))
+            left = LockRecord(self.epoch, None, _read_clock())
+            self._keep(_write_record(self._descriptor, left), left)
         close_lock_file(self._descriptor)
         self._turn.end()
 
@@ -167,15 +186,23 @@ def _describe_process(pid: int) -> Holder:  # noqa: ARG001 - what the answer is 
 
 
 def _read_clock() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    second, millisecond = divmod(time.time_ns() // 1_000_000, 1_000)
+    return f"{_show_second(second)}.{millisecond:03d}+00:00"
 
 
-def _read_record(descriptor: int) -> LockRecord:
-    return decode_record(os.pread(descriptor, RECORD_BYTES, 0))
+@lru_cache(maxsize=1)  # every commit asks twice, and dates are dear
+def _show_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()
 
 
-def _write_record(descriptor: int, record: LockRecord) -> None:
-    os.pwrite(descriptor, encode_record(record), 0)
+def _read_content(descriptor: int) -> bytes:
+    return os.pread(descriptor, RECORD_BYTES, 0)
+
+
+def _write_record(descriptor: int, record: LockRecord) -> bytes:
+    content = encode_record(record)
+    os.pwrite(descriptor, content, 0)
+    return content
 
 
 def _describe_holder(place: str) -> str:
@@ -184,7 +211,7 @@ def _describe_holder(place: str) -> str:
     except OSError:
         return "unknown"
     try:
-        record = _read_record(descriptor)
+        record = decode_record(_read_content(descriptor))
     finally:
         os.close(descriptor)
     return f"{record.holder} since {record.since}" if record.holder else "a writer just starting"

@@ -12,12 +12,11 @@ from omnigraph.storage.manifest.manifest_rows import Row, to_arrow
 from omnigraph.storage.manifest.state import ManifestState, encode_lasting, encode_moving
 
 
-def encode_rows(state: ManifestState, added: Sequence[Row]) -> tuple[pa.Table, pa.Table]:
-    """The rows of a state, and those that are added to the history with it."""
+def encode_rows(state: ManifestState, added: Sequence[Row]) -> tuple[Sequence[pa.Table], pa.Table]:
+    """The rows of a state, in pieces, and those that are added to the history with it."""
     moving = encode_moving(state)
     both = to_arrow([*moving, *added])
-    rows = pa.concat_tables([_find_lasting(state), both.slice(0, len(moving))])
-    return rows, both.slice(len(moving))
+    return (_find_lasting(state), both.slice(0, len(moving))), both.slice(len(moving))
 
 
 @dataclass(frozen=True, slots=True)

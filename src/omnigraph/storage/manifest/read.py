@@ -41,9 +41,10 @@ class ManifestSnapshot:
     mark: Hashable = field(repr=False)
     """Tells it from a version of the same number, should the graph be replaced."""
     locations: dict[tuple[str, str | None], TableLocation] = field(
-        default_factory=dict, init=False, repr=False, compare=False
+        default_factory=dict, repr=False, compare=False
     )
-    """Where its tables are, by path and branch, as far as anybody asked."""
+    """Where its tables are, by path and branch, as far as anybody asked; shared by the versions
+    that follow one another in one process."""
 
     @property
     def table(self) -> Table:
@@ -87,12 +88,12 @@ def read_newest(location: TableLocation, warm: ManifestSnapshot | None = None) -
 
 
 def make_published_manifest(
-    ledger: LedgerState, state: ManifestState, stamp: int
+    ledger: LedgerState, state: ManifestState, base: ManifestSnapshot
 ) -> ManifestSnapshot:
-    """The version this process has just made the newest."""
+    """The version this process has just made the newest, on the one before."""
     mark = mark_of(ledger.table)
     note_published(ledger.table.location, SeenVersion(ledger.table.version, mark))
-    return ManifestSnapshot(ledger, state, stamp, mark)
+    return ManifestSnapshot(ledger, state, base.stamp, mark, base.locations)
 
 
 def _apply_lineage(table: Table, *, is_newest: bool) -> ManifestSnapshot:

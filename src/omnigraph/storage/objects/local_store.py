@@ -25,8 +25,9 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
+from typing import Generic, Self, TypeVar
 
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX, OBJECTS_LOCK
@@ -54,6 +55,9 @@ _LOCK_WAIT_S = 30.0
 _LOCK_POLL_S = 0.002
 
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+
+
+FolderT = TypeVar("FolderT", int, int | None)
 
 
 class LocalObjectStore:
@@ -139,8 +143,8 @@ class LocalObjectStore:
             translate_os_errors("write", self._place(path)),
             self._make_folder(path) as (at, name),
         ):
-            with _open_temporary_file(at, chunks, durably=durably) as temporary, self._lock_root():
-                os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+            with _TemporaryFile(at, chunks, durably=durably) as temporary, self._lock_root():
+                temporary.replace(name)
             if durably:
                 sync_folder(at)
 
@@ -149,8 +153,8 @@ class LocalObjectStore:
         with translate_os_errors("create", place), self._make_folder(path) as (at, name):
             if find_mode(name, at) is not None:
                 return False
-            with _open_temporary_file(at, (data,)) as temporary:
-                if not _link(temporary, name, at, place):
+            with _TemporaryFile(at, (data,)) as temporary:
+                if not _link(temporary.name, name, at, place):
                     return False
             sync_folder(at)
             return True
@@ -160,11 +164,11 @@ class LocalObjectStore:
         with translate_os_errors("replace", place), self._find_folder(path) as (at, name):
             if at is None or find_mode(name, at) is None:
                 return False
-            with _open_temporary_file(at, (data,)) as temporary, self._lock_root():
+            with _TemporaryFile(at, (data,)) as temporary, self._lock_root():
                 current = _find_bytes(place)
                 if current is None or _read_tag(current) != tag:
                     return False
-                os.replace(temporary, name, src_dir_fd=at, dst_dir_fd=at)
+                temporary.replace(name)
             sync_folder(at)
             return True
 
@@ -188,39 +192,27 @@ class LocalObjectStore:
             remove_tree(name, at)
             sync_folder(at)
 
-    @contextmanager
-    def _make_folder(self, path: str) -> Iterator[tuple[int, str]]:
+    def _make_folder(self, path: str) -> _OpenFolder[int]:
         """The folder of an object, open, and the name of the object in it."""
         folder, _, name = require_path(path).rpartition("/")
         try:
-            descriptor = open_folder(self.uri, folder)
+            return _OpenFolder(open_folder(self.uri, folder), name)
         except FileNotFoundError:
-            descriptor = make_folder(self.uri, folder)
-        try:
-            yield descriptor, name
-        finally:
-            os.close(descriptor)
+            return _OpenFolder(make_folder(self.uri, folder), name)
 
-    @contextmanager
-    def _find_folder(self, path: str) -> Iterator[tuple[int | None, str]]:
+    def _find_folder(self, path: str) -> _OpenFolder[int | None]:
         """The same; None if there is no such folder, and so no object."""
         folder, _, name = require_path(path).rpartition("/")
         try:
-            descriptor = open_folder(self.uri, folder)
+            return _OpenFolder(open_folder(self.uri, folder), name)
         except (FileNotFoundError, NotADirectoryError):
-            yield None, name
-            return
-        try:
-            yield descriptor, name
-        finally:
-            os.close(descriptor)
+            return _OpenFolder(None, name)
 
-    @contextmanager
     def _lock_root(
         self,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
-    ) -> Iterator[None]:
+    ) -> _HeldLock:
         """Keep every other replace, swap and delete of this root out.
 
         The lock is held for a compare and a rename only, so a long wait means that its holder is
@@ -236,9 +228,10 @@ class LocalObjectStore:
                         StorageKind.TRANSIENT, f"{place} has been locked for {_LOCK_WAIT_S:g} s"
                     )
                 sleep(_LOCK_POLL_S)
-            yield
-        finally:
+        except BaseException:
             os.close(descriptor)
+            raise
+        return _HeldLock(descriptor)
 
 
 def _try_lock(descriptor: int) -> bool:
@@ -284,18 +277,69 @@ def _has_objects(folder: str) -> bool:
     )
 
 
-@contextmanager
-def _open_temporary_file(
-    folder: int, chunks: Iterable[bytes], *, durably: bool = True
-) -> Iterator[str]:
-    """The name of a complete and synced file in the folder, gone afterwards unless renamed."""
-    name = f"{_TEMPORARY_PREFIX}{os.urandom(16).hex()}"
-    try:
-        _write_whole(name, folder, chunks, durably=durably)
-        yield name
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(name, dir_fd=folder)
+# What is entered below is made by hand: every commit passes several, and as generators they cost
+# more than the calls of the system in them.
+
+
+class _OpenFolder(Generic[FolderT]):
+    """An open folder and the name of an object in it."""
+
+    __slots__ = ("_descriptor", "_name")
+
+    def __init__(self, descriptor: FolderT, name: str) -> None:
+        self._descriptor: FolderT = descriptor
+        self._name = name
+
+    def __enter__(self) -> tuple[FolderT, str]:
+        return self._descriptor, self._name
+
+    def __exit__(self, *_: object) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+
+
+class _HeldLock:
+    """A locked file; closing it gives the lock back."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+class _TemporaryFile:
+    """A complete and synced file in an open folder, gone afterwards unless it was renamed."""
+
+    __slots__ = ("_chunks", "_durably", "_folder", "_is_renamed", "name")
+
+    def __init__(self, folder: int, chunks: Iterable[bytes], *, durably: bool = True) -> None:
+        self.name = f"{_TEMPORARY_PREFIX}{os.urandom(16).hex()}"
+        self._folder, self._chunks, self._durably = folder, chunks, durably
+        self._is_renamed = False
+
+    def replace(self, name: str) -> None:
+        """Give it this name, in place of whatever has it."""
+        os.replace(self.name, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
+        self._is_renamed = True
+
+    def __enter__(self) -> Self:
+        try:
+            _write_whole(self.name, self._folder, self._chunks, durably=self._durably)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._is_renamed:
+            with suppress(FileNotFoundError):
+                os.unlink(self.name, dir_fd=self._folder)
 
 
 def _write_whole(name: str, folder: int, chunks: Iterable[bytes], *, durably: bool) -> None:

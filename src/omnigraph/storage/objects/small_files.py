@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-_CHUNK_BYTES = 1 << 16
+SMALL_FILE_BYTES = 1 << 16
 
 
 def read_small_file(place: str) -> bytes:
@@ -14,9 +14,9 @@ def read_small_file(place: str) -> bytes:
     """
     descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        chunks = [os.read(descriptor, _CHUNK_BYTES)]
-        while len(chunks[-1]) == _CHUNK_BYTES:
-            chunks.append(os.read(descriptor, _CHUNK_BYTES))
+        chunks = [os.read(descriptor, SMALL_FILE_BYTES)]
+        while len(chunks[-1]) == SMALL_FILE_BYTES:
+            chunks.append(os.read(descriptor, SMALL_FILE_BYTES))
         return b"".join(chunks)
     finally:
         os.close(descriptor)

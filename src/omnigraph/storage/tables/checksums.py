@@ -25,7 +25,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from omnigraph.storage.objects.beneath import open_file
-from omnigraph.storage.objects.small_files import read_small_file
+from omnigraph.storage.objects.small_files import SMALL_FILE_BYTES, read_small_file
 
 LOG = "_checksums.log"
 _NEW_LOG = "_checksums.log.new"
@@ -211,10 +211,9 @@ def _is_worth_keeping(folder: str, one: Checksum) -> bool:
 def _sum(folder: str, name: str, version: int | None = None) -> Checksum:
     descriptor = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        left = os.fstat(descriptor).st_size
-        size, crc = 0, 0
-        while left and (chunk := os.read(descriptor, min(left, _CHUNK_BYTES))):
-            size, crc, left = size + len(chunk), zlib.crc32(chunk, crc), left - len(chunk)
+        size, crc, wanted = 0, 0, SMALL_FILE_BYTES  # enough for most files of a commit
+        while chunk := os.read(descriptor, wanted):
+            size, crc, wanted = size + len(chunk), zlib.crc32(chunk, crc), _CHUNK_BYTES
         return Checksum(name, size, crc, version)
     finally:
         os.close(descriptor)

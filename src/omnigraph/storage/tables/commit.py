@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -25,7 +24,7 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.storage.concurrent_calls import complete_now
+from omnigraph.storage.concurrent_calls import StartedCall, complete_now
 from omnigraph.storage.tables.checksums import Checksum
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.file_integrity import sum_complete_version
@@ -46,9 +45,13 @@ class CommittedVersion:
     """The version a transaction became."""
 
     version: int
-    row_count: int
     uuid: str
     table: Table = field(repr=False, compare=False)
+
+    @property
+    def row_count(self) -> int:
+        """Asked for when it is needed: a publish never looks."""
+        return self.table.count_rows()
 
 
 def commit_exact(staged: StagedTransaction) -> CommittedVersion:
@@ -72,7 +75,7 @@ class Committing:
 
     staged: StagedTransaction
     looked_at: float
-    native: Future[LanceDataset | Exception] | None
+    native: StartedCall[LanceDataset | Exception] | None
     """What the substrate says; None if another writer was first, so that it was not asked."""
 
     def finish(self) -> CommittedVersion:
@@ -90,7 +93,9 @@ class Committing:
 
 def start_commit(
     staged: StagedTransaction,
-    start: Callable[[Callable[[], LanceDataset | Exception]], Future[LanceDataset | Exception]],
+    start: Callable[
+        [Callable[[], LanceDataset | Exception]], StartedCall[LanceDataset | Exception]
+    ],
 ) -> Committing:
     """Begin `commit_exact`; `start` has the substrate asked, perhaps in another thread.
 
@@ -223,10 +228,10 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
         )
         if summed is not None:
             _note(staged, summed)
-            return CommittedVersion(table.version, table.count_rows(), staged.uuid, table)
+            return CommittedVersion(table.version, staged.uuid, table)
     try:
         table = table or open_table(staged.location, staged.target_version)
-        record, row_count = read_record(table, table.version), table.count_rows()
+        record = read_record(table, table.version)
     except OmniError as failure:
         raise OutcomeUnknown(
             f"commit {staged.uuid} to {staged.location}", str(failure)
@@ -238,7 +243,7 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
             f"based on version {record.read_version}",
         )
     _note(staged)
-    return CommittedVersion(table.version, row_count, staged.uuid, table)
+    return CommittedVersion(table.version, staged.uuid, table)
 
 
 def _note(staged: StagedTransaction, summed: Checksum | None = None) -> None:

@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ FEW_FRAGMENTS = 4
 
 _ROW_ID, _ROW_ADDRESS = "_rowid", "_rowaddr"
 _NUMBERS = {name: pa.field(name, pa.uint64()) for name in (_ROW_ID, _ROW_ADDRESS)}
+_KNOWN_COLUMNS = frozenset({ID_COLUMN, *_NUMBERS})
 _OFFSET_BITS = 32
 _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 
@@ -188,11 +190,11 @@ class RowDirectory:
 
 def _read_rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]) -> pa.Table:
     places = hits.places
-    if set(columns) <= {ID_COLUMN, _ROW_ID, _ROW_ADDRESS}:
-        schema = pa.schema([_NUMBERS.get(name) or table.schema.field(name) for name in columns])
+    if _KNOWN_COLUMNS.issuperset(columns):
+        empty = _make_empty(tuple(columns), table.schema.field(ID_COLUMN))
         if not places:
-            return schema.empty_table()
-        return pa.table([_find_known(places, field) for field in schema], schema=schema)
+            return empty
+        return pa.table([_find_known(places, field) for field in empty.schema], schema=empty.schema)
     if not places:
         return table.scan(columns, limit=0)
     taken = _take_rows(table, hits, columns) if len(hits.ranks) <= FEW_FRAGMENTS else None
@@ -200,6 +202,11 @@ def _read_rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]
         return taken
     wanted = pa.array(list(places), keys.type)
     return table.scan(columns, build_in_list(ID_COLUMN, wanted), fragments=sorted(hits.ranks))
+
+
+@lru_cache(maxsize=64)  # every insert looks for its key and finds nothing
+def _make_empty(columns: tuple[str, ...], id: pa.Field) -> pa.Table:
+    return pa.schema([_NUMBERS.get(name, id) for name in columns]).empty_table()
 
 
 def _find_known(places: Mapping[str, RowPlace], field: pa.Field) -> pa.Array:

@@ -82,19 +82,27 @@ def require_complete_rows(
 
 def require_complete_deletions(
     location: TableLocation, changed: Iterable[FragmentMetadata]
-) -> None:
-    """Raise unless the deletion files of these fragments can be read to their end."""
-    root = location.local_folder
+) -> list[Checksum]:
+    """Raise unless the deletion files of these fragments can be read to their end.
+
+    Gives their checksums, since they are read anyway.
+    """
+    root, sums = location.local_folder, list[Checksum]()
     if root is None:
-        return
+        return sums
     for fragment in changed:
         file = fragment.deletion_file
         if file is None or file.base_id is not None:
             continue
-        place = f"{root}/{file.path(fragment.id)}"
-        found = _count_deletions(place)
+        name = file.path(fragment.id)
+        content = _read_deletions(f"{root}/{name}")
+        found = _count_deletions(name, content)
         if found != file.num_deleted_rows:
-            raise _make_truncated_error(place, f"it names {found} rows", file.num_deleted_rows)
+            raise _make_truncated_error(
+                f"{root}/{name}", f"it names {found} rows", file.num_deleted_rows
+            )
+        sums.append(Checksum.of(name, content))
+    return sums
 
 
 def sum_complete_version(
@@ -183,15 +191,22 @@ def _make_taken(place: str) -> ReadSetChanged:
     return ReadSetChanged(STAGED_FILES, place, None)
 
 
-def _count_deletions(place: str) -> int:
-    """How many rows a deletion file names; 0 for one that ends too early."""
+def _read_deletions(place: str) -> bytes:
     try:
-        data = read_small_file(place)
-        if place.endswith(".arrow"):
-            return int(pa.ipc.open_file(pa.py_buffer(data)).read_all().num_rows)
-        return _count_bitmap(data)
+        return read_small_file(place)
     except FileNotFoundError as error:
         raise _make_taken(place) from error
+    except OSError:
+        return b""
+
+
+def _count_deletions(name: str, content: bytes) -> int:
+    """How many rows a deletion file names; 0 for one that ends too early."""
+    try:
+        if not name.endswith(".arrow"):
+            return _count_bitmap(content)
+        batches = pa.ipc.open_file(pa.py_buffer(content))
+        return sum(batches.get_batch(at).num_rows for at in range(batches.num_record_batches))
     except (OSError, pa.ArrowInvalid, IndexError):
         return 0
 

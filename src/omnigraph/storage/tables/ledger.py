@@ -14,7 +14,7 @@ lineage files leave out. Within it the values of the mark tell the rows apart.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -55,6 +55,27 @@ class LedgerState:
     """The lineage rows that share a file with the state."""
 
 
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """What the file of a state holds: its rows, and after them the newest of the lineage."""
+
+    rows: pa.Table
+    """In one piece: pieces would add up over the publishes of a handle, and each costs time."""
+    state_rows: int
+
+    @property
+    def state(self) -> pa.Table:
+        return self.rows.slice(0, self.state_rows)
+
+    @property
+    def recent(self) -> pa.Table:
+        return self.rows.slice(self.state_rows)
+
+    @property
+    def has_recent(self) -> bool:
+        return bool(self.rows.num_rows > self.state_rows)
+
+
 def stage_ledger(
     location: TableLocation,
     schema: pa.Schema,
@@ -69,7 +90,7 @@ def stage_ledger(
     if is_table(location):
         raise AlreadyExists(f"a table already exists at {location}")
     marked = schema.append(MARK)
-    rows = _add_marks(state, lineage).cast(marked)
+    rows = _add_marks(_join_rows([state], lineage)).cast(marked)
     written = write_uncommitted(location, rows)
     return stage_first_version(location, marked, written, uuid=uuid, properties=properties)
 
@@ -92,36 +113,37 @@ def make_written_state(table: Table, rows: pa.Table, recent: pa.Table) -> Ledger
     newest = table.newest_fragment()
     assert newest is not None, f"{table!r} has lost its state"
     ids = [newest.id] if _is_marked(table, newest) else _list_state_fragments(table)
-    # In one piece: pieces would add up over the publishes of a handle, and each costs time.
-    return LedgerState(table, rows, tuple(ids), recent.combine_chunks())
+    return LedgerState(table, rows, tuple(ids), recent)
 
 
-def compute_recent(
-    base: LedgerState, lineage: pa.Table, recent_lineage: int = RECENT_LINEAGE
-) -> pa.Table:
-    """The lineage rows that share the file of the state once `lineage` is added."""
+def make_state_file(
+    base: LedgerState,
+    state: Sequence[pa.Table],
+    lineage: pa.Table,
+    recent_lineage: int = RECENT_LINEAGE,
+) -> StateFile:
+    """The file of the next state once `lineage` is added; too much lineage is left out of it."""
     if base.recent.num_rows + lineage.num_rows > recent_lineage:
-        return lineage.slice(0, 0)
-    return pa.concat_tables([base.recent, lineage])
+        return _join_rows(state)
+    return _join_rows(state, base.recent, lineage)
 
 
 def stage_manifest(
     base: LedgerState,
-    state: pa.Table,
+    file: StateFile,
     lineage: pa.Table,
-    recent: pa.Table,
     *,
     uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
     """Replace the state and add lineage rows, in one version that no other publish shares.
 
-    `recent` is what `compute_recent` says of them.
+    `file` is what `make_state_file` gives for them.
     """
-    assert state.num_rows, "a ledger cannot lose its state"
+    assert file.state_rows, "a ledger cannot lose its state"
     table = base.table
-    added = write_uncommitted(table, _list_held_columns(_add_marks(state, recent)))
-    if not recent.num_rows and (base.recent.num_rows or lineage.num_rows):
+    added = write_uncommitted(table, _list_held_columns(_add_marks(file)))
+    if not file.has_recent and (base.recent.num_rows or lineage.num_rows):
         added += write_uncommitted(table, pa.concat_tables([base.recent, lineage]))
     operation = make_strict_update(
         table,
@@ -135,7 +157,7 @@ def stage_manifest(
         operation,
         uuid=uuid,
         properties=properties,
-        inserted=state.num_rows + base.recent.num_rows + lineage.num_rows,
+        inserted=file.state_rows + base.recent.num_rows + lineage.num_rows,
         deleted=base.rows.num_rows + base.recent.num_rows,
     )
 
@@ -204,8 +226,13 @@ def _list_held_columns(rows: pa.Table) -> pa.Table:
     return rows.select([name for name, column in named if column.null_count < count])
 
 
-def _add_marks(state: pa.Table, lineage: pa.Table) -> pa.Table:
-    """Both in one piece, with the mark that tells them apart."""
-    mark = pa.array([True] * state.num_rows + [None] * lineage.num_rows, MARK.type)
-    rows = pa.concat_tables([state, lineage]).combine_chunks()
-    return rows.append_column(MARK, mark)
+def _join_rows(state: Sequence[pa.Table], *lineage: pa.Table) -> StateFile:
+    rows = pa.concat_tables([*state, *lineage]).combine_chunks()
+    return StateFile(rows, sum(piece.num_rows for piece in state))
+
+
+def _add_marks(file: StateFile) -> pa.Table:
+    """The rows with the mark that tells those of the state from the others."""
+    others = file.rows.num_rows - file.state_rows
+    mark = pa.array([True] * file.state_rows + [None] * others, MARK.type)
+    return file.rows.append_column(MARK, mark)

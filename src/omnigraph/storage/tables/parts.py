@@ -145,11 +145,11 @@ def note_rows(
     note_files(folder, files)
 
 
-def note_deletions(location: TableLocation, changed: Iterable[FragmentMetadata]) -> None:
+def note_deletions(location: TableLocation, summed: Iterable[Checksum]) -> None:
+    """Note lists of deleted rows that were just written and read."""
     folder = location.local_folder
     if folder is not None:
-        files = [(one.id, one.deletion_file) for one in changed]
-        note_files(folder, [f.path(id) for id, f in files if f is not None and f.base_id is None])
+        note_files(folder, (), known=summed)
 
 
 def note_indices(location: TableLocation, uuids: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ always touch a common fragment. A table without fragments is overwritten, which 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -39,6 +39,8 @@ from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, is_table
 _SMALL_FRAGMENT_ROWS = 1024
 _OFFSET_BITS = 32
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)
+
+_Addresses: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 _ChangedKeys: TypeAlias = tuple[pa.Array | None, pa.Array | None]
 """The ids of the rows a transaction adds and of those it removes; None if they are not kept."""
@@ -99,9 +101,9 @@ def stage_changes(
     found = table.lookup(key, pa.concat_arrays([keys, doomed]), [key, ROW_ID, ROW_ADDRESS])
     if rows.num_rows == 0 and found.num_rows == 0:
         return None
-    rows, carried = _sort_replacing_first(rows, keys, found, key)
+    rows, keys, carried = _sort_replacing_first(rows, keys, found, key)
     written = write_uncommitted(table, rows, carried_row_ids=carried) if len(keys) else []
-    changed = _list_few_keys(rows.column(key), found.column(key))
+    changed = _list_few_keys(keys, found.column(key))
     return _stage_rows(
         table, written, found.column(ROW_ADDRESS), uuid, properties, changed_keys=changed
     )
@@ -125,7 +127,7 @@ def stage_insert(
     if len(existing):
         taken = pc.is_in(keys, value_set=existing.combine_chunks())
         raise KeyConflict(table_key, keys[pc.index(taken, True).as_py()].as_py())
-    written, changed = write_uncommitted(table, rows), _list_few_keys(rows.column(key), existing)
+    written, changed = write_uncommitted(table, rows), _list_few_keys(keys, existing)
     return _stage_rows(table, written, None, uuid, properties, changed_keys=changed)
 
 
@@ -137,7 +139,8 @@ def stage_fresh(
         return None
     rows = _read_whole_rows(table, rows)
     ids = rows.column(ID_COLUMN)
-    written, changed = write_uncommitted(table, rows), _list_few_keys(ids, ids.slice(0, 0))
+    written = write_uncommitted(table, rows)
+    changed = _list_few_keys(ids.combine_chunks(), ids.slice(0, 0))
     return _stage_rows(table, written, None, uuid, properties, changed_keys=changed)
 
 
@@ -308,22 +311,25 @@ def make_strict_update(
 
 def _sort_replacing_first(
     rows: pa.Table, keys: pa.Array, found: pa.Table, key: str
-) -> tuple[pa.Table, pa.ChunkedArray]:
-    """The rows with those first that replace a row, and the row ids of what they replace."""
+) -> tuple[pa.Table, pa.Array, pa.ChunkedArray]:
+    """The rows with those first that replace a row, their keys, and the row ids they keep."""
     if not found.num_rows:
-        return rows, found.column(ROW_ID)
+        return rows, keys, found.column(ROW_ID)
+    if len(keys) == found.num_rows == 1 and keys[0] == found.column(key)[0]:
+        return rows, keys, found.column(ROW_ID)
     position = pc.index_in(keys, value_set=found.column(key).combine_chunks())
     carried = found.column(ROW_ID).take(position.drop_null())
     if 0 < len(carried) < len(keys):
         is_known = pc.is_valid(position)
         rows = pa.concat_tables([rows.filter(is_known), rows.filter(pc.invert(is_known))])
-    return rows, carried
+        keys = rows.column(key).combine_chunks()
+    return rows, keys, carried
 
 
-def _list_few_keys(added: pa.ChunkedArray, removed: pa.ChunkedArray) -> _ChangedKeys:
+def _list_few_keys(added: pa.Array, removed: pa.ChunkedArray) -> _ChangedKeys:
     if max(len(added), len(removed)) > MOST_KEYS:
         return None, None
-    return added.combine_chunks(), removed.combine_chunks()
+    return added, removed.combine_chunks()
 
 
 def _stage_rows(
@@ -399,15 +405,12 @@ def _drop_rows(
     if addresses is None or not len(addresses):
         return [], []
     raw = np.sort(np.asarray(addresses.to_numpy(zero_copy_only=False), dtype=np.uint64))
-    fragment_ids, starts = np.unique(raw >> np.uint64(_OFFSET_BITS), return_index=True)
     kept, emptied = [], []
     with (
         translate_errors(f"staging deletions of {table!r}"),
         report_native_write("write_deletions", table.location),
     ):
-        for id, offsets in zip(
-            fragment_ids.tolist(), np.split(raw & _OFFSET_MASK, starts[1:]), strict=True
-        ):
+        for id, offsets in _split_by_fragment(raw):
             fragment = table.native.get_fragment(id)
             assert fragment is not None, f"no fragment {id} in {table!r}"
             left = fragment.delete_rows(offsets.tolist())
@@ -415,9 +418,17 @@ def _drop_rows(
                 emptied.append(id)
             else:
                 kept.append(left)
-    require_complete_deletions(table.location, kept)
-    note_deletions(table.location, kept)
+    note_deletions(table.location, require_complete_deletions(table.location, kept))
     return kept, emptied
+
+
+def _split_by_fragment(addresses: _Addresses) -> Iterable[tuple[int, _Addresses]]:
+    """The fragments of sorted addresses, each with the offsets of its rows."""
+    first, last = int(addresses[0]) >> _OFFSET_BITS, int(addresses[-1]) >> _OFFSET_BITS
+    if first == last:  # as in most small writes
+        return [(first, addresses & _OFFSET_MASK)]
+    ids, starts = np.unique(addresses >> np.uint64(_OFFSET_BITS), return_index=True)
+    return zip(ids.tolist(), np.split(addresses & _OFFSET_MASK, starts[1:]), strict=True)
 
 
 def _read_whole_rows(table: Table, rows: pa.Table | None) -> pa.Table:
