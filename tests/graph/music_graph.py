@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -130,3 +132,18 @@ def files_below(place: Path) -> Iterator[tuple[str, int, int]]:
         if path.is_file():
             found = path.stat()
             yield str(path.relative_to(place)), found.st_size, found.st_mtime_ns
+
+
+def run_together(count, work):
+    """What each thread's work gave or raised; all start together."""
+    gate = threading.Barrier(count)
+
+    def one(number):
+        gate.wait()
+        try:
+            return work(number)
+        except OmniError as error:
+            return error
+
+    with ThreadPoolExecutor(count) as pool:
+        return list(pool.map(one, range(count)))

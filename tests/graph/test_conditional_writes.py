@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
 
 import omnigraph
 from graph.music_graph import (
@@ -16,6 +15,7 @@ from graph.music_graph import (
     node,
     refusal,
     run,
+    run_together,
 )
 from omnigraph.errors import KeyConflict, OmniError, PreconditionFailed, ReadSetChanged
 
@@ -69,21 +69,6 @@ def test_the_head_of_a_fresh_branch_is_where_it_came_from(music):
         run(music, INSERT, branch="dev", expected_head=at_fork)
 
 
-def in_threads(count, work):
-    """What each thread's work gave or raised; all start together."""
-    gate = threading.Barrier(count)
-
-    def one(number):
-        gate.wait()
-        try:
-            return work(number)
-        except OmniError as error:
-            return error
-
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(one, range(count)))
-
-
 def test_eight_threads_share_one_graph_object(music):
     def work(number):
         return [
@@ -95,7 +80,7 @@ def test_eight_threads_share_one_graph_object(music):
             for n in range(3)
         ]
 
-    made = [id for found in in_threads(8, work) for id in found]
+    made = [id for found in run_together(8, work) for id in found]
     assert len(set(made)) == 24
     line = music.commits()
     assert {c.commit_id for c in line} >= set(made)
@@ -111,7 +96,7 @@ def test_of_sixteen_handles_that_append_one_id_one_wins_and_their_other_rows_lan
         handles[number].load([node("Label", slug=f"own{number}", name="N")], "append")
         return handles[number].load([node("Label", slug="same", name=f"by {number}")], "append")
 
-    outcomes = in_threads(16, work)
+    outcomes = run_together(16, work)
     refused = [o for o in outcomes if isinstance(o, OmniError)]
     assert [type(error) for error in refused] == [KeyConflict] * 15
     (winner,) = [n for n, outcome in enumerate(outcomes) if outcome not in refused]
@@ -137,7 +122,7 @@ def test_of_many_conditional_writes_one_wins_each_round(music):
         return wins
 
     before = len(music.commits())
-    wins = sum(in_threads(6, work))
+    wins = sum(run_together(6, work))
     assert 1 <= wins <= 24
     assert len(music.commits()) == before + wins
 
@@ -164,7 +149,7 @@ def test_threads_that_count_up_lose_no_step(tmp_path):
                 continue
         return done
 
-    assert sum(in_threads(4, work)) == 12
+    assert sum(run_together(4, work)) == 12
     assert entities(graph, "Counter")["c"]["n"] == 12
 
 
@@ -197,7 +182,7 @@ def test_an_overwrite_is_not_prepared_again(music):
     # The overwrite is prepared on the old head while another handle commits.
     result = affected(music, INSERT)
     assert result == (1, 0)
-    outcomes = in_threads(
+    outcomes = run_together(
         3, lambda n: music.load([node("Take", studio="s", number=n)], "overwrite").commit
     )
     refused = [o for o in outcomes if isinstance(o, Exception)]

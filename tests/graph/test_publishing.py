@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
 
 import omnigraph
-from graph.music_graph import refusal, run
+from graph.music_graph import refusal, run, run_together
 from omnigraph.errors import (
     BadRequest,
     ExpectedVersionMismatch,
@@ -134,20 +132,6 @@ def test_a_fresh_branch_has_no_head_of_its_own(root, music):
         publish(root, ref, Publication(commit=new_commit(root), head=ExactHead(None)))
 
 
-def race(count, work):
-    gate = threading.Barrier(count)
-
-    def one(number):
-        gate.wait()
-        try:
-            return work(number)
-        except OmniError as error:
-            return error
-
-    with ThreadPoolExecutor(count) as pool:
-        return list(pool.map(one, range(count)))
-
-
 def test_of_publishers_with_one_expectation_exactly_one_wins(root):
     label = entry(root)
 
@@ -158,7 +142,7 @@ def test_of_publishers_with_one_expectation_exactly_one_wins(root):
         )
         return publish(root, MAIN_REF, publication).commit
 
-    outcomes = race(4, work)
+    outcomes = run_together(4, work)
     assert sum(not isinstance(o, OmniError) for o in outcomes) == 1
     losers = [o for o in outcomes if isinstance(o, OmniError)]
     assert all(isinstance(o, ExpectedVersionMismatch | RowLevelCasContention) for o in losers)
@@ -174,7 +158,7 @@ def test_publishers_without_expectations_form_one_line(root):
                 continue
         return made
 
-    made = [commit for found in race(4, work) for commit in found]
+    made = [commit for found in run_together(4, work) for commit in found]
     line = History().commits(read_newest(root.manifest()))
     assert {c.commit_id for c in made} <= {c.commit_id for c in line}
     assert all(newer.parent_commit_id == older.commit_id for newer, older in pairwise(line))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import omnigraph
+from omnigraph.spark_source import register
+from pipeline_source.frames_of_people import PUSHDOWN
 
 SCHEMA = """
 node Person {
@@ -64,3 +66,14 @@ def graph(tmp_path):
 def empty(tmp_path):
     """The same schema without any rows."""
     return omnigraph.init(tmp_path / "empty.omni", SCHEMA)
+
+
+@pytest.fixture(params=["true", "false"], ids=["push-down on", "push-down off"])
+def session(spark, request):
+    """The source behaves the same, whether Spark offers filters to sources or not."""
+    before = spark.conf.get(PUSHDOWN)
+    spark.conf.set(PUSHDOWN, request.param)
+    register(spark)
+    yield spark
+    spark.conf.set(PUSHDOWN, before)
+    register(spark)

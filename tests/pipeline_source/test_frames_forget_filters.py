@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph
-from omnigraph.spark_source import register
-
-SCHEMA = "node Person { k: String @key  age: I32? }"
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
-
-def people(first: int, last: int) -> list[dict[str, object]]:
-    return [{"type": "Person", "data": {"k": f"p{n}", "age": n}} for n in range(first, last)]
+from pipeline_source.frames_of_people import SCHEMA, people
 
 
 @pytest.fixture(scope="module")
@@ -21,17 +14,6 @@ def hundred(tmp_path_factory):
     graph = omnigraph.init(tmp_path_factory.mktemp("hundred") / "g.omni", SCHEMA)
     graph.load(people(0, 100), "append")
     return graph
-
-
-@pytest.fixture(params=["true", "false"], ids=["push-down on", "push-down off"])
-def session(spark, request):
-    """The source behaves the same, whether Spark offers filters to sources or not."""
-    before = spark.conf.get(PUSHDOWN)
-    spark.conf.set(PUSHDOWN, request.param)
-    register(spark)
-    yield spark
-    spark.conf.set(PUSHDOWN, before)
-    register(spark)
 
 
 @pytest.fixture(params=["format", "to_spark", "view", "SQL view"])

@@ -8,14 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 import omnigraph
-from omnigraph.spark_source import register
-
-SCHEMA = "node Person { k: String @key  age: I32? }"
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
-
-
-def people(first: int, last: int) -> list[dict[str, object]]:
-    return [{"type": "Person", "data": {"k": f"p{n}", "age": n}} for n in range(first, last)]
+from pipeline_source.frames_of_people import SCHEMA, people
 
 
 @pytest.fixture
@@ -23,15 +16,6 @@ def growing(tmp_path):
     graph = omnigraph.init(tmp_path / "g.omni", SCHEMA)
     graph.load(people(0, 10), "append")
     return graph
-
-
-@pytest.fixture(params=["true", "false"], ids=["push-down on", "push-down off"])
-def session(spark, request):
-    before = spark.conf.get(PUSHDOWN)
-    spark.conf.set(PUSHDOWN, request.param)
-    register(spark)
-    yield spark
-    spark.conf.set(PUSHDOWN, before)
 
 
 def load(session, graph, **options: str):
