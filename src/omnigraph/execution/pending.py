@@ -38,6 +38,8 @@ class PendingTable:
 
     def remove(self, ids: pa.Array) -> pa.Array:
         """Mark ids as deleted; gives those that were not marked before."""
+        if not len(ids):
+            return ids
         fresh = pc.unique(ids)
         fresh = fresh.filter(mask_remaining(fresh, self.deleted))
         self.deleted = pa.concat_arrays([self.deleted, fresh])

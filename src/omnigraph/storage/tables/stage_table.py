@@ -313,8 +313,8 @@ def _sort_replacing_first(
     rows: pa.Table, keys: pa.Array, found: pa.Table, key: str
 ) -> tuple[pa.Table, pa.Array, pa.ChunkedArray]:
     """The rows with those first that replace a row, their keys, and the row ids they keep."""
-    if not found.num_rows:
-        return rows, keys, found.column(ROW_ID)
+    if not len(keys) or not found.num_rows:
+        return rows, keys, found.column(ROW_ID).slice(0, 0)
     if len(keys) == found.num_rows == 1 and keys[0] == found.column(key)[0]:
         return rows, keys, found.column(ROW_ID)
     position = pc.index_in(keys, value_set=found.column(key).combine_chunks())
