@@ -3,6 +3,8 @@
     python -m simulation.run_lives --seed 1 --lives 1000
     python -m simulation.run_lives --seed 4711 --trace        one life, step by step
 
+Interrupted, it ends after the life it is in and prints the same.
+
 Run it with PYTHONHASHSEED=0 and `tests` on the path: sets of texts are then walked in one order,
 and a seed shows the same life every time.
 """
@@ -12,7 +14,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
+import threading
 import time
 from collections import Counter
 
@@ -65,8 +69,10 @@ def main() -> int:
     began, lives = clock(), 0
     total: Counter[str] = Counter()
     problems: dict[int, str] = {}
+    is_asked_to_stop = threading.Event()
+    signal.signal(signal.SIGINT, lambda *_: is_asked_to_stop.set())
     for seed in range(asked.seed, asked.seed + asked.lives):
-        if clock() - began > asked.seconds:
+        if is_asked_to_stop.is_set() or clock() - began > asked.seconds:
             break
         lived = Life(seed, template, asked.theme).live()
         lives += 1
