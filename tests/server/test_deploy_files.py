@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from omnigraph.cli.commands.serve_command import serve
+from omnigraph.cli.main import omnigraph
 from omnigraph.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +28,7 @@ OF_CONTAINER = {"OMNIGRAPH_STORE", "OMNIGRAPH_CLUSTER"}
 
 def require_accepted(arguments: list[str]) -> None:
     """Raise unless `omnigraph serve` would understand these."""
-    with serve.make_context("serve", list(arguments)):
+    with serve.make_context("serve", list(arguments), **omnigraph.context_settings):
         pass
 
 
