@@ -61,7 +61,11 @@ SERVED = [
 ]
 """Commands that a server can carry out."""
 POLICIES = [("policy", verb) for verb in ("validate", "test", "explain")]
-OF_CLUSTERS = [*(path for path in ON_GRAPHS_THERE_ARE if path != ("schema", "apply")), *POLICIES]
+OF_CLUSTERS = [
+    *(path for path in ON_GRAPHS_THERE_ARE if path != ("schema", "apply")),
+    *POLICIES,
+    ("clone",),
+]
 """Commands on what was applied to a cluster; its schemas are changed in its files."""
 
 
