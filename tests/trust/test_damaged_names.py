@@ -29,7 +29,8 @@ def record(graph: omnigraph.Graph, kind: str) -> Path:
 def change(text: str) -> str:
     """A commit id that is another one, in a record that is well-formed."""
     body = json.loads(text)
-    return json.dumps({**body, "commit_id": body["commit_id"][:-1] + "0"})
+    *start, last = body["commit_id"]
+    return json.dumps({**body, "commit_id": "".join([*start, "1" if last == "0" else "0"])})
 
 
 DAMAGES = {
