@@ -450,10 +450,25 @@ class Life:
         except OmniError as error:
             if not isinstance(error, UNCERTAIN):
                 fact.failed = f"{type(error).__name__}: {error}"
+            if isinstance(error, StorageFailure) and error.kind is StorageKind.NOT_FOUND:
+                self._remove_unfinished(graph, writing.branch)
             raise
         assert published is not None
         assert published.commit is not None
         fact.acknowledged, fact.incarnation = self.turns.steps, published.commit.incarnation
+
+    def _remove_unfinished(self, graph: OpenGraph, name: str) -> None:
+        """Delete a name that nobody was told of, as its creator failed to.
+
+        It slept, a cleanup removed the branch that had no name yet, and when the creator woke, gave
+        the name and saw that, it could not remove the name again. No file of a branch is missing
+        that anybody was promised.
+        """
+        ref = find_ref(graph.root.store, name)
+        if ref is not None and ref.incarnation not in self.journal.created:
+            self.journal.doomed.add(name)
+            graph_branches.delete(graph.root, name)
+            raise BranchNotFound(name)
 
     def _read(self, graph: OpenGraph) -> None:
         self.lived.reads += 1

@@ -157,8 +157,31 @@ def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> Branch
         mark_deleted(root.store, ref)
         hold.check()
         delete_ref(root.store, branch)
-        _drop_leftovers(root, hold, ref, is_alone=is_alone)
+        is_held = _is_held(hold)
+        if is_held:
+            _drop_leftovers(root, hold, ref, is_alone=is_alone)
+    if not is_held:
+        _finish_late_deletion(root, ref)
     return branch
+
+
+def _finish_late_deletion(root: GraphRoot, ref: BranchRef) -> None:
+    """Drop what is left of a branch whose deleter slept, unless somebody uses it by now.
+
+    Where the fence is a lease, another may have come before the name was removed: renamed the
+    branch, which is then alive under its new name, or made another one from it.
+    """
+    assert ref.incarnation is not None, "main is never deleted"
+    with root.hold() as hold:
+        related = REF_RECORDS.list_mentioning(root.store, ref.incarnation)
+        names = [one.name for one in related if one.incarnation == ref.incarnation]
+        if names:
+            raise ConflictError(
+                f"branch '{ref.name}' was renamed to '{names[0]}' while it was being deleted; "
+                "delete it by that name"
+            )
+        if not related:
+            _drop_leftovers(root, hold, ref, is_alone=False)
 
 
 def _find_lost(root: GraphRoot, name: BranchName) -> BranchRef | None:
