@@ -65,7 +65,11 @@ def test_whatever_happens_to_its_processes_a_graph_is_right(record_property, see
     require_right(lived, record_property)
 
 
-@pytest.mark.parametrize("seed", [7500030, 7600498, 9100150, 9400789, 22003056, 22005108])
+FOUND = [7500030, 7600498, 9100150, 9400789, 22003056, 22005108, 31004640, 31012332]
+"""Seeds of lives that ended badly once."""
+
+
+@pytest.mark.parametrize("seed", FOUND)
 def test_what_long_runs_have_found_stays_found(seed):
     """Somebody's step came late, after somebody else had gone on; `simulation.md` tells which."""
     assert live("--seed", str(seed))["problems"] == {}

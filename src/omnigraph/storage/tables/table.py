@@ -42,6 +42,8 @@ _ROWS_PER_KEY = 8
 """So many rows to a key are worth a table of hashes of the keys."""
 _LIST_SHARE = 0.01
 """Above this share of the rows, one scan of the key column beats the index."""
+_LOOKS = 3
+"""So often a newest version is looked for that is gone when it is read."""
 _FEW_KEYS = 10
 """So few are listed however small the table is."""
 _SMALL_BYTES = 1 << 16
@@ -515,20 +517,29 @@ def open_table(location: TableLocation, version: int) -> Table:
 
 
 def open_newest(location: TableLocation) -> Table:
-    """The table at its newest version: one listing of the store."""
-    try:
-        native = lance.dataset(
-            location.native_uri,
-            storage_options=location.native_options,
-            session=open_shared_session(location),
-        )
-    except Exception as error:
-        if not probes.has_versions(location):
-            raise _make_no_table_error(location) from error
-        raise translate(error, f"opening {location}") from error
-    except BaseException as error:
-        _raise_panic(error, location)
-        raise
+    """The table at its newest version: one listing of the store.
+
+    The version that was listed may be removed before it is read, when others go on and clean up.
+    """
+    for look in range(_LOOKS):
+        try:
+            native = lance.dataset(
+                location.native_uri,
+                storage_options=location.native_options,
+                session=open_shared_session(location),
+            )
+        except Exception as error:
+            if not probes.has_versions(location):
+                raise _make_no_table_error(location) from error
+            failure = translate(error, f"opening {location}")
+            is_gone = isinstance(failure, StorageFailure) and failure.is_file_missing
+            if is_gone and look + 1 < _LOOKS:
+                continue
+            raise failure from error
+        except BaseException as error:
+            _raise_panic(error, location)
+            raise
+        break
     return _make_table(location, native)
 
 
