@@ -17,7 +17,7 @@ def divided(monkeypatch):
     monkeypatch.setattr("omnigraph.pipeline.bulk_load.SIZES", TINY)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(2))
 def test_inline_tasks_do_what_the_small_path_does(templates, tmp_path, block):
     ends = [
         compare(templates, tmp_path, seed, ("small", "inline"))
@@ -39,7 +39,7 @@ def test_the_same_is_left_out_however_the_work_is_divided(paired_templates, tmp_
 
 @pytest.mark.fuzz
 def test_a_long_run_of_random_loads_ends_the_same_way(templates, tmp_path):
-    for seed in range(1000, 5500):
+    for seed in range(80, 4600):
         compare(templates, tmp_path, seed, ("small", "inline"))
 
 
