@@ -18,7 +18,6 @@ import omnigraph.storage.tables
 
 TINY = {
     "BLOCK_ROWS": 3,
-    "KEYS_PER_LIST": 2,
     "_BATCH_BYTES": 16,
     "_BISECTION": 0,
     "_BLOCK_GROWTH": 2,
@@ -36,6 +35,7 @@ TINY = {
     "_FEW_WORDS": 2,
     "_FIRST_BLOCK": 1,
     "_ITEMS_PER_PRODUCT": 4,
+    "_KEYS_PER_LIST": 2,
     "_LARGEST_BLOCK": 4,
     "_LARGEST_KEY": 8,
     "_LEAST_SHADOW": 2,

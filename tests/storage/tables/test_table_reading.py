@@ -12,7 +12,7 @@ import pytest
 
 from io_counters import read_io_counters
 from omnigraph.errors import ManifestCorrupt
-from omnigraph.storage.tables import table as table_module
+from omnigraph.storage.tables import key_selection
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.lance_branches import create_branch
@@ -110,7 +110,7 @@ def test_a_lookup_gives_the_same_rows_by_list_and_by_scan(location, share):
 
 
 def test_a_long_list_is_split(location, monkeypatch):
-    monkeypatch.setattr(table_module, "KEYS_PER_LIST", 3)
+    monkeypatch.setattr(key_selection, "_KEYS_PER_LIST", 3)
     table = create(location, {f"n{number}": number for number in range(1_000)})
     found = table.lookup("id", pa.array([f"n{number}" for number in range(10)]), ["value"])
     assert sorted(found.column("value").to_pylist()) == list(range(10))

@@ -14,15 +14,18 @@ from omnigraph.errors import BadRequest, TypeNotFound
 from omnigraph.execution.read.arrays import Longs, combine_chunks, to_longs
 from omnigraph.execution.read.topology import Key, Topology
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables import KEYS_PER_LIST, ROW_ID, Table, build_in_list
+from omnigraph.storage.tables import (
+    ROW_ID,
+    Table,
+    are_few_keys,
+    build_key_filters,
+)
 from omnigraph.types.arrow import BLOB, get_property_id, to_arrow_type
 
 ID, SRC, DST = "id", "src", "dst"
 _SYSTEM = frozenset({ID, SRC, DST})
 
 _SCANNED_ROWS = 262_144
-_LIST_SHARE = 0.01
-_FEW_KEYS = 10
 
 
 @dataclass(frozen=True)
@@ -119,11 +122,10 @@ class Reader:
         """
         if not self.row_count or not len(keys) or filter == "FALSE":
             return self.nothing(names)
-        if len(keys) <= max(_FEW_KEYS, int(self.row_count * _LIST_SHARE)):
-            lists = range(0, len(keys), KEYS_PER_LIST)
-            parts = [build_in_list(column, keys.slice(start, KEYS_PER_LIST)) for start in lists]
+        if are_few_keys(len(keys), self.row_count):
+            filters = build_key_filters(column, keys)
             return concatenate_rows(
-                [self.read(names, _combine_filters(part, filter)) for part in parts]
+                [self.read(names, _combine_filters(one, filter)) for one in filters]
             )
         read = [*names, column] if column not in names else list(names)
         parts_found = [

@@ -47,6 +47,8 @@ from omnigraph.storage.tables.indices import LanceIndexKind as LanceIndexKind
 from omnigraph.storage.tables.indices import describe_indices as describe_indices
 from omnigraph.storage.tables.io_counters import IoCounters as IoCounters
 from omnigraph.storage.tables.io_counters import read_io_counters as read_io_counters
+from omnigraph.storage.tables.key_selection import are_few_keys as are_few_keys
+from omnigraph.storage.tables.key_selection import build_key_filters as build_key_filters
 from omnigraph.storage.tables.location import Generation as Generation
 from omnigraph.storage.tables.location import TableLocation as TableLocation
 from omnigraph.storage.tables.quoting import build_in_list as build_in_list
@@ -72,7 +74,6 @@ from omnigraph.storage.tables.stage_table import stage_fragments as stage_fragme
 from omnigraph.storage.tables.stage_table import stage_fresh as stage_fresh
 from omnigraph.storage.tables.stage_table import stage_insert as stage_insert
 from omnigraph.storage.tables.stage_table import stage_overwrite as stage_overwrite
-from omnigraph.storage.tables.table import KEYS_PER_LIST as KEYS_PER_LIST
 from omnigraph.storage.tables.table import ROW_ADDRESS as ROW_ADDRESS
 from omnigraph.storage.tables.table import ROW_ID as ROW_ID
 from omnigraph.storage.tables.table import UPDATED_AT as UPDATED_AT

@@ -20,6 +20,14 @@ from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.base_paths import open_at_home
 from omnigraph.storage.tables.damage import require_intact
 from omnigraph.storage.tables.directory import RowDirectory
+from omnigraph.storage.tables.kept_rows import KeptRows
+from omnigraph.storage.tables.key_selection import (
+    are_few_keys,
+    build_key_filters,
+    drop_duplicate_keys,
+    select_keys,
+    split_slabs,
+)
 from omnigraph.storage.tables.lance_errors import (
     find_translation,
     translate,
@@ -27,25 +35,16 @@ from omnigraph.storage.tables.lance_errors import (
 )
 from omnigraph.storage.tables.lance_session import open_shared_session
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.quoting import build_in_list, can_be_listed
+from omnigraph.storage.tables.quoting import can_be_listed
 from omnigraph.storage.tables.schemas import Columns, read_columns
 
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
 UPDATED_AT = "_row_last_updated_at_version"
 
-KEYS_PER_LIST = 5_000
-"""Longer lists cost more to plan than the index saves."""
 _ROWS_PER_TAKE = 100_000
-_ROWS_PER_SLAB = 1 << 20
-_ROWS_PER_KEY = 8
-"""So many rows to a key are worth a table of hashes of the keys."""
-_LIST_SHARE = 0.01
-"""Above this share of the rows, one scan of the key column beats the index."""
 _LOOKS = 3
 """So often a newest version is looked for that is gone when it is read."""
-_FEW_KEYS = 10
-"""So few are listed however small the table is."""
 _SMALL_BYTES = 1 << 16
 """Rows of so many bytes are kept with their table until others are read."""
 _MANY_BYTES = 16 << 20
@@ -84,25 +83,6 @@ class Widening:
     like: Table
     """A table that has them, and so knows their types."""
     values: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True)
-class KeptRows:
-    """Rows of one version, ascending by address."""
-
-    addresses: npt.NDArray[np.uint64]
-    rows: pa.Table
-
-    def find(self, wanted: npt.NDArray[np.uint64], names: Sequence[str]) -> pa.Table | None:
-        """Some of the rows, in that order; None unless all are here, with all these columns."""
-        if not len(wanted) or not set(names) <= set(self.rows.column_names):
-            return None
-        if np.array_equal(wanted, self.addresses):
-            return self.rows.select(names)
-        places = np.searchsorted(self.addresses, wanted)
-        if places.max() >= len(self.addresses) or (self.addresses[places] != wanted).any():
-            return None
-        return self.rows.select(names).take(pa.array(places))
 
 
 class Table:
@@ -357,26 +337,22 @@ class Table:
         nothing. For row id and address list `_rowid` and `_rowaddr` among the columns.
         """
         kind = self.schema.field(column).type
-        wanted = _drop_duplicates(keys, kind)
+        wanted = drop_duplicate_keys(keys, kind)
         names = list(self.schema.names if columns is None else columns)
         if self.directory is not None and column == ID_COLUMN:
             found = self.directory.find(self, wanted, names)
             if found is not None:
                 return found
-        most = max(_FEW_KEYS, int(self.count_rows() * _LIST_SHARE))
-        if not can_be_listed(kind) or len(wanted) > most:
+        if not can_be_listed(kind) or not are_few_keys(len(wanted), self.count_rows()):
             return self._find_by_scan(column, wanted, names)
-        lists = [
-            wanted.slice(start, KEYS_PER_LIST)
-            for start in range(0, max(len(wanted), 1), KEYS_PER_LIST)
-        ]
-        return pa.concat_tables([self.scan(names, build_in_list(column, part)) for part in lists])
+        filters = build_key_filters(column, wanted)
+        return pa.concat_tables([self.scan(names, one) for one in filters])
 
     def _find_by_scan(self, column: str, keys: pa.Array, names: list[str]) -> pa.Table:
         """Find the rows by their key column alone, then fetch the other columns of those."""
         read = [column, ROW_ID, ROW_ADDRESS]
-        slabs = _split_slabs(self.batches(read), at_least=_ROWS_PER_KEY * len(keys))
-        hits = [_add_key_columns(slab, column, keys) for slab in slabs]
+        slabs = split_slabs(self.batches(read), keys=len(keys))
+        hits = [select_keys(slab, column, keys) for slab in slabs]
         if not hits:
             return self.scan(names, limit=0)
         found = pa.concat_tables(hits)
@@ -458,40 +434,6 @@ class _ReadErrors(Translating):
         reclaimed = HistoricalVersionReclaimed(table.version, table.location.native_uri)
         reclaimed.__cause__ = failure
         return reclaimed
-
-
-def _drop_duplicates(keys: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    """The keys as the column has them, each once and none of them null."""
-    if len(keys) == 1 and keys.type == kind and not keys.null_count:
-        # What a small write asks for; each step below would cost more than finding it.
-        return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
-    return pc.unique(keys.cast(kind)).drop_null()
-
-
-def _add_key_columns(rows: pa.Table, column: str, keys: pa.Array) -> pa.Table:
-    """The rows whose `column` is one of `keys`."""
-    if not pa.types.is_string(keys.type):
-        return rows.filter(pc.is_in(rows.column(column), value_set=keys))
-    # The same by another table of hashes, which for texts is five times as fast.
-    return rows.join(pa.table({column: keys}), column, join_type="left semi", use_threads=False)
-
-
-def _split_slabs(batches: Iterator[pa.RecordBatch], *, at_least: int) -> Iterator[pa.Table]:
-    """The batches in tables of a million rows, or up to four if so many are asked for.
-
-    Looking for keys builds a hash table of them for every call, which must not be every batch.
-    """
-    wanted = max(_ROWS_PER_SLAB, min(at_least, 4 * _ROWS_PER_SLAB))
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= wanted:
-            yield pa.Table.from_batches(waiting)
-            waiting, rows = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting)
 
 
 def open_table(location: TableLocation, version: int) -> Table:
