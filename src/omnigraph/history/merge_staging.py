@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from uuid import uuid4
 
 import pyarrow as pa
@@ -23,11 +22,9 @@ from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, o
 from omnigraph.storage.tables import (
     ADDRESSES_PER_READ,
     ROW_ADDRESS,
-    ROW_ID,
     Rows,
     StagedTransaction,
     Table,
-    find_row_ids,
     read_rows_at_addresses,
     stage_fragments,
     write_fragments,
@@ -70,57 +67,31 @@ def _stage_rows(
     table: TableMergePlan, writable: Writable, ticket: Ticket
 ) -> StagedTransaction | None:
     target, rows, written = writable.table, table.settled.rows, table.written
-    # Where the rows are that are taken is known from comparing them; a fork has them there too.
-    is_known = written.has("target")
-    replacing, fresh = written.filter(is_known), written.filter(~is_known)
-    found = _find_settled(table, target)
-    is_known = pc.is_in(rows.column(ID_COLUMN), value_set=found.ids)
-    pieces: list[Entities | pa.Table] = [
-        replacing,
-        rows.filter(is_known),
-        fresh,
-        rows.filter(pc.invert(is_known)),
-    ]
+    settled = _find_settled(table, target)
     fragments: list[str] = []
-    if any(len(piece) for piece in pieces):
-        row_ids = [
-            find_row_ids(target, replacing.target),
-            found.list_row_ids(rows.column(ID_COLUMN).filter(is_known)),
-        ]
-        stored = _convert_to_stored(table, pieces)
-        fragments = write_fragments(target, stored, carried_row_ids=pa.concat_arrays(row_ids))
+    if len(written) or rows.num_rows:
+        fragments = write_fragments(target, _convert_to_stored(table, [written, rows]))
+    # Where the rows are that are taken is known from comparing them; a fork has them there too.
+    gone = [table.taken.target.drop_null(), settled.column(ROW_ADDRESS).combine_chunks()]
+    is_written = pc.is_in(settled.column(ID_COLUMN), value_set=rows.column(ID_COLUMN))
+    replaced = int(written.has("target").sum()) + int(is_written.to_numpy().sum())
     return stage_fragments(
         target,
         fragments,
-        removed_addresses=pa.concat_arrays([table.taken.target.drop_null(), found.addresses]),
+        removed_addresses=pa.concat_arrays(gone),
+        replaced=replaced,
         uuid=str(uuid4()),
         properties=ticket.properties,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _FoundRows:
-    """Rows of the target that conflicts were settled about."""
-
-    ids: pa.Array
-    row_ids: pa.Array
-    addresses: pa.Array
-
-    def list_row_ids(self, ids: pa.ChunkedArray) -> pa.Array:
-        places = pc.index_in(ids.combine_chunks(), value_set=self.ids)
-        return self.row_ids.take(places)
-
-
-def _find_settled(table: TableMergePlan, target: Table) -> _FoundRows:
+def _find_settled(table: TableMergePlan, target: Table) -> pa.Table:
+    """The rows of the target that conflicts were settled about: their ids and where they are."""
     settled = table.settled
     ids = pa.concat_arrays([settled.rows.column(ID_COLUMN).combine_chunks(), settled.deleted])
     if not len(ids):
-        none = pa.array([], pa.uint64())
-        return _FoundRows(ids, none, none)
-    found = target.lookup(ID_COLUMN, ids, [ID_COLUMN, ROW_ID, ROW_ADDRESS])
-    return _FoundRows(
-        *(found.column(name).combine_chunks() for name in (ID_COLUMN, ROW_ID, ROW_ADDRESS))
-    )
+        return pa.table({ID_COLUMN: ids, ROW_ADDRESS: pa.array([], pa.uint64())})
+    return target.lookup(ID_COLUMN, ids, [ID_COLUMN, ROW_ADDRESS])
 
 
 def _convert_to_stored(table: TableMergePlan, pieces: Sequence[Entities | pa.Table]) -> Rows:

@@ -107,7 +107,6 @@ class Outputs:
                 staged=staged[key],
                 fragments=group,
                 target=writable.table,
-                keeps_row_ids=merges,
             )
             for key, writable in opened.items()
             for group in group_fragments(staged[key].table, self._sizes.rows_per_task)
@@ -142,6 +141,7 @@ class Outputs:
             output.writable.table,
             output.fragments,
             deletions=output.deletions,
+            replaced=output.deletions.rows,
             replace_all=self._mode is LoadMode.OVERWRITE,
             uuid=str(uuid4()),
             properties=ticket.properties,

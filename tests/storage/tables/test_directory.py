@@ -142,12 +142,12 @@ def test_an_id_replaced_deleted_and_inserted_again_is_where_it_was_written_last(
     check(table, ["a", "b"])
 
 
-def test_a_replaced_row_keeps_its_row_id_in_the_directory(location, process):
+def test_a_replaced_row_is_another_row_to_the_directory(location, process):
     create(location, {"a": 1, "b": 2})
     table = process.opens(location)
     (before,) = found(table, ["b"], PLACES)
     (after,) = found(process.changes(table, {"b": 5, "c": 6}), ["b"], PLACES)
-    assert after[ROW_ID] == before[ROW_ID]
+    assert after[ROW_ID] != before[ROW_ID]
     assert after[ROW_ADDRESS] != before[ROW_ADDRESS]
 
 

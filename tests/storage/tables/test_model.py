@@ -16,7 +16,7 @@ from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes, stage_fragments, stage_overwrite
-from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, open_table
+from omnigraph.storage.tables.table import ROW_ADDRESS, Table, open_table
 from storage.tables.table_fixtures import (
     commit,
     content,
@@ -85,18 +85,14 @@ class TableMachine(RuleBasedStateMachine):
         """The way rows arrive that other machines have written."""
         table, known = self.current.table, upserts.keys() & self.current.values.keys()
         deletes -= upserts.keys()
-        columns = ["id", ROW_ID, ROW_ADDRESS]
-        found = table.lookup("id", pa.array([*known, *deletes], pa.string()), columns)
-        row_ids = dict(zip(*(found.column(name).to_pylist() for name in columns[:2]), strict=True))
-        ordered = {id: upserts[id] for id in [*known, *(upserts.keys() - known)]}
-        fragments = write_fragments(
-            table,
-            rows(ordered),
-            carried_row_ids=pa.array([row_ids[id] for id in known], pa.uint64()),
-            rows_per_file=per_file,
-        )
+        found = table.lookup("id", pa.array([*known, *deletes], pa.string()), ["id", ROW_ADDRESS])
+        fragments = write_fragments(table, rows(upserts), rows_per_file=per_file)
         staged = stage_fragments(
-            table, fragments, removed_addresses=found.column(ROW_ADDRESS), **identity()
+            table,
+            fragments,
+            removed_addresses=found.column(ROW_ADDRESS),
+            replaced=len(known),
+            **identity(),
         )
         if staged is None:
             assert not upserts
@@ -111,12 +107,8 @@ class TableMachine(RuleBasedStateMachine):
         for id in gone:
             del model.values[id], model.facts[id]
         for id, value in upserts.items():
-            if id in model.values:
-                row_id, created, _ = model.facts[id]
-                model.facts[id] = (row_id, created, version)
-            else:
-                assert seen[id][0] not in used, "a new row took an id that was in use"
-                model.facts[id] = (seen[id][0], version, version)
+            assert seen[id][0] not in used, "a row took an id that was in use"
+            model.facts[id] = (seen[id][0], version, version)
             model.values[id] = value
         model.table = table
 

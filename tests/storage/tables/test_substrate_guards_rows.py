@@ -163,13 +163,12 @@ def test_rows_of_a_fragment_are_taken_by_their_position_among_those_left(tmp_pat
     assert fragment.take([0], columns=["id", "_rowid", "_rowaddr"]).column_names == ["id"]
 
 
-def test_a_fragment_lists_the_row_ids_of_deleted_rows_as_well(dataset):
-    """Red: re-read "Row ids of a fragment"; offsets may not lead to row ids any more."""
-    dataset.delete("id IN ('a1', 'a3')")
-    (first, _) = lance_directly.newest(dataset).get_fragments()
-    listed = RowIdSequence.from_inline_metadata(first.metadata.row_id_meta).to_pyarrow()
-    assert listed.to_pylist() == [0, 1, 2, 3, 4, 5]
-    assert (first.metadata.physical_rows, first.metadata.num_rows) == (6, 4)
+def test_a_row_id_that_is_kept_is_listed_in_the_metadata(dataset):
+    """Red: re-read "Kept row ids"; an update may be able to keep them for nothing."""
+    update = rows({f"a{number}": 9 for number in (1, 3)})
+    dataset.merge_insert("id").when_matched_update_all().execute(update)
+    added = lance_directly.newest(dataset).get_fragments()[-1].metadata
+    assert RowIdSequence.from_inline_metadata(added.row_id_meta).to_pyarrow().to_pylist() == [1, 3]
 
 
 def test_an_expression_fails_beside_a_column_it_does_not_name(tmp_path):

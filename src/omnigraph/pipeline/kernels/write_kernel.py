@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -51,8 +50,6 @@ from omnigraph.types.jsonl_examine import make_missing_value
 from omnigraph.types.jsonl_types import PropertySpec
 
 ROWS_AT_ONCE = 1 << 16
-SORTED_BYTES = 128 << 20
-"""So much of the rows that replace others is sorted at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +60,6 @@ class WriteTask:
     staged: Staged
     fragments: tuple[int, ...]
     target: Table
-    keeps_row_ids: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,23 +73,11 @@ class Written:
 
 
 def write_rows(ir: str, task: WriteTask) -> Written:
-    """Fragments of the target that hold these rows; those that replace others are apart."""
+    """Fragments of the target that hold these rows."""
     type_ = decode_catalog_cached(ir).by_table_key[task.table_key]
-    gone = read_dropped_addresses(task.staged.row_outcomes, task.fragments)
-    replaced = None
-    if task.keeps_row_ids:
-        found = read_replacements(
-            task.staged.row_outcomes, ["address", "row_id"], fragments=task.fragments
-        )
-        replaced = found if found.num_rows else None
-    source = _Source(type_, task, gone, replaced)
     fragments: list[str] = []
     counter = _Counter()
-    for rows, row_ids in source.replacing():
-        stored = convert_to_table_rows(rows, type_)
-        fragments += write_fragments(task.target, stored, carried_row_ids=row_ids)
-        counter.rows += rows.num_rows
-    batches = source.iterate_added()
+    batches = _iterate_rows(type_, task)
     first = next(batches, None)
     if first is not None:
         counted = counter.count(first, batches)
@@ -116,64 +100,22 @@ class _Counter:
             yield batch
 
 
-@dataclass(frozen=True)
-class _Source:
-    """The staged rows of one task, in the form of the target."""
-
-    type: NodeType | EdgeType
-    task: WriteTask
-    gone: pa.Array
-    replaced: pa.Table | None
-
-    def replacing(self) -> Iterator[tuple[pa.Table, pa.Array]]:
-        """The rows that replace others, with the ids of those, sorted by them.
-
-        The table keeps these ids for good: sorted, they take a quarter of the room. What is sorted
-        at once has to fit into memory; every run becomes a file of its own.
-        """
-        if self.replaced is None:
-            return
-        runs, row_ids = _Runs(), get_column(self.replaced.sort_by("address"), "row_id")
-        for rows in self._rows(with_address=True):
-            is_there, places = self._known.find(rows)
-            found = row_ids.take(pa.array(places[is_there]))
-            if runs.add(self._read_plain(rows.filter(pa.array(is_there))), found):
-                yield runs.take()
-        if runs.bytes:
-            yield runs.take()
-
-    def iterate_added(self) -> Iterator[pa.RecordBatch]:
-        """The rows that replace none."""
-        needs_address = self.replaced is not None or len(self.gone) > 0
-        for staged in self._rows(with_address=needs_address):
-            rows = staged if self.replaced is None else self._known.others(staged)
-            if rows.num_rows:
-                yield from (
-                    convert_to_table_rows(self._read_plain(rows), self.type)
-                    .combine_chunks()
-                    .to_batches()
-                )
-
-    @cached_property
-    def _known(self) -> _Addresses:
-        assert self.replaced is not None, "there are rows that replace others"
-        return _Addresses(get_column(self.replaced, "address"))
-
-    def _rows(self, *, with_address: bool) -> Iterator[pa.Table]:
-        """What is not dropped, batch by batch."""
-        gone = _Addresses(self.gone) if len(self.gone) else None
-        for batch in self.task.staged.table.batches(
-            build_logical_schema(self.type).names,
-            with_row_address=with_address,
-            fragments=self.task.fragments,
-            batch_size=ROWS_AT_ONCE,
-        ):
-            rows = pa.Table.from_batches([batch])
-            yield rows if gone is None else gone.others(rows)
-
-    def _read_plain(self, rows: pa.Table) -> pa.Table:
-        wanted = build_logical_schema(self.type)
-        return rows.select(wanted.names).cast(wanted)
+def _iterate_rows(type_: NodeType | EdgeType, task: WriteTask) -> Iterator[pa.RecordBatch]:
+    """The staged rows that are not dropped, in the form of the target."""
+    wanted = build_logical_schema(type_)
+    gone = read_dropped_addresses(task.staged.row_outcomes, task.fragments)
+    dropped = _Addresses(gone) if len(gone) else None
+    for batch in task.staged.table.batches(
+        wanted.names,
+        with_row_address=dropped is not None,
+        fragments=task.fragments,
+        batch_size=ROWS_AT_ONCE,
+    ):
+        rows = pa.Table.from_batches([batch])
+        rows = rows if dropped is None else dropped.find_others(rows)
+        if rows.num_rows:
+            plain = rows.select(wanted.names).cast(wanted)
+            yield from convert_to_table_rows(plain, type_).combine_chunks().to_batches()
 
 
 class _Addresses:
@@ -182,38 +124,11 @@ class _Addresses:
     def __init__(self, addresses: pa.Array) -> None:
         self._sorted = np.sort(addresses.to_numpy(zero_copy_only=False))
 
-    def find(self, rows: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-        """Which rows are among them, and at which place in their order."""
+    def find_others(self, rows: pa.Table) -> pa.Table:
+        """The rows that are not at any of them."""
         asked = get_column(rows, ROW_ADDRESS).to_numpy(zero_copy_only=False)
         places = np.minimum(np.searchsorted(self._sorted, asked), len(self._sorted) - 1)
-        return self._sorted[places] == asked, places
-
-    def others(self, rows: pa.Table) -> pa.Table:
-        is_there, _ = self.find(rows)
-        return rows.filter(pa.array(~is_there))
-
-
-class _Runs:
-    """Rows gathered until they are worth a file."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
-        self._rows: list[pa.Table] = []
-        self._ids: list[pa.Array] = []
-
-    def add(self, rows: pa.Table, row_ids: pa.Array) -> bool:
-        """Take rows; tells whether these are enough."""
-        if rows.num_rows:
-            self._rows.append(rows)
-            self._ids.append(row_ids)
-            self.bytes += rows.nbytes + row_ids.nbytes
-        return self.bytes >= SORTED_BYTES
-
-    def take(self) -> tuple[pa.Table, pa.Array]:
-        rows, row_ids = pa.concat_tables(self._rows), pa.concat_arrays(self._ids)
-        self._rows, self._ids, self.bytes = [], [], 0
-        order = pc.sort_indices(row_ids)
-        return rows.take(order).combine_chunks(), row_ids.take(order)
+        return rows.filter(pa.array(self._sorted[places] != asked))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,6 @@ from omnigraph.storage.tables.delta import ADDRESSES_PER_READ as ADDRESSES_PER_R
 from omnigraph.storage.tables.delta import ChangedKeys as ChangedKeys
 from omnigraph.storage.tables.delta import estimate_changed_rows as estimate_changed_rows
 from omnigraph.storage.tables.delta import find_changed_keys as find_changed_keys
-from omnigraph.storage.tables.delta import find_row_ids as find_row_ids
 from omnigraph.storage.tables.delta import find_unmoved as find_unmoved
 from omnigraph.storage.tables.delta import read_rows_at_addresses as read_rows_at_addresses
 from omnigraph.storage.tables.fragments import Rows as Rows

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from lance.fragment import FragmentMetadata, RowIdSequence
+from lance.fragment import FragmentMetadata
 
 from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.tables.blob_columns import is_blob
@@ -37,7 +37,6 @@ FEW_ROWS = 64
 _MOST_TAKEN, _FEW_FRAGMENTS = 16_384, 4
 """So many rows of so few fragments are taken by their positions, a few at a tenth of what a scan
 for them costs."""
-_LISTED_ROW_IDS, _LISTED_PER_ROW = 65_536, 256
 """So many row ids, and so many more for each that is wanted, are listed for less than a scan."""
 _INDEXED_FRAGMENTS = 64
 """The fragments of a table are remembered with it if there are no more than these."""
@@ -253,24 +252,6 @@ def read_rows_at_addresses(
             assert not places.null_count, f"{places.null_count} rows are not in {table!r}"
             found = found.take(places)
         yield _widen_rows(table, found, columns, blob_bytes=blob_bytes)
-
-
-def find_row_ids(table: Table, addresses: pa.Array) -> pa.Array:
-    """The row ids of the rows at these addresses, in that order."""
-    wanted = addresses.to_numpy()
-    owners, found = wanted >> _OFFSET_BITS, np.empty(len(wanted), np.uint64)
-    for fragment in np.unique(owners):
-        places = np.flatnonzero(owners == fragment)
-        some = wanted[places]
-        metadata = table.fragment_metadata(int(fragment))
-        assert metadata.row_id_meta is not None, "every row has a stable id"
-        if metadata.physical_rows <= _LISTED_ROW_IDS + _LISTED_PER_ROW * len(some):
-            listed = RowIdSequence.from_inline_metadata(metadata.row_id_meta).to_pyarrow()
-            found[places] = listed.to_numpy()[some & _OFFSET_MASK]
-        else:
-            parts = read_rows_at_addresses(table, pa.array(some), [ROW_ID])
-            found[places] = np.concatenate([part.column(ROW_ID).to_numpy() for part in parts])
-    return pa.array(found)
 
 
 def find_unmoved(before: Table, after: Table, addresses: pa.Array) -> npt.NDArray[np.bool_]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 import pyarrow as pa
-from lance.fragment import DataFile, FragmentMetadata, RowIdSequence
+from lance.fragment import DataFile, FragmentMetadata
 from lance.fragment import write_fragments as write_native_fragments
 
 from omnigraph.storage.tables.effects import report_native_write
@@ -35,21 +35,15 @@ def write_fragments(
     target: Table | TableLocation,
     rows: Rows,
     *,
-    carried_row_ids: pa.Array | pa.ChunkedArray | None = None,
     rows_per_file: int = ROWS_PER_FILE,
     bytes_per_file: int = BYTES_PER_FILE,
 ) -> list[str]:
     """Fragments holding the rows, as JSON to hand to `stage_fragments`; works on any machine.
 
-    `target` is the table the rows are for, or the place where one will be created. The leading
-    rows keep `carried_row_ids`: put rows that replace existing ones first.
+    `target` is the table the rows are for, or the place where one will be created.
     """
     written = write_uncommitted(
-        target,
-        rows,
-        carried_row_ids=carried_row_ids,
-        rows_per_file=rows_per_file,
-        bytes_per_file=bytes_per_file,
+        target, rows, rows_per_file=rows_per_file, bytes_per_file=bytes_per_file
     )
     return [json.dumps(fragment.to_json()) for fragment in written]
 
@@ -58,7 +52,6 @@ def write_uncommitted(
     target: Table | TableLocation,
     rows: Rows,
     *,
-    carried_row_ids: pa.Array | pa.ChunkedArray | None = None,
     rows_per_file: int = ROWS_PER_FILE,
     bytes_per_file: int = BYTES_PER_FILE,
     mode: str = "append",
@@ -83,8 +76,6 @@ def write_uncommitted(
                 written = _write_any(target, measured.rows, mode, rows_per_file, bytes_per_file)
         require_complete_rows(location, written, measured.long_blob_bytes)
         note_rows(location, written, may_have_blobs=measured.long_blob_bytes > 0)
-        if carried_row_ids is not None:
-            _carries_rows(written, carried_row_ids)
     return written
 
 
@@ -132,25 +123,3 @@ class _Measured:
 def parse_fragments(fragments: Iterable[str]) -> list[FragmentMetadata]:
     with translate_errors("reading fragments handed over"):
         return [FragmentMetadata.from_json(text) for text in fragments]
-
-
-def count_carried_rows(fragments: Sequence[FragmentMetadata]) -> int:
-    """How many rows of these fragments keep the id of a row they replace."""
-    return sum(
-        len(RowIdSequence.from_inline_metadata(fragment.row_id_meta))
-        for fragment in fragments
-        if fragment.row_id_meta is not None
-    )
-
-
-def _carries_rows(
-    fragments: Sequence[FragmentMetadata], row_ids: pa.Array | pa.ChunkedArray
-) -> None:
-    """Bind the ids to the leading rows, across fragments in the order they were written."""
-    start = 0
-    for fragment in fragments:
-        share = row_ids.slice(start, fragment.physical_rows)
-        if len(share):
-            fragment.row_id_meta = RowIdSequence(share).to_inline_metadata()
-        start += len(share)
-    assert start == len(row_ids), "more carried row ids than rows"

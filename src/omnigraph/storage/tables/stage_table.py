@@ -2,7 +2,7 @@
 
 Every change of rows is one transaction that carries inserts, updates and deletes together. Lance
 rebases most transactions silently over newer versions; ours must collide instead. Hence every
-one of them lists the smallest fragment of its base, changed or not: two writers of one base
+one of them lists the newest fragment of its base, changed or not: two writers of one base
 always touch a common fragment. A table without fragments is overwritten, which never rebases.
 """
 
@@ -25,18 +25,12 @@ from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.tables.directory import MOST_KEYS
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.file_integrity import require_complete_deletions
-from omnigraph.storage.tables.fragments import (
-    Rows,
-    count_carried_rows,
-    parse_fragments,
-    write_uncommitted,
-)
+from omnigraph.storage.tables.fragments import Rows, parse_fragments, write_uncommitted
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.parts import note_deletions
-from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, is_table
+from omnigraph.storage.tables.table import ROW_ADDRESS, Table, is_table
 
-_SMALL_FRAGMENT_ROWS = 1024
 _OFFSET_BITS = 32
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)
 
@@ -92,20 +86,24 @@ def stage_changes(
 ) -> StagedTransaction | None:
     """Insert, replace and delete rows by key in one version; None if nothing would change.
 
-    Rows that replace others keep their row id. Upserts are whole rows: every column, and no id
-    twice. Ids to delete that are not there are ignored.
+    Upserts are whole rows: every column, and no id twice. Ids to delete that are not there are
+    ignored.
     """
     rows = _read_whole_rows(table, upserts)
     keys = _check_ids(rows, key, table_key)
     doomed = _list_deleted_ids(table, delete_ids, key, keys)
-    found = table.lookup(key, pa.concat_arrays([keys, doomed]), [key, ROW_ID, ROW_ADDRESS])
+    found = table.lookup(key, pa.concat_arrays([keys, doomed]), [key, ROW_ADDRESS])
     if rows.num_rows == 0 and found.num_rows == 0:
         return None
-    rows, keys, carried = _sort_replacing_first(rows, keys, found, key)
-    written = write_uncommitted(table, rows, carried_row_ids=carried) if len(keys) else []
-    changed = _list_few_keys(keys, found.column(key))
+    written = write_uncommitted(table, rows) if len(keys) else []
     return _stage_rows(
-        table, written, found.column(ROW_ADDRESS), uuid, properties, changed_keys=changed
+        table,
+        written,
+        found.column(ROW_ADDRESS),
+        uuid,
+        properties,
+        replaced=_count_replaced(found.column(key), keys, doomed),
+        changed_keys=_list_few_keys(keys, found.column(key)),
     )
 
 
@@ -179,6 +177,7 @@ def stage_fragments(
     *,
     removed_addresses: pa.Array | pa.ChunkedArray | None = None,
     deletions: Deletions = NO_DELETIONS,
+    replaced: int = 0,
     replace_all: bool = False,
     uuid: str,
     properties: Mapping[str, str],
@@ -186,18 +185,21 @@ def stage_fragments(
     """The same transaction from fragments written elsewhere by `write_fragments`.
 
     `removed_addresses` are the row addresses of every row that is deleted or replaced, as
-    `lookup` gives them at this version; `deletions` are such rows marked already. With
-    `replace_all` the fragments become the whole table.
+    `lookup` gives them at this version; `deletions` are such rows marked already. So many of
+    them as `replaced` says have a new row among the fragments. With `replace_all` the fragments
+    become the whole table.
     """
     written = parse_fragments(fragments)
     if replace_all:
         return _stage_overwrite(table, written, uuid, properties)
     if deletions.rows:
         assert removed_addresses is None, "rows are either marked already or not"
-        return _stage_rows(table, written, None, uuid, properties, deletions)
+        return _stage_rows(
+            table, written, None, uuid, properties, deletions=deletions, replaced=replaced
+        )
     if not written and (removed_addresses is None or not len(removed_addresses)):
         return None
-    return _stage_rows(table, written, removed_addresses, uuid, properties)
+    return _stage_rows(table, written, removed_addresses, uuid, properties, replaced=replaced)
 
 
 def stage_overwrite(
@@ -309,21 +311,11 @@ def make_strict_update(
     )
 
 
-def _sort_replacing_first(
-    rows: pa.Table, keys: pa.Array, found: pa.Table, key: str
-) -> tuple[pa.Table, pa.Array, pa.ChunkedArray]:
-    """The rows with those first that replace a row, their keys, and the row ids they keep."""
-    if not len(keys) or not found.num_rows:
-        return rows, keys, found.column(ROW_ID).slice(0, 0)
-    if len(keys) == found.num_rows == 1 and keys[0] == found.column(key)[0]:
-        return rows, keys, found.column(ROW_ID)
-    position = pc.index_in(keys, value_set=found.column(key).combine_chunks())
-    carried = found.column(ROW_ID).take(position.drop_null())
-    if 0 < len(carried) < len(keys):
-        is_known = pc.is_valid(position)
-        rows = pa.concat_tables([rows.filter(is_known), rows.filter(pc.invert(is_known))])
-        keys = rows.column(key).combine_chunks()
-    return rows, keys, carried
+def _count_replaced(found: pa.ChunkedArray, written: pa.Array, deleted: pa.Array) -> int:
+    """How many of the rows that were found are written again."""
+    if not len(written) or not len(deleted):
+        return len(found) if len(written) else 0
+    return int(pc.sum(pc.is_in(found, value_set=written)).as_py() or 0)
 
 
 def _list_few_keys(added: pa.Array, removed: pa.ChunkedArray) -> _ChangedKeys:
@@ -338,14 +330,15 @@ def _stage_rows(
     removed_addresses: pa.Array | pa.ChunkedArray | None,
     uuid: str,
     properties: Mapping[str, str],
+    *,
     deletions: Deletions = NO_DELETIONS,
+    replaced: int = 0,
     changed_keys: _ChangedKeys = (None, None),
 ) -> StagedTransaction:
     added = sum(fragment.physical_rows for fragment in written)
-    carried = count_carried_rows(written)
     gone = deletions.rows if removed_addresses is None else len(removed_addresses)
-    assert carried <= gone, "a carried row id must belong to a row that is replaced"
-    sentinel = _find_sentinel(table)
+    assert replaced <= min(added, gone), "a row that is replaced is removed and written again"
+    sentinel = table.newest_fragment()
     operation: LanceOperation.BaseOperation
     if sentinel is not None:
         kept, emptied = _drop_rows(table, removed_addresses)
@@ -360,24 +353,11 @@ def _stage_rows(
         operation,
         uuid=uuid,
         properties=properties,
-        inserted=added - carried,
-        updated=carried,
-        deleted=gone - carried,
+        inserted=added - replaced,
+        updated=replaced,
+        deleted=gone - replaced,
         changed_keys=changed_keys,
     )
-
-
-def _find_sentinel(table: Table) -> FragmentMetadata | None:
-    """The fragment every writer of this version names; None where there is none.
-
-    A small one, because a commit that carries row ids looks through every fragment it names. The
-    newest mostly is; only if not, all of them are looked at for the smallest.
-    """
-    newest = table.newest_fragment()
-    if newest is None or newest.physical_rows <= _SMALL_FRAGMENT_ROWS:
-        return newest
-    every = (fragment.metadata for fragment in table.native.get_fragments())
-    return min(every, key=lambda one: (one.physical_rows, one.id))
 
 
 def _stage_overwrite(
