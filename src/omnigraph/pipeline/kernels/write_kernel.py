@@ -75,14 +75,14 @@ class Written:
 def write_rows(ir: str, task: WriteTask) -> Written:
     """Fragments of the target that hold these rows."""
     type_ = decode_catalog_cached(ir).by_table_key[task.table_key]
-    fragments: list[str] = []
-    counter = _Counter()
     batches = _iterate_rows(type_, task)
     first = next(batches, None)
-    if first is not None:
-        counted = counter.count(first, batches)
-        reader = pa.RecordBatchReader.from_batches(build_table_schema(type_), counted)
-        fragments += write_fragments(task.target, reader)
+    if first is None:
+        return Written(table_key=task.table_key)
+    counter = _Counter()
+    rows = counter.count(first, batches)
+    reader = pa.RecordBatchReader.from_batches(build_table_schema(type_), rows)
+    fragments = write_fragments(task.target, reader)
     return Written(table_key=task.table_key, fragments=tuple(fragments), rows=counter.rows)
 
 
