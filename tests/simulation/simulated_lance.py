@@ -551,12 +551,10 @@ def _add_rows(
 ) -> Version:
     fragments, id, row = list(base.fragments), base.next_fragment, base.next_row
     for fragment in added:
-        carried = _carried_ids(fragment)
-        fresh = fragment.physical_rows - len(carried)
-        ids = pa.array([*carried, *range(row, row + fresh)], pa.uint64())
-        meta = RowIdSequence(ids).to_inline_metadata()
+        end = row + fragment.physical_rows
+        meta = RowIdSequence(pa.array(range(row, end), pa.uint64())).to_inline_metadata()
         fragments.append(replace(fragment, id=id, row_id_meta=meta))
-        id, row = id + 1, row + fresh
+        id, row = id + 1, end
     return Version(
         number,
         tuple(fragments),
@@ -569,7 +567,7 @@ def _add_rows(
     )
 
 
-def _carried_ids(fragment: FragmentMetadata) -> list[int]:
+def _list_row_ids(fragment: FragmentMetadata) -> list[int]:
     meta = fragment.row_id_meta
     return [] if meta is None else [int(id) for id in RowIdSequence.from_inline_metadata(meta)]
 
@@ -636,7 +634,7 @@ class SimulatedFragment:
             for one in table.schema
         ]
         base = fragment.id << 32
-        columns.append(pa.array(_carried_ids(fragment), pa.uint64()))
+        columns.append(pa.array(_list_row_ids(fragment), pa.uint64()))
         columns.append(pa.array(range(base, base + count), pa.uint64()))
         rows = pa.table(columns, schema=table._empty_rows().schema)
         return rows.take([at for at in range(count) if at not in deleted]) if deleted else rows
