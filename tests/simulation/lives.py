@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -457,7 +458,9 @@ class Life:
         assert published.commit is not None
         fact.acknowledged, fact.incarnation = self.turns.steps, published.commit.incarnation
 
-    def _remove_unfinished(self, graph: OpenGraph, name: str) -> None:
+    def _remove_unfinished(
+        self, graph: OpenGraph, name: str, incarnation: str | None = None
+    ) -> None:
         """Delete a name that nobody was told of, as its creator failed to.
 
         It slept, a cleanup removed the branch that had no name yet, and when the creator woke, gave
@@ -465,9 +468,11 @@ class Life:
         that anybody was promised.
         """
         ref = find_ref(graph.root.store, name)
-        if ref is not None and ref.incarnation not in self.journal.created:
+        if ref is None or incarnation not in (None, ref.incarnation):
+            return
+        if ref.incarnation not in self.journal.created:
             self.journal.doomed.add(name)
-            graph_branches.delete(graph.root, name)
+            graph_branches.delete(graph.root, name, ref.incarnation)
             raise BranchNotFound(name)
 
     def _read(self, graph: OpenGraph) -> None:
@@ -530,7 +535,13 @@ class Life:
 
     def _clean(self, graph: OpenGraph) -> None:
         self.lived.cleanups += 1
-        run_cleanup(graph.root, Retention(keep=self.keep))
+        try:
+            run_cleanup(graph.root, Retention(keep=self.keep))
+        except ManifestCorrupt as error:
+            named = re.search(r"has no branch (\w+), which '(\w+)'", error.message)
+            if named is None or named[1] in self.journal.created:
+                raise
+            self._remove_unfinished(graph, named[2], named[1])
 
     def _settle(self, graph: OpenGraph) -> None:
         with graph.root.hold() as hold:

@@ -13,7 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from omnigraph.errors import HistoricalVersionReclaimed, ManifestCorrupt, OmniError
+from omnigraph.errors import (
+    HistoricalVersionReclaimed,
+    ManifestCorrupt,
+    OmniError,
+    StorageFailure,
+    StorageKind,
+)
 from omnigraph.identity import TableKey
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode
@@ -164,12 +170,24 @@ class ReachabilityScan:
     def _list_all_versions(self, refs: Iterable[BranchRef]) -> dict[str | None, list[int]]:
         """The manifest versions of these branches that are there."""
         manifest = self.root.manifest()
-        ids = [ref.incarnation for ref in refs if ref.incarnation is not None]
-        known = list_versions_of_branches(manifest, ids)
+        named = {ref.incarnation: ref for ref in refs if ref.incarnation is not None}
+        known = list_versions_of_branches(manifest, named)
         found: dict[str | None, list[int]] = {None: list_versions(manifest)}
-        for id in ids:
-            found[id] = known[id] if id in known else list_versions(self.root.manifest(id))
+        for id, ref in named.items():
+            found[id] = known[id] if id in known else self._list_versions(ref)
         return found
+
+    def _list_versions(self, ref: BranchRef) -> list[int]:
+        try:
+            return list_versions(self.root.manifest(ref.incarnation))
+        except StorageFailure as error:
+            if error.kind is not StorageKind.NOT_FOUND:
+                raise
+            raise ManifestCorrupt(
+                f"the manifest has no branch {ref.incarnation}, which '{ref.name}' stands for: if "
+                f"creating it was interrupted, run `omnigraph branch delete {ref.name}`; if not, "
+                "bring it back from a backup"
+            ) from error
 
     def _mark(self) -> Reachable:
         refs, self._logs = self._refs, ChecksumLogs()

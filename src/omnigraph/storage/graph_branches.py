@@ -15,11 +15,10 @@ from omnigraph.errors import (
     BranchNotFound,
     ConflictError,
     OmniError,
-    ReadSetChanged,
 )
 from omnigraph.identity import MAIN, BranchName
-from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.lost_branches import find_lost, mark_deleted, unmark_deleted
+from omnigraph.storage.fence.hold import Hold, is_held
+from omnigraph.storage.lost_branches import find_lost, is_marked, mark_deleted, unmark_deleted
 from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.names import (
     normalize_branch,
@@ -90,38 +89,48 @@ def create(
             )
         hold.check()
         create_ref(root.store, ref)
-        is_held = _is_held(hold)
-    if not is_held:
+        is_in_time = is_held(hold)
+    if not is_in_time:
         _require_created(root, ref)
+        _require_parent(root, ref)
     return ref
 
 
-def _is_held(hold: Hold) -> bool:
-    try:
-        hold.check()
-    except ReadSetChanged:
-        return False
-    return True
-
-
 def _require_created(root: GraphRoot, ref: BranchRef) -> None:
-    """Raise, and take the name back, if the physical branch is gone.
+    """Raise, and take the name back, if the branch is gone or somebody is deleting it.
 
     Where the fence is a lease, whoever gives a branch its name may have slept before that. A
     cleanup that came meanwhile met a branch without one, as a crash leaves it, and removed it; one
-    that was to be renamed may have been deleted by its old name.
+    that was to be renamed may have been deleted by its old name. Who deletes may sleep as well,
+    before the files go, and leaves a mark before.
     """
     assert ref.incarnation is not None
     with root.hold() as hold:
-        if is_lance_branch(root.manifest(), ref.incarnation):
+        is_there = is_lance_branch(root.manifest(), ref.incarnation)
+        if is_there and not is_marked(root.store, ref.incarnation):
             return
         if find_ref(root.store, ref.name) == ref:
             hold.check()
             delete_ref(root.store, ref.name)
     raise ConflictError(
-        f"branch '{ref.name}' was removed while it was being named; nothing is left of it, "
-        "so create it again"
+        f"branch '{ref.name}' was removed while it was being named; look which branches there "
+        "are, and create it again if it is still wanted"
     )
+
+
+def _require_parent(root: GraphRoot, ref: BranchRef) -> None:
+    """Raise, and remove the branch, if what it was created from was deleted meanwhile."""
+    parent = ref.parent_incarnation
+    if parent is None:
+        return
+    with root.hold() as hold:
+        if is_lance_branch(root.manifest(), parent) and not is_marked(root.store, parent):
+            return
+        if find_ref(root.store, ref.name) == ref:
+            hold.check()
+            delete_ref(root.store, ref.name)
+            _drop_leftovers(root, hold, ref, is_alone=False)
+    raise BranchNotFound(ref.parent or MAIN)
 
 
 def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> BranchName:
@@ -157,10 +166,10 @@ def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> Branch
         mark_deleted(root.store, ref)
         hold.check()
         delete_ref(root.store, branch)
-        is_held = _is_held(hold)
-        if is_held:
+        is_in_time = is_held(hold)
+        if is_in_time:
             _drop_leftovers(root, hold, ref, is_alone=is_alone)
-    if not is_held:
+    if not is_in_time:
         _finish_late_deletion(root, ref)
     return branch
 
@@ -222,10 +231,10 @@ def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = 
         hold.check()
         mark_related(root.store, ref)
         create_ref(root.store, renamed)
-        is_held = _is_held(hold)
-        if is_held:
+        is_in_time = is_held(hold)
+        if is_in_time:
             finish_rename(root, hold, renamed)
-    if not is_held:
+    if not is_in_time:
         _require_created(root, renamed)  # the next write by the new name removes the old one
     return replace(renamed, renamed_from=None)
 

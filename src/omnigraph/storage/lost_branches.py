@@ -53,6 +53,11 @@ def unmark_deleted(store: ObjectStore, incarnation: str) -> None:
     store.delete(deletion_mark(incarnation))
 
 
+def is_marked(store: ObjectStore, incarnation: str) -> bool:
+    """Whether somebody has deleted the branch, or is about to."""
+    return store.exists(deletion_mark(incarnation))
+
+
 def list_marked(store: ObjectStore) -> frozenset[str]:
     """The branches that somebody has deleted and of which something may be left."""
     return frozenset(_incarnations(store.list(DELETED)))
@@ -63,7 +68,7 @@ def is_lost(root: GraphRoot, incarnation: str) -> bool:
     return (
         is_lance_branch(root.manifest(), incarnation)
         and has_own_versions(root.manifest(incarnation))
-        and not root.store.exists(deletion_mark(incarnation))
+        and not is_marked(root.store, incarnation)
         # Looked at last: a deletion removes the branch and then its mark.
         and is_lance_branch(root.manifest(), incarnation)
     )

@@ -7,9 +7,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.errors import AlreadyExists, BadRequest, StorageError, TagNotFound
+from omnigraph.errors import (
+    AlreadyExists,
+    BadRequest,
+    BranchNotFound,
+    OmniError,
+    StorageError,
+    TagNotFound,
+)
 from omnigraph.identity import MAIN, CommitId
+from omnigraph.storage.fence.hold import is_held
 from omnigraph.storage.layout import TAGS, tag_ref
+from omnigraph.storage.lost_branches import is_marked
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.named_records import NamedRecords
@@ -62,6 +71,7 @@ def create_tag(root: GraphRoot, name: str, commit: Commit, actor_id: str | None 
     Raises:
         AlreadyExists: the name is taken.
         HistoricalVersionReclaimed: cleanup has removed what the commit shows.
+        BranchNotFound: the branch it was made on is being deleted.
     """
     tag = Tag(
         name=normalize_tag(name),
@@ -77,7 +87,28 @@ def create_tag(root: GraphRoot, name: str, commit: Commit, actor_id: str | None 
         read_manifest(root.manifest(commit.incarnation), commit.manifest_version)
         hold.check()
         _put(root.store, tag)
+        is_in_time = is_held(hold)
+    if not is_in_time:
+        _require_kept(root, tag)
     return tag
+
+
+def _require_kept(root: GraphRoot, tag: Tag) -> None:
+    """Raise, and take the tag back, if what it names is gone or going.
+
+    Where the fence is a lease, whoever makes a tag may have slept before that. Neither a cleanup
+    that came meanwhile nor somebody who deleted the branch knew of it.
+    """
+    with root.hold() as hold:
+        try:
+            read_manifest(root.manifest(tag.incarnation), tag.manifest_version)
+            if tag.incarnation is not None and is_marked(root.store, tag.incarnation):
+                raise BranchNotFound(tag.branch)
+        except OmniError:
+            if find_tag(root.store, tag.name) == tag:
+                hold.check()
+                root.store.delete(tag_ref(tag.name))
+            raise
 
 
 def _put(store: ObjectStore, tag: Tag) -> None:

@@ -44,6 +44,15 @@ class Hold(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
+def is_held(hold: Hold) -> bool:
+    """Whether the hold is still ours: what was just done was done before anybody else came."""
+    try:
+        hold.check()
+    except ReadSetChanged:
+        return False
+    return True
+
+
 class Fence(Protocol):
     """Lets one writer of a graph root in at a time. Holds do not nest."""
 
