@@ -70,7 +70,7 @@ Decided = Mapping[tuple[TableKey, str], Take]
 
 @dataclass(frozen=True, slots=True)
 class TableCounts:
-    """What a merge does to one table."""
+    """What a merge does to one table: what came, changed and went in the target."""
 
     table_key: TableKey
     inserted: int = 0
@@ -136,13 +136,13 @@ class TableMergePlan:
 
     @property
     def counts(self) -> TableCounts:
-        was, now = self.taken.has("base"), self.taken.has("source")
+        was, now, settled = self.taken.has("target"), self.taken.has("source"), self.settled
         return TableCounts(
             self.entry.table_key,
-            int((~was & now).sum()),
-            int((was & now).sum()) + self.settled.rows.num_rows,
+            int((~was & now).sum()) + settled.added,
+            int((was & now).sum()) + settled.rows.num_rows - settled.added,
             len(self.deleted),
-            len(self.settled.undecided),
+            len(settled.undecided),
         )
 
 
