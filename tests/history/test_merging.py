@@ -133,6 +133,13 @@ def test_counts_are_of_what_changes_in_the_target(graph, id, take, counts):
     assert counts == tuple(change.op == op for op in ("insert", "update", "delete"))
 
 
+def test_a_conflict_about_blobs_of_one_size_names_them(graph):
+    for branch, photo in (("main", "base64:AAAA"), ("dev", "base64:AAAB")):
+        put(graph, branch, person("Ben", age=20, photo=photo))
+    (conflict,) = graph.merge("dev", dry_run=True).conflicts
+    assert conflict.message == "Person 'Ben' was changed on both sides, with different photo"
+
+
 def test_a_preview_works_on_a_graph_that_is_open_for_reading(graph):
     clash(graph)
     reader = omnigraph.open(graph.uri, read_only=True)
