@@ -102,6 +102,16 @@ def test_the_additions_of_main_reach_a_branch(library, dev):
     sound(library)
 
 
+def test_the_additions_of_main_reach_a_branch_after_cleanup(library, library_place, dev):
+    library.apply_schema(SHOPS)
+    for name in ("corner", "kiosk"):
+        library.load([{"type": "Shop", "data": {"name": name}}], "append")
+    library.cleanup(keep=1, confirm=True)
+    omnigraph.open(library_place).merge("main", "dev")
+    assert values(library, "Shop", "name", "dev") == ["corner", "kiosk"]
+    sound(library)
+
+
 def test_the_same_addition_on_both_sides_is_one(library, dev):
     library.apply_schema(DIED)
     dev.apply_schema(DIED)
