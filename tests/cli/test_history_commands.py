@@ -55,6 +55,14 @@ def test_a_diff_for_people_shows_one_entity_a_block_and_only_what_changed(graph,
     assert say("diff", "main", "main") == "(no changes)\n"
 
 
+def test_the_schema_is_shown_as_it_was(graph, say) -> None:
+    wider = SCHEMA.replace("t: String?", "t: String?  extra: Bool?")
+    graph.apply_schema(wider)
+    assert say("schema", "show") == f"{wider}\n"
+    for place in (("--at", "first"), ("--at", "HEAD~1"), ("--snapshot", graph.commits()[1].place)):
+        assert say("schema", "show", *place) == f"{SCHEMA}\n", place
+
+
 def test_a_diff_counts_by_type(graph, say) -> None:
     expected = (
         "node:A  +0 inserted, 1 updated, -1 deleted\nedge:E  +0 inserted, 0 updated, -1 deleted\n"

@@ -7,7 +7,8 @@ import pytest
 import omnigraph
 from crash.windows import At, Stopped, stop, watched
 from evolution.library import SCHEMA, changed, values
-from omnigraph.errors import MergeConflicts, SchemaContractMismatch
+from omnigraph.errors import MergeConflicts, ReadSetChanged, SchemaContractMismatch
+from omnigraph.graph import merging
 
 DIED = changed("born: I32?", "born: I32?  died: I32?  rank: I32 @default(5)")
 SHOPS = SCHEMA + "node Shop { name: String @key }\nedge Sells: Shop -> Book\n"
@@ -101,6 +102,16 @@ def test_the_additions_of_main_reach_a_branch(library, dev):
     sound(library)
 
 
+def test_the_additions_of_main_reach_a_branch_after_cleanup(library, library_place, dev):
+    library.apply_schema(SHOPS)
+    for name in ("corner", "kiosk"):
+        library.load([{"type": "Shop", "data": {"name": name}}], "append")
+    library.cleanup(keep=1, confirm=True)
+    omnigraph.open(library_place).merge("main", "dev")
+    assert values(library, "Shop", "name", "dev") == ["corner", "kiosk"]
+    sound(library)
+
+
 def test_the_same_addition_on_both_sides_is_one(library, dev):
     library.apply_schema(DIED)
     dev.apply_schema(DIED)
@@ -120,6 +131,40 @@ def test_a_merge_with_conflicts_does_not_change_the_schema(library, dev):
     assert library.schema == SCHEMA
 
 
+def test_a_merge_that_breaks_a_rule_for_an_added_type_does_not_change_the_schema(library, dev):
+    """The shop sells a book that main has no longer."""
+    dev.apply_schema(SHOPS)
+    shop = {"type": "Shop", "data": {"name": "corner"}}
+    dev.load([shop, {"edge": "Sells", "from": "corner", "to": "b1"}], "append")
+    library.mutate('query q() { delete Book where slug = "b1" }')
+    head = library.commits()[0]
+    preview = library.merge("dev", dry_run=True)
+    assert [one.kind for one in preview.conflicts] == ["orphan_edge"]
+    with pytest.raises(MergeConflicts):
+        library.merge("dev")
+    assert library.commits()[0] == head
+    assert library.schema == SCHEMA
+
+
+def test_a_schema_that_grows_while_it_is_taken_over_is_no_half_merge(library, dev, monkeypatch):
+    """Else the rows of the newest type would stay behind, and count as merged."""
+    dev.apply_schema(DIED)
+    take_over = merging.adopt_schema
+
+    def take_over_and_grow(*given):
+        take_over(*given)
+        dev.apply_schema(DIED + "node Late { name: String @key }\n")
+        dev.load([{"type": "Late", "data": {"name": "x"}}], "append")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(merging, "adopt_schema", take_over_and_grow)
+        with pytest.raises(ReadSetChanged):
+            library.merge("dev")
+    library.merge("dev")
+    assert values(library, "Late", "name") == ["x"]
+    sound(library)
+
+
 def test_a_merge_that_is_cut_after_the_additions_came_is_finished_by_merging_again(
     library, library_place, dev
 ):
@@ -136,6 +181,20 @@ def test_a_merge_that_is_cut_after_the_additions_came_is_finished_by_merging_aga
     again.merge("dev")
     assert values(again, "Author", "rank") == [5, 5, 7, 5]
     sound(again)
+
+
+def test_conflicts_about_added_properties_are_decided_like_any_others(library, dev):
+    dev.apply_schema(DIED)
+    dev.mutate(RANK.format(7, "a2"))
+    library.mutate('query q() { update Author set { name: "M" } where slug in ["a1", "a2"] }')
+    conflicts = library.merge("dev", dry_run=True).wire()["conflicts"]
+    taken = {"a1": {"rank": 3}, "a2": "source"}
+    decisions = [{**one, "take": taken[one["entity_id"]]} for one in conflicts]
+    assert library.merge("dev", decisions=decisions, dry_run=True).conflicts == ()
+    done = library.merge("dev", resolve=["ours", "Author.rank=max"])
+    assert values(library, "Author", "rank") == [5, 5, 7, 5]
+    assert values(library, "Author", "name")[1] == "M"
+    assert done.resolved == {"ours": 1}
 
 
 def test_different_additions_on_both_sides_are_named(library, dev):
@@ -159,3 +218,6 @@ def test_a_preview_tells_the_conflicts_and_writes_nothing(library, dev):
     preview = library.merge("dev", dry_run=True)
     assert preview.conflicts == ()
     assert library.commits()[0] == head
+    dev.apply_schema(SHOPS.replace(SCHEMA, DIED))
+    dev.load([{"type": "Shop", "data": {"name": "corner"}}], "append")
+    assert library.merge("dev", dry_run=True).tables == library.merge("dev").tables

@@ -245,6 +245,11 @@ def test_consumers_that_cannot_be(graph) -> None:
         graph.set_consumer("x", lasts=datetime.timedelta(0))
     with pytest.raises(ChangeCursorRejected):
         graph.set_consumer("x", "nowhere")
+    graph.create_branch("side")
+    merged = put(graph, "side", branch="side")
+    graph.merge("side")
+    with pytest.raises(BadRequest, match="not in the history"):
+        graph.set_consumer("x", merged)  # the feed of main tells of the merge, not of it
     old = graph.commits()[-1].commit_id
     graph.cleanup(keep=1, confirm=True)
     with pytest.raises(HistoricalVersionReclaimed):

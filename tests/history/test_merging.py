@@ -108,6 +108,38 @@ def test_a_preview_counts_and_lists_and_writes_nothing(graph):
     assert (list(graph.export()), graph.snapshot().graph_manifest_version) == (before, version)
 
 
+@pytest.mark.parametrize(
+    ("id", "take", "counts"),
+    [
+        ("Ben", "source", (1, 0, 0)),
+        ("Ben", "base", (1, 0, 0)),
+        ("Ben", {"age": 30}, (1, 0, 0)),
+        ("Cy", "source", (0, 1, 0)),
+    ],
+)
+def test_counts_are_of_what_changes_in_the_target(graph, id, take, counts):
+    """Ben comes back to main, where he was deleted; Cy is there already."""
+    put(graph, "dev", person("Ben", age=21), person("Cy", age=1))
+    graph.mutate('query q() { delete Person where name = "Ben" }')
+    put(graph, "main", person("Cy", age=2))
+    decisions = graph.merge("dev", dry_run=True).wire()["conflicts"]
+    for one in decisions:
+        one["take"] = take if one["entity_id"] == id else "target"
+    (table,) = graph.merge("dev", decisions=decisions).tables
+    assert (table.inserted, table.updated, table.deleted) == counts
+    (recorded,) = graph.commits()[0].tables
+    assert (recorded.inserted, recorded.updated, recorded.deleted) == counts
+    (change,) = graph.commit_changes("HEAD").changes
+    assert counts == tuple(change.op == op for op in ("insert", "update", "delete"))
+
+
+def test_a_conflict_about_blobs_of_one_size_names_them(graph):
+    for branch, photo in (("main", "base64:AAAA"), ("dev", "base64:AAAB")):
+        put(graph, branch, person("Ben", age=20, photo=photo))
+    (conflict,) = graph.merge("dev", dry_run=True).conflicts
+    assert conflict.message == "Person 'Ben' was changed on both sides, with different photo"
+
+
 def test_a_preview_works_on_a_graph_that_is_open_for_reading(graph):
     clash(graph)
     reader = omnigraph.open(graph.uri, read_only=True)
@@ -223,6 +255,26 @@ def test_newest_is_told_where_cleanup_left_enough_and_refused_where_not(graph):
     assert read(graph, "Ada")["age"] == 13
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("2026-02-01T00:00:00Z", "2026-01-01T00:00:00Z"), (True, False), ("b", "a"), (2.5, 1.5)],
+)
+def test_the_larger_and_the_smaller_of_every_type_that_has_an_order(tmp_path, ours, theirs):
+    type_ = {str: "String", bool: "Bool", float: "F64"}[type(ours)]
+    type_ = "DateTime" if "Z" in str(ours) else type_
+    schema = f"node T {{ k: String @key  large: {type_}?  small: {type_}?  either: {type_}? }}"
+    graph = omnigraph.init(tmp_path / "graph", schema)
+    graph.create_branch("dev")
+    for branch, value, either in (("main", ours, None), ("dev", theirs, theirs)):
+        row = {"k": "a", "large": value, "small": value, "either": either}
+        put(graph, branch, {"type": "T", "data": row})
+    graph.load([{"type": "T", "data": {"k": "x", "large": ours, "small": theirs}}], "append")
+    graph.merge("dev", resolve=["T.large=max", "T.small=min", "T.either=max"])
+    rows = {one["data"]["k"]: one["data"] for one in graph.export()}
+    assert (rows["a"]["large"], rows["a"]["small"]) == (rows["x"]["large"], rows["x"]["small"])
+    assert rows["a"]["either"] == rows["x"]["small"], "null is neither larger nor smaller"
+
+
 def test_a_resolved_merge_is_checked_like_any_other(graph):
     """The sum is fine; that nobody may hold two badges is not decided by any rule."""
     badges = [{"type": "Badge", "data": {"code": code, "owner": code}} for code in ("a", "b")]
@@ -263,6 +315,8 @@ def test_a_node_deleted_in_the_target_is_missed_by_an_edge_of_the_source(graph):
         ("Person.size=max", "no property 'size'"),
         ("Person.tags=sum", "does not fit"),
         ("Person.age=union", "does not fit"),
+        (["Person.age=max", "Person.age=min"], "two conflict rules for Person.age"),
+        (["ours", "*=theirs"], "two conflict rules for everything"),
     ],
 )
 def test_a_rule_that_cannot_be_meant_is_refused(graph, resolve, complaint):
@@ -317,12 +371,32 @@ def test_a_preview_with_decisions_filled_in_decides(graph, tmp_path, take, age):
             },
             "decision about Person 'Ada'",
         ),
+        (
+            {
+                "entity_kind": "node",
+                "type_name": "Person",
+                "entity_id": "Ada",
+                "take": {"name": "Eve"},
+            },
+            "'name' is a @key property, which cannot be changed",
+        ),
     ],
 )
 def test_a_decision_that_cannot_be_meant_is_refused(graph, decision, complaint):
     clash(graph)
     with pytest.raises(BadRequest, match=complaint):
         graph.merge("dev", decisions=[decision])
+
+
+def test_a_decision_may_name_the_key_and_leaves_what_is_required_filled(graph):
+    badge = {"type": "Badge", "data": {"code": "a", "owner": "Ada"}}
+    for branch, owner in (("main", "Ada"), ("dev", "Ben")):
+        put(graph, branch, {**badge, "data": {"code": "a", "owner": owner}})
+    (conflict,) = graph.merge("dev", dry_run=True).wire()["conflicts"]
+    with pytest.raises(BadRequest, match="Badge 'a': 'owner' cannot be null"):
+        graph.merge("dev", decisions=[{**conflict, "take": {"owner": None}}])
+    graph.merge("dev", decisions=[{**conflict, "take": {"code": "a", "owner": "Cy"}}])
+    assert [one["data"]["owner"] for one in graph.export(["Badge"])] == ["Cy"]
 
 
 def test_a_file_without_decisions_is_refused(graph, tmp_path):

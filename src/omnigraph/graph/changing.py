@@ -24,6 +24,7 @@ from omnigraph.history.feed import (
     commit_changes,
     find_first_commit,
     poll,
+    walk_commits,
 )
 from omnigraph.history.feed_tokens import FeedTokenKind, TokenBinding, decode_token
 from omnigraph.identity import CommitId
@@ -206,7 +207,6 @@ def note_consumer(
                 wanted, history.binding, FeedTokenKind.FEED_CURSOR, any_filter=True
             )
             commit_id = CommitId(token.commit)
-    commit = history.commits.get(commit_id)
-    if commit is None:
-        raise BadRequest(f"commit {commit_id} is not in the history of branch '{branch}'")
+    walk_commits(history, commit_id, history.head)  # what the feed does not come to keeps nothing
+    commit = history.commits[commit_id]
     return set_consumer(views.root, name, history.ref, commit, int(lasts_s * 1_000_000))

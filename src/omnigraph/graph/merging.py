@@ -34,7 +34,7 @@ from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage import graph_branches
 from omnigraph.storage.manifest import Commit, RowCounts
 from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery import WriterKind
+from omnigraph.storage.recovery import WriterKind, hash_contract
 from omnigraph.storage.staged import Merging, Ticket
 from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot, Prepared
@@ -198,8 +198,9 @@ class BranchMerge:
     def plan_on(self, target: CatalogSnapshot) -> MergePlan:
         request = self._request
         source = self._views.read_newest(request.source)
-        rules = parse_rules(request.resolve, target.catalog)
-        decided = read_decisions(request.decisions, target.catalog)
+        catalog = (source if list_lacking_steps(target, source) else target).catalog
+        rules = parse_rules(request.resolve, catalog)
+        decided = read_decisions(request.decisions, catalog)
         commits = _list_commits(self._views, source, target)
         self.plan = plan_merge(source, target, commits, rules, decided, self.engine.run)
         return self.plan
@@ -208,6 +209,9 @@ class BranchMerge:
         plan = self.plan_on(view)
         if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
             return None
+        if plan.needs_schema:  # it got additions while those that it had were taken over
+            theirs, ours = hash_contract(plan.source.state), hash_contract(plan.target.state)
+            raise ReadSetChanged(f"branch_merge_schema:{plan.source.branch}", ours, theirs)
         _require_no_conflicts(plan)
         changes = plan.changes
         return Prepared(

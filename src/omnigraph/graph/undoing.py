@@ -55,8 +55,6 @@ from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
-"""What a commit that changed the schema records."""
-
 
 class ApplyOutcome(StrEnum):
     """What became of a branch to which a commit was applied."""

@@ -77,6 +77,20 @@ def get_first_version(entry: TableEntry) -> TableEntry:
     return replace(entry, version=GENESIS_VERSION, owner_branch=None, row_count=0, owner=None)
 
 
+def show_missing_types(
+    target: CatalogSnapshot, source: CatalogSnapshot, schema: Catalog
+) -> CatalogSnapshot:
+    """The target as it will be with the schema of both: types of the source alone have no row."""
+    into, theirs = target.snapshot, source.snapshot
+    absent = [theirs.entries[key] for key in theirs.entries.keys() - into.entries.keys()]
+    if not absent:
+        return CatalogSnapshot(into, schema)
+    added = {entry.identity: theirs.state.registrations[entry.identity] for entry in absent}
+    state = replace(into.state, registrations={**into.state.registrations, **added})
+    wider = replace(into, manifest=replace(into.manifest, state=state))
+    return CatalogSnapshot(wider.show_versions(map(get_first_version, absent)), schema)
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnWidening:
     """Gives tables every column of a type, whether they have it already or not."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.catalog.catalog import EdgeType, NodeType, Property
 from omnigraph.errors import BadRequest
 from omnigraph.execution.stored_rows import build_logical_schema, convert_from_table_rows
 from omnigraph.history.conflict_rules import NEED_BASE, WHOLE_ROW, ConflictRule, Rules
@@ -43,6 +43,8 @@ class ResolvedConflicts:
     undecided: Entities
     counts: Mapping[str, int] = field(default_factory=dict)
     """How many conflicts each rule decided."""
+    added: int = 0
+    """How many of `rows` the target does not have."""
 
     @staticmethod
     def concatenate(
@@ -59,6 +61,7 @@ class ResolvedConflicts:
             pa.concat_arrays([no_ids, *(part.deleted for part in parts)]),
             Entities.concatenate([part.undecided for part in parts]),
             dict(counts),
+            sum(part.added for part in parts),
         )
 
 
@@ -93,6 +96,7 @@ class Resolver:
             by_hand.deleted,
             by_rule.undecided,
             dict(Counter(by_hand.counts) + Counter(by_rule.counts)),
+            by_hand.added,
         )
 
     # --- single decisions -------------------------------------------------------------------------
@@ -109,9 +113,8 @@ class Resolver:
                 f"the decision about {self.type.name} '{base.ids[0]}' is 'base', but there is no "
                 "single base: the newest common commits contradict each other about it"
             )
-        rows = [_read_rows(sides.base, base.filter(base.has("base")).base, self.type)]
-        written = some.filter(given)
-        rows.append(self._replace_values(sides, written))
+        kept, written = base.filter(base.has("base")), some.filter(given)
+        rows = [_read_rows(sides.base, kept.base, self.type), self._replace_values(sides, written)]
         counts = {DECISION: len(takes)} if takes else {}
         return ResolvedConflicts(
             some.filter(from_source),
@@ -119,6 +122,7 @@ class Resolver:
             base.filter(~base.has("base")).ids,
             some.filter(none),
             counts,
+            sum(int((~part.has("target")).sum()) for part in (kept, written)),
         )
 
     def _replace_values(self, sides: TableSides, some: Entities) -> pa.Table:
@@ -147,9 +151,24 @@ class Resolver:
             column = pc.if_else(
                 pa.array(named), converted.array, rows.column(property_.name).combine_chunks()
             )
+            self._check_values(rows, property_, column)
             at = rows.schema.get_field_index(property_.name)
             rows = rows.set_column(at, rows.schema.field(at), column)
         return rows
+
+    def _check_values(self, rows: pa.Table, property_: Property, decided: pa.Array) -> None:
+        """Raise if a decision says what no row may have, whatever the rules of the schema."""
+        refused, why = decided.is_null().to_numpy(zero_copy_only=False), "cannot be null"
+        if property_.type.nullable:
+            refused = np.zeros(len(decided), np.bool_)
+        if isinstance(self.type, NodeType) and property_ in self.type.key:
+            refused = ~compare_values(rows.column(property_.name), decided)
+            why = "is a @key property, which cannot be changed"
+        if refused.any():
+            id = rows.column("id")[int(np.argmax(refused))].as_py()
+            raise BadRequest(
+                f"the decision about {self.type.name} '{id}': '{property_.name}' {why}"
+            )
 
     # --- rules ------------------------------------------------------------------------------------
 
@@ -232,9 +251,9 @@ def _combine_values(
     """What a rule makes of both values."""
     match rule:
         case ConflictRule.MAX:
-            return pc.max_element_wise(target, source)
+            return _choose_extreme(pc.max_element_wise, source, target)
         case ConflictRule.MIN:
-            return pc.min_element_wise(target, source)
+            return _choose_extreme(pc.min_element_wise, source, target)
         case ConflictRule.SUM:
             return _sum(base, source, target, where)
         case ConflictRule.UNION:
@@ -243,6 +262,16 @@ def _combine_values(
             return _combine_lists(_append, base, source, target)
         case ConflictRule.OURS | ConflictRule.THEIRS | ConflictRule.NEWEST:
             raise AssertionError(f"'{rule}' takes one side as it is")
+
+
+def _choose_extreme(
+    choose: Callable[[pa.Array, pa.Array], pa.Array], source: pa.Array, target: pa.Array
+) -> pa.Array:
+    """The larger or the smaller value; Arrow compares times and truth values only as numbers."""
+    kind = target.type
+    if pa.types.is_timestamp(kind) or pa.types.is_boolean(kind):
+        kind = pa.int64() if pa.types.is_timestamp(kind) else pa.uint8()
+    return choose(target.cast(kind), source.cast(kind)).cast(target.type)
 
 
 def _sum(base: pa.Array, source: pa.Array, target: pa.Array, where: str) -> pa.Array:

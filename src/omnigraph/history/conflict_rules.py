@@ -67,13 +67,20 @@ def parse_rules(given: Given, catalog: Catalog) -> Rules:
     """Rules as callers write them: `theirs`, `Person=ours`, `Person.age=max`, or a mapping.
 
     Raises:
-        BadOptions: a rule, type or property is unknown, or the rule does not fit the property.
+        BadOptions: a rule, type or property is unknown, the rule does not fit the property, or
+            two rules are given for the same.
     """
     default: ConflictRule | None = None
     types: dict[str, ConflictRule] = {}
     properties: dict[str, dict[str, ConflictRule]] = {}
+    seen: dict[str, ConflictRule] = {}
     for scope, rule in _iterate_pairs(given):
-        if not scope or scope == "*":
+        if seen.setdefault(scope, rule) != rule:
+            raise BadOptions(
+                f"there are two conflict rules for {scope or 'everything'}: "
+                f"'{seen[scope]}' and '{rule}'"
+            )
+        if not scope:
             default = _require_row_rule(rule, "everything")
             continue
         type_name, _, property = scope.partition(".")
@@ -90,11 +97,18 @@ def _iterate_pairs(given: Given) -> Iterable[tuple[str, ConflictRule]]:
     if given is None:
         return
     if isinstance(given, Mapping):
-        yield from ((scope, _parse_rule(name)) for scope, name in given.items())
+        for scope, name in given.items():
+            yield _parse_scope(scope), _parse_rule(name)
         return
     for text in [given] if isinstance(given, str) else given:
         scope, is_scoped, name = text.partition("=")
-        yield (scope.strip(), _parse_rule(name)) if is_scoped else ("", _parse_rule(text))
+        yield (_parse_scope(scope), _parse_rule(name)) if is_scoped else ("", _parse_rule(text))
+
+
+def _parse_scope(text: str) -> str:
+    """What a rule is for; empty for everything."""
+    scope = text.strip()
+    return "" if scope == "*" else scope
 
 
 def _parse_rule(name: str) -> ConflictRule:

@@ -6,12 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import JsonValue, MergeConflict
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.history.conflict_resolution import CONFLICTS_AT_ONCE, ResolvedConflicts
+from omnigraph.history.equality import compare_entities
 from omnigraph.history.three_way import ConflictKind, Entities, TableSides
 from omnigraph.storage.tables import Table, read_rows_at_addresses
 from omnigraph.types.arrow import BLOB
@@ -91,21 +93,43 @@ def _describe(
         side: _read_records(getattr(sides, side), getattr(some, side), type_)
         for side in ("base", "source", "target")
     }
-    kinds = some.kinds(base_is_known=sides.base_is_known)
+    kinds, blobs = (
+        some.kinds(base_is_known=sides.base_is_known),
+        _find_unlike_blobs(type_, sides, some),
+    )
     for at, (id, kind) in enumerate(zip(some.ids.to_pylist(), kinds, strict=True)):
         base, source, target = (images[side][at] for side in ("base", "source", "target"))
-        message = f"{type_.name} '{id}' {_explain(kind, source, target, words)}"
+        message = f"{type_.name} '{id}' {_explain(kind, source, target, blobs[at], words)}"
         yield MergeConflict(str(kind), type_.table_key, message, id, base, source, target)
 
 
+def _find_unlike_blobs(
+    type_: NodeType | EdgeType, sides: TableSides, some: Entities
+) -> list[set[str]]:
+    """For each entity the blobs that differ, which their sizes need not tell."""
+    unlike: list[set[str]] = [set() for _ in range(len(some))]
+    for field in build_logical_schema(type_):
+        if field.type == BLOB:
+            same = compare_entities(
+                sides.source, some.source, sides.target, some.target, [field.name]
+            )
+            for at in np.flatnonzero(~same).tolist():
+                unlike[at].add(field.name)
+    return unlike
+
+
 def _explain(
-    kind: ConflictKind, source: Record | None, target: Record | None, words: ConflictWords
+    kind: ConflictKind,
+    source: Record | None,
+    target: Record | None,
+    blobs: set[str],
+    words: ConflictWords,
 ) -> str:
     if source is None:
         return words.deleted_and_changed
     if target is None:
         return words.changed_and_deleted
-    names = ", ".join(name for name in source if source[name] != target[name])
+    names = ", ".join(name for name in source if source[name] != target[name] or name in blobs)
     is_insert = kind is ConflictKind.DIVERGENT_INSERT
     what = words.inserted_twice if is_insert else words.changed_twice
     return f"{what}{f', with different {names}' if names else ''}"

@@ -30,6 +30,7 @@ from omnigraph.history.branch_schemas import (
     ColumnWidening,
     find_merged_schema,
     get_first_version,
+    show_missing_types,
 )
 from omnigraph.history.conflict_resolution import FindNewer, ResolvedConflicts, Resolver, Take
 from omnigraph.history.conflict_rules import Rules
@@ -70,7 +71,7 @@ Decided = Mapping[tuple[TableKey, str], Take]
 
 @dataclass(frozen=True, slots=True)
 class TableCounts:
-    """What a merge does to one table."""
+    """What a merge does to one table: what came, changed and went in the target."""
 
     table_key: TableKey
     inserted: int = 0
@@ -136,13 +137,13 @@ class TableMergePlan:
 
     @property
     def counts(self) -> TableCounts:
-        was, now = self.taken.has("base"), self.taken.has("source")
+        was, now, settled = self.taken.has("target"), self.taken.has("source"), self.settled
         return TableCounts(
             self.entry.table_key,
-            int((~was & now).sum()),
-            int((was & now).sum()) + self.settled.rows.num_rows,
+            int((~was & now).sum()) + settled.added,
+            int((was & now).sum()) + settled.rows.num_rows - settled.added,
             len(self.deleted),
-            len(self.settled.undecided),
+            len(settled.undecided),
         )
 
 
@@ -184,6 +185,8 @@ class MergePlan:
     changes: StatePlan = StatePlan()
     history: tuple[Commit, ...] = ()
     """Commits of the source that the target cannot see yet."""
+    needs_schema: bool = False
+    """Whether the target must be given the schema of the source first."""
 
 
 def plan_merge(
@@ -216,13 +219,14 @@ def plan_merge(
     changes = plan_changes(
         bases,
         brought,
-        target,
+        show_missing_types(target, source, schema),
         past,
         deciding,
         checks_rules=not _is_proven(relation, history, source, target),
         schema=schema,
     )
-    return MergePlan(relation, from_, into, changes, history)
+    needs_schema = schema is not target.catalog
+    return MergePlan(relation, from_, into, changes, history, needs_schema)
 
 
 _CHECKED = frozenset(

@@ -8,7 +8,7 @@ shows is read once, however often is marked.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,6 +24,7 @@ from omnigraph.identity import TableKey
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode
 from omnigraph.storage.consumers import list_consumers, list_needed_commits
+from omnigraph.storage.initialize import GENESIS_VERSION
 from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.lost_branches import require_none_lost
 from omnigraph.storage.manifest import (
@@ -101,6 +102,17 @@ class Reachable:
             pins.setdefault(place, set()).add(version)
         return replace(self, pins={place: frozenset(all_) for place, all_ in pins.items()})
 
+    def keeping_first_versions(self) -> Reachable:
+        """The same with the first version of every table that some branch does not have.
+
+        A branch that gets one with a merge shows it first as it was made, without a row.
+        """
+        shown = Counter(e.path for m in self.newest.values() for e in m.state.entries.values())
+        lacking = [path for path, branches in shown.items() if branches < len(self.newest)]
+        if not lacking:
+            return self
+        return self.also_keeping(((path, None), GENESIS_VERSION) for path in lacking)
+
     def list_unneeded_manifests(self, branch: str | None) -> list[int]:
         kept = self.manifests[branch]
         limit = min(self.manifest_floors.get(branch, max(kept)), max(kept))
@@ -165,7 +177,8 @@ class ReachabilityScan:
 
     def _keep_all(self, mark: Reachable) -> Reachable:
         manifests = {branch: frozenset(all_) for branch, all_ in mark.versions.items()}
-        return replace(mark, manifests=manifests, pins=self._list_pins(manifests, needed=False))
+        pins = self._list_pins(manifests, needed=False)
+        return replace(mark, manifests=manifests, pins=pins).keeping_first_versions()
 
     def _list_all_versions(self, refs: Iterable[BranchRef]) -> dict[str | None, list[int]]:
         """The manifest versions of these branches that are there."""
@@ -210,7 +223,7 @@ class ReachabilityScan:
             floors=self._list_floors(bases, newest),
             manifest_floors=bases,
             keys={e.path: e.table_key for m in newest.values() for e in m.state.entries.values()},
-        )
+        ).keeping_first_versions()
 
     def _read_newest(self, ref: BranchRef) -> ManifestSnapshot:
         """The newest manifest of a branch, read again only if it moved since the last look."""

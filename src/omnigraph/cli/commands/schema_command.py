@@ -15,6 +15,7 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
 from omnigraph.cli.message_option import message_option
 from omnigraph.cli.output import note, print_json
+from omnigraph.cli.place_options import open_view, place_options
 from omnigraph.cli.row_options import delimiter_option
 from omnigraph.settings import ENGINES
 
@@ -39,11 +40,13 @@ def schema() -> None:
 
 @schema.command(epilog=render_examples("schema show"))
 @add_graph_options(positional=True, writes=False, served=True)
-@click.option("--branch", default="main", show_default=True, help="The branch to read.")
+@place_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def show(scope: CommandTarget, branch: str, as_json: bool) -> None:
-    """Print the schema of a branch."""
-    source = scope.reach(read_only=True).branch(branch).schema
+def show(
+    scope: CommandTarget, branch: str | None, at: str | None, snapshot: str | None, as_json: bool
+) -> None:
+    """Print the schema of a branch, now or as it was."""
+    source = open_view(scope, branch, at, snapshot).schema
     if as_json:
         print_json({"schema_source": source})
     else:

@@ -37,7 +37,6 @@ FEW_ROWS = 64
 _MOST_TAKEN, _FEW_FRAGMENTS = 16_384, 4
 """So many rows of so few fragments are taken by their positions, a few at a tenth of what a scan
 for them costs."""
-"""So many row ids, and so many more for each that is wanted, are listed for less than a scan."""
 _INDEXED_FRAGMENTS = 64
 """The fragments of a table are remembered with it if there are no more than these."""
 _OFFSET_BITS = np.uint64(32)
