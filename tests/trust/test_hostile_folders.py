@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -139,6 +140,29 @@ def test_no_folder_of_a_branch_is_written_through_a_link(graph, tmp_path, folder
     refused = write_everything(graph)
     assert any("symbolic link" in str(error) for error in refused)
     assert content(outside) == before
+
+
+@pytest.mark.parametrize("place", ["data/x", "_indices/x", "tree/*/_transactions/x"])
+def test_cleanup_does_not_remove_old_files_of_a_folder_linked_within_a_table(
+    graph, tmp_path, place
+):
+    """No version names them and they are older than a week, so they pass for leftovers."""
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    for name in ("thesis.lance", "thesis.txn", "thesis.txt"):
+        (outside / name).write_bytes(b"precious")
+        os.utime(outside / name, (0, 0))
+    (folder,) = table_of(graph).glob(place.removesuffix("/x"))
+    (folder / "x").symlink_to(outside)
+    before = content(outside)
+    with omnigraph.open(graph, settings=Settings(cleanup_grace_s=0.0)) as opened:
+        opened.branch("side").mutate(INSERT)
+        result = opened.cleanup(keep=1, confirm=True)
+        opened.delete_branch("side")
+        opened.cleanup(keep=1, confirm=True)
+    assert content(outside) == before
+    (refused,) = [one.error for one in result.tables if one.error]
+    assert f"{folder / 'x'} is a symbolic link" in refused
 
 
 def test_a_planted_note_does_not_make_cleanup_delete_a_folder_elsewhere(graph, tmp_path):
