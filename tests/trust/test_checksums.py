@@ -148,6 +148,18 @@ def test_cleanup_refuses_while_the_manifest_version_a_branch_starts_at_is_gone(p
         assert graph.verify(deep=True, history=True).is_sound
 
 
+def test_cleanup_names_the_version_of_a_branch_whose_footer_points_beyond_any_file(place):
+    version = max(place.glob("nodes/*/tree/*/_versions/*.manifest"))
+    content = bytearray(version.read_bytes())
+    content[-9] ^= 0x80
+    version.write_bytes(content)
+    with (
+        omnigraph.open(place) as graph,
+        pytest.raises(ManifestCorrupt, match=f"{version.name}.* has no footer"),
+    ):
+        graph.cleanup(keep=1, confirm=True)
+
+
 def test_cleanup_spares_what_a_branch_shows_whose_fork_lost_its_ref(place):
     (ref,) = place.glob("nodes/*/_refs/branches/*.json")
     content = ref.read_bytes()
