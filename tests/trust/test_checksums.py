@@ -292,6 +292,16 @@ def test_a_damaged_list_of_what_nothing_refers_to_only_delays_its_removal(place)
         assert {one.check for one in graph.verify().notes} <= {"index"}
 
 
+@pytest.mark.parametrize("at", ["Infinity", "null", '"soon"', "[" * 100_000])
+def test_a_list_of_what_nothing_refers_to_with_a_time_that_is_none_is_started_anew(place, at):
+    file = place / "__maintenance" / "unreferenced.json"
+    file.write_text(f'{{"version": 2, "first_seen": {{"nodes/x": {{"at": {at}, "notes": []}}}}}}')
+    with omnigraph.open(place) as graph:
+        assert {"unreferenced_list"} <= {one.check for one in graph.verify().notes}
+        graph.cleanup(keep=9, confirm=True)
+    assert "nodes/x" not in file.read_text()
+
+
 def test_a_fresh_graph_has_all_its_small_files(tmp_path):
     with omnigraph.init(tmp_path / "fresh", SCHEMA) as graph:
         assert graph.verify(deep=True, history=True).notes == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import zlib
 from pathlib import Path
 
 import pytest
@@ -178,6 +179,28 @@ def test_a_planted_note_does_not_make_cleanup_delete_a_folder_elsewhere(graph, t
             result = opened.cleanup(keep=1, confirm=True)
     assert (outside / "photos" / "one.jpg").read_bytes() == b"precious"
     assert "symbolic link" in json.dumps(result.wire())
+
+
+def test_a_planted_checksum_of_something_else_is_not_looked_at(graph):
+    """A stranger can compute what makes a line of the log whole."""
+    newest = len(list(graph.glob("__manifest/_versions/*.manifest")))
+    planted = [
+        b"0 00000000 %d ../../../../../../../../../../../../dev/zero",  # never comes to an end
+        b"0 00000000 %d /dev/zero",
+        b"0 00000000 %d _versions/../../../../../../../../../../../dev/zero",
+        b"1 00000000 %d a\x00b",
+        b"1 00000000 %d \xff",
+        b"one 00000000 %d data/x",
+        b"1 00000000 %d00000000000000000000 data/x",
+    ]
+    with (graph / "__manifest" / "_checksums.log").open("ab") as log:
+        for line in planted:
+            body = line % newest
+            log.write(b"\n%08x %b\n" % (zlib.crc32(body), body))
+    with omnigraph.open(graph, settings=Settings(verify_reads=True)) as opened:
+        assert opened.verify(deep=True, history=True).is_sound
+        opened.mutate(INSERT)
+        opened.cleanup(keep=1, confirm=True)
 
 
 def test_the_error_names_the_link_and_its_code_is_stable(graph, tmp_path):
