@@ -65,6 +65,22 @@ def test_a_flipped_bit_is_found_with_the_file_the_rows_and_the_commits(place):
     assert "the 1 rows of fragment 0" in on_main.message
 
 
+def test_verify_outlives_a_file_over_which_the_substrate_ends_the_process(place):
+    """A message with a zero byte in it does: here, that an encoding is unknown, by its name."""
+    file = data_file(place)
+    content = file.read_bytes()
+    assert b"ColumnEncoding" in content
+    file.write_bytes(content.replace(b"ColumnEncoding", b"Colum\0\0\0\0oding"))
+    done = subprocess.run(
+        [sys.executable, "-m", "omnigraph.cli", "verify", "--deep", "--history", str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"{file.name} is not what was written" in done.stdout
+    assert done.returncode == 1, done.stderr
+
+
 def test_a_file_that_was_cut_is_found_without_reading_rows(place):
     file = data_file(place)
     file.write_bytes(file.read_bytes()[:-1])
