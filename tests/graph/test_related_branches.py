@@ -100,7 +100,7 @@ def test_a_record_from_before_there_were_marks_says_nothing(graph, place):
         path.unlink()
     for name in ("dev", "child"):
         record = json.loads(find_ref_file(place, name).read_text())
-        assert record.pop("leaves_marks") is True
+        record.pop("leaves_marks")
         record.pop(SEAL)
         find_ref_file(place, name).write_text(json.dumps(seal(record)))
     graph = omnigraph.open(place)
@@ -110,6 +110,20 @@ def test_a_record_from_before_there_were_marks_says_nothing(graph, place):
     with pytest.raises(ConflictError, match="is the source of late"):
         graph.delete_branch("child")
     assert read(graph, "late") == ["child", "dev", "first"]
+
+
+def test_a_mark_that_is_lost_costs_no_child_its_parent(graph, place):
+    graph.create_branch("lone")
+    graph.rename_branch("lone", "sole")
+    graph.create_branch("pup", source="sole")
+    for path in place.glob("_refs/related/*.json"):
+        path.unlink()
+    graph = omnigraph.open(place)
+    for parent, child in (("dev", "child"), ("sole", "pup")):
+        with pytest.raises(ConflictError, match=f"is the source of {child}"):
+            graph.delete_branch(parent)
+    assert read(graph, "child") == ["child", "dev", "first"]
+    assert read(graph, "pup") == ["first"]
 
 
 def test_a_child_whose_record_is_lost_keeps_the_files_of_its_parent(graph, place):

@@ -65,6 +65,22 @@ def test_a_flipped_bit_is_found_with_the_file_the_rows_and_the_commits(place):
     assert "the 1 rows of fragment 0" in on_main.message
 
 
+def test_verify_outlives_a_file_over_which_the_substrate_ends_the_process(place):
+    """A message with a zero byte in it does: here, that an encoding is unknown, by its name."""
+    file = data_file(place)
+    content = file.read_bytes()
+    assert b"ColumnEncoding" in content
+    file.write_bytes(content.replace(b"ColumnEncoding", b"Colum\0\0\0\0oding"))
+    done = subprocess.run(
+        [sys.executable, "-m", "omnigraph.cli", "verify", "--deep", "--history", str(place)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert f"{file.name} is not what was written" in done.stdout
+    assert done.returncode == 1, done.stderr
+
+
 def test_a_file_that_was_cut_is_found_without_reading_rows(place):
     file = data_file(place)
     file.write_bytes(file.read_bytes()[:-1])
@@ -146,6 +162,18 @@ def test_cleanup_refuses_while_the_manifest_version_a_branch_starts_at_is_gone(p
         start.write_bytes(content)
         graph.cleanup(keep=1, confirm=True)
         assert graph.verify(deep=True, history=True).is_sound
+
+
+def test_cleanup_names_the_version_of_a_branch_whose_footer_points_beyond_any_file(place):
+    version = max(place.glob("nodes/*/tree/*/_versions/*.manifest"))
+    content = bytearray(version.read_bytes())
+    content[-9] ^= 0x80
+    version.write_bytes(content)
+    with (
+        omnigraph.open(place) as graph,
+        pytest.raises(ManifestCorrupt, match=f"{version.name}.* has no footer"),
+    ):
+        graph.cleanup(keep=1, confirm=True)
 
 
 def test_cleanup_spares_what_a_branch_shows_whose_fork_lost_its_ref(place):
@@ -278,6 +306,16 @@ def test_a_damaged_list_of_what_nothing_refers_to_only_delays_its_removal(place)
         assert graph.cleanup(keep=9, confirm=True).reclaimed == ()
         assert len(graph.cleanup(keep=9, confirm=True).reclaimed) == 1
         assert {one.check for one in graph.verify().notes} <= {"index"}
+
+
+@pytest.mark.parametrize("at", ["Infinity", "null", '"soon"', "[" * 100_000])
+def test_a_list_of_what_nothing_refers_to_with_a_time_that_is_none_is_started_anew(place, at):
+    file = place / "__maintenance" / "unreferenced.json"
+    file.write_text(f'{{"version": 2, "first_seen": {{"nodes/x": {{"at": {at}, "notes": []}}}}}}')
+    with omnigraph.open(place) as graph:
+        assert {"unreferenced_list"} <= {one.check for one in graph.verify().notes}
+        graph.cleanup(keep=9, confirm=True)
+    assert "nodes/x" not in file.read_text()
 
 
 def test_a_fresh_graph_has_all_its_small_files(tmp_path):

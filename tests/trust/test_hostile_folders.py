@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import zlib
 from pathlib import Path
 
 import pytest
@@ -141,6 +143,29 @@ def test_no_folder_of_a_branch_is_written_through_a_link(graph, tmp_path, folder
     assert content(outside) == before
 
 
+@pytest.mark.parametrize("place", ["data/x", "_indices/x", "tree/*/_transactions/x"])
+def test_cleanup_does_not_remove_old_files_of_a_folder_linked_within_a_table(
+    graph, tmp_path, place
+):
+    """No version names them and they are older than a week, so they pass for leftovers."""
+    outside = tmp_path / "elsewhere"
+    outside.mkdir()
+    for name in ("thesis.lance", "thesis.txn", "thesis.txt"):
+        (outside / name).write_bytes(b"precious")
+        os.utime(outside / name, (0, 0))
+    (folder,) = table_of(graph).glob(place.removesuffix("/x"))
+    (folder / "x").symlink_to(outside)
+    before = content(outside)
+    with omnigraph.open(graph, settings=Settings(cleanup_grace_s=0.0)) as opened:
+        opened.branch("side").mutate(INSERT)
+        result = opened.cleanup(keep=1, confirm=True)
+        opened.delete_branch("side")
+        opened.cleanup(keep=1, confirm=True)
+    assert content(outside) == before
+    (refused,) = [one.error for one in result.tables if one.error]
+    assert f"{folder / 'x'} is a symbolic link" in refused
+
+
 def test_a_planted_note_does_not_make_cleanup_delete_a_folder_elsewhere(graph, tmp_path):
     outside = tmp_path / "elsewhere"
     (outside / "photos").mkdir(parents=True)
@@ -154,6 +179,28 @@ def test_a_planted_note_does_not_make_cleanup_delete_a_folder_elsewhere(graph, t
             result = opened.cleanup(keep=1, confirm=True)
     assert (outside / "photos" / "one.jpg").read_bytes() == b"precious"
     assert "symbolic link" in json.dumps(result.wire())
+
+
+def test_a_planted_checksum_of_something_else_is_not_looked_at(graph):
+    """A stranger can compute what makes a line of the log whole."""
+    newest = len(list(graph.glob("__manifest/_versions/*.manifest")))
+    planted = [
+        b"0 00000000 %d ../../../../../../../../../../../../dev/zero",  # never comes to an end
+        b"0 00000000 %d /dev/zero",
+        b"0 00000000 %d _versions/../../../../../../../../../../../dev/zero",
+        b"1 00000000 %d a\x00b",
+        b"1 00000000 %d \xff",
+        b"one 00000000 %d data/x",
+        b"1 00000000 %d00000000000000000000 data/x",
+    ]
+    with (graph / "__manifest" / "_checksums.log").open("ab") as log:
+        for line in planted:
+            body = line % newest
+            log.write(b"\n%08x %b\n" % (zlib.crc32(body), body))
+    with omnigraph.open(graph, settings=Settings(verify_reads=True)) as opened:
+        assert opened.verify(deep=True, history=True).is_sound
+        opened.mutate(INSERT)
+        opened.cleanup(keep=1, confirm=True)
 
 
 def test_the_error_names_the_link_and_its_code_is_stable(graph, tmp_path):

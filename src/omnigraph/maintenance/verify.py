@@ -3,7 +3,8 @@
 A quick look reads metadata: every branch folds, every table version it shows opens, has as many
 rows as recorded and is where its newest version is, the history has no gap. A deep look reads
 every row as well: ids are unique, edges end at nodes, indexes find what scans find, and every
-file is what was written. Both look at what branches show now, or at every commit that can be read.
+file is what was written; rows of a table with a damaged file are not read. Both look at what
+branches show now, or at every commit that can be read.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def _verify_seen(seen: CatalogSnapshot, report: Report, files: FileCheck, *, dee
     with ThreadPoolExecutor(snapshot.root.settings.maintenance_concurrency) as pool:
         list(pool.map(lambda entry: _verify_table(seen, entry, report, files, deep=deep), fresh))
     if deep:
-        _run_guarded(report, snapshot.branch, None, lambda: _verify_edges(seen, report))
+        _run_guarded(report, snapshot.branch, None, lambda: _verify_edges(seen, report, files))
 
 
 def _verify_schema(snapshot: Snapshot, report: Report) -> None:
@@ -172,6 +173,8 @@ def _verify_table(
             report.wrong("row_count", message, branch, key)
         if entry.owner == snapshot.ref.incarnation:
             _verify_head(snapshot, entry, report, files)
+        if deep and not files.is_intact(table):
+            return  # which has been told
         _verify_indexes(seen, entry, table, report)
         if deep:
             report.checked["rows"] += rows
@@ -239,12 +242,14 @@ def _verify_indexes(seen: CatalogSnapshot, entry: TableEntry, table: Table, repo
             report.note("index", message, branch, entry.table_key)
 
 
-def _verify_edges(seen: CatalogSnapshot, report: Report) -> None:
-    """Every edge ends at nodes that are there."""
+def _verify_edges(seen: CatalogSnapshot, report: Report, files: FileCheck) -> None:
+    """Every edge ends at nodes that are there, as far as both can be read."""
     for edge in seen.catalog.edges.values():
         edges = seen.snapshot.table(edge.table_key)
         for column, node in (("src", edge.from_type), ("dst", edge.to_type)):
             nodes = seen.snapshot.table(make_table_key(EntityKind.NODE, node))
+            if not (files.is_intact(edges) and files.is_intact(nodes)):
+                continue
             count, example = count_dangling_ends(edges, column, nodes)
             if count:
                 message = f"{count} edges have no {column} in {node}, such as '{example}'"

@@ -48,6 +48,16 @@ class FileCheck:
             for damaged in self._find_damaged(part):
                 complain(damaged)
 
+    def is_intact(self, table: Table) -> bool:
+        """Whether no file that reading the rows takes is known to be damaged.
+
+        The substrate may end the process over a damaged file, so its rows are better not read.
+        """
+        if table.location.local_folder is None:
+            return True
+        parts = version_parts(table.location, table.native)
+        return not any(one.is_read for part in parts for one in self._find_damaged(part))
+
     def _find_damaged(self, part: Part) -> list[DamagedFile]:
         known = self._found.get(part.place)
         if known is not None:

@@ -19,6 +19,15 @@ from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.sealed_json import SEAL, is_sealed, seal
 
 _FORMAT = 2
+_MALFORMED = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+)
+"""What reading a list raises that is not one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +113,7 @@ def find_list_damage(store: ObjectStore) -> str | None:
         return "is missing; the next cleanup makes it again"
     try:
         _decode(data)
-    except (OmniError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OmniError, *_MALFORMED):
         return "is not what a cleanup leaves; the next one starts it anew"
     return None
 
@@ -132,7 +141,7 @@ def _read(store: ObjectStore) -> dict[str, FirstSeenNote]:
         return {}
     try:
         return _decode(data)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except _MALFORMED:
         return {}  # it only delays what it would have allowed
 
 

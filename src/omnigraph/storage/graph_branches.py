@@ -227,7 +227,7 @@ def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = 
             raise BranchNotFound(old)
         # Intents name the branch they are for, so none may be pending when its name changes.
         settle_all(root, hold, ref)
-        renamed = replace(ref, name=new, renamed_from=old)
+        renamed = replace(ref, name=new, renamed_from=old, leaves_marks=False)
         hold.check()
         mark_related(root.store, ref)
         create_ref(root.store, renamed)

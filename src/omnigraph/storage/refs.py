@@ -7,6 +7,7 @@ it. `main` has no object: it is the manifest itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from omnigraph.errors import AlreadyExists, BranchNotFound, ManifestCorrupt, StorageError
@@ -36,7 +37,7 @@ class BranchRef:
     renamed_from: BranchName | None = field(default=None, compare=False)
     """The name it had, until it is certain that this name is gone."""
     leaves_marks: bool = field(default=False, compare=False)
-    """Whether it was created by somebody who marks what others are related to."""
+    """Whether it has a mark if others have to do with it; see `related_branches`."""
 
     @property
     def is_main(self) -> bool:
@@ -107,11 +108,23 @@ def create_ref(store: ObjectStore, ref: BranchRef) -> None:
 
 def forget_old_name(store: ObjectStore, ref: BranchRef) -> None:
     """Note that the name a branch had before is gone."""
+    _rewrite(store, ref, lambda kept: replace(kept, renamed_from=None))
+
+
+def forget_standing_alone(store: ObjectStore, ref: BranchRef) -> None:
+    """Note that others have to do with a branch, whether it has a mark or not."""
+    _rewrite(store, ref, lambda kept: replace(kept, leaves_marks=False))
+
+
+def _rewrite(store: ObjectStore, ref: BranchRef, change: Callable[[BranchRef], BranchRef]) -> None:
+    """Change the record of a branch, if it is still there."""
     path = make_ref_path(ref.name)
-    kept = store.find_versioned(path)
-    if kept is not None and REF_RECORDS.decode(kept.data, ref.name) == ref:
-        now = REF_RECORDS.encode(replace(ref, renamed_from=None))
-        store.put_if_match(path, now, kept.tag)
+    found = store.find_versioned(path)
+    if found is None:
+        return
+    kept = REF_RECORDS.decode(found.data, ref.name)
+    if kept == ref:
+        store.put_if_match(path, REF_RECORDS.encode(change(kept)), found.tag)
 
 
 def delete_ref(store: ObjectStore, name: BranchName) -> None:

@@ -5,6 +5,9 @@ but reading them takes the longer the more branches there are. So a mark is left
 record is made that has to do with another branch, and stays as long as that branch lives. One that
 was made by somebody who leaves marks, and has none, stands alone. Of any other branch, all records
 are asked.
+
+A mark may get lost, and then nothing must be deleted for want of it: the record of the branch says
+as well, from then on, that all records are to be asked.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import json
 
 from omnigraph.storage.layout import MANIFEST, RELATED, make_relation_mark_path
 from omnigraph.storage.objects.store import ObjectStore
-from omnigraph.storage.refs import BranchRef
+from omnigraph.storage.refs import BranchRef, forget_standing_alone
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.probes import tag_file
 
@@ -26,6 +29,8 @@ def mark_related(store: ObjectStore, ref: BranchRef) -> None:
     if ref.incarnation is not None:
         body = {"version": 1, "incarnation": ref.incarnation}
         store.put(make_relation_mark_path(ref.incarnation), json.dumps(body).encode())
+        if ref.leaves_marks:
+            forget_standing_alone(store, ref)
 
 
 def unmark_related(store: ObjectStore, incarnation: str) -> None:

@@ -13,6 +13,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from omnigraph.errors import ManifestCorrupt
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import ADDRESS, MANIFEST
 from omnigraph.storage.objects.store import ObjectStore
@@ -71,7 +72,10 @@ def _relocate(root: GraphRoot, hold: Hold, path: str, branch: str) -> None:
         data = root.store.find(version)
         if data is None:
             continue  # removed since it was listed
-        moved = relocate_version(data, root.store.uri_of(path))
+        try:
+            moved = relocate_version(data, root.store.uri_of(path))
+        except ManifestCorrupt as error:
+            raise ManifestCorrupt(f"{version}: {error.message}") from error
         if moved != data:
             hold.check()
             with rewritten_version(root.location(path, branch), version.rpartition("/")[2]):

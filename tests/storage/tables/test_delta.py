@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from lance_maintenance import compact as compact_in_place
+from omnigraph.errors import StorageFailure
 from omnigraph.storage.tables.deletions import decode_bitmap
 from omnigraph.storage.tables.delta import find_changed_keys, read_rows_at_addresses
 from omnigraph.storage.tables.lance_branches import create_branch
@@ -155,6 +157,22 @@ def test_a_bitmap_is_read_as_it_was_written(location, members):
 
 def test_an_empty_bitmap_has_no_members():
     assert len(decode_bitmap((12346).to_bytes(4, "little") + bytes(4))) == 0
+
+
+@pytest.mark.parametrize("doomed", [3, 5000], ids=["arrow", "bitmap"])
+def test_a_damaged_list_of_deleted_rows_is_a_typed_error(location, doomed):
+    ids = [f"{number:05d}" for number in range(2 * doomed)]
+    table = create(location, dict.fromkeys(ids))
+    later = commit(stage_changes(table, None, pa.array(ids[::2]), **identity())).table
+    (file,) = Path(location.uri).glob("_deletions/*")
+    whole = file.read_bytes()
+    damages = [whole[: len(whole) // 2], whole[:9], b""]
+    if file.suffix == ".bin":  # the other kind is read from its end
+        damages += [bytes(4) + whole[4:], whole[:4] + b"\xff" * 4 + whole[8:]]
+    for damaged in damages:
+        file.write_bytes(damaged)
+        with pytest.raises(StorageFailure, match=file.name):
+            find_changed_keys(table, later)
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -6,9 +6,13 @@ Red: read docs/internals/substrate.md.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import pickle
 import shutil
+import signal
 import struct
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -309,6 +313,30 @@ def test_detached_versions_lose_their_files_to_cleanup(dataset):
     dataset.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
     with pytest.raises(Exception, match="Not found"):
         lance.dataset(dataset.uri, version=detached.version).to_table()
+
+
+def test_cleanup_removes_old_files_of_a_folder_that_is_linked_from_a_table(dataset, tmp_path):
+    """Red: re-read "Links"."""
+    (tmp_path / "elsewhere").mkdir()
+    file = tmp_path / "elsewhere" / "thesis.txt"
+    file.write_text("precious")
+    os.utime(file, (0, 0))
+    (Path(dataset.uri) / "_indices").mkdir()
+    (Path(dataset.uri) / "_indices" / "x").symlink_to(file.parent)
+    lance_directly.append(dataset, {"d": 4}).cleanup_old_versions(versions=[1])
+    assert not file.exists()
+
+
+def test_a_damaged_file_may_end_the_process(dataset):
+    """Red: re-read "Damaged files"."""
+    (file, *_) = Path(dataset.uri).glob("data/*.lance")
+    content = file.read_bytes()
+    file.write_bytes(content.replace(b"ColumnEncoding", b"Colum\0\0\0\0oding"))
+    script = "import lance, sys; lance.dataset(sys.argv[1]).to_table()"
+    done = subprocess.run(
+        [sys.executable, "-c", script, dataset.uri], capture_output=True, check=False
+    )
+    assert done.returncode == -signal.SIGABRT
 
 
 def test_processes_are_spawned_because_forked_ones_may_hang(racers):

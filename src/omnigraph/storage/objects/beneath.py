@@ -87,6 +87,20 @@ def require_no_links(root: str, paths: tuple[str, ...]) -> None:
             raise LinkInGraph(place)
 
 
+def require_no_links_below(folder: str) -> None:
+    """Raise `LinkInGraph` if anything in this folder, at any depth, is a symbolic link."""
+    try:
+        with os.scandir(folder) as entries:
+            listed = list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in listed:
+        if entry.is_symlink():
+            raise LinkInGraph(entry.path)
+        if entry.is_dir(follow_symlinks=False):
+            require_no_links_below(entry.path)
+
+
 @lru_cache(maxsize=256)  # every commit asks for the same few
 def _list_parts(root: str, paths: tuple[str, ...]) -> tuple[str, ...]:
     """Every place on the way to these paths, each once, and the paths themselves."""

@@ -57,7 +57,7 @@ def relocate_version(data: bytes, table: str) -> bytes:
     try:
         start, _, _, magic = _FOOTER.unpack_from(data, footer_at)
         (length,) = _LENGTH.unpack_from(data, start)
-    except struct.error as error:
+    except (struct.error, OverflowError) as error:
         raise ManifestCorrupt(f"a version of {table} has no footer") from error
     body = start + _LENGTH.size
     if magic != _MAGIC or body + length != footer_at:

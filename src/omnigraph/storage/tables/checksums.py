@@ -16,6 +16,7 @@ checksum Python comes with.
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +32,9 @@ LOG = "_checksums.log"
 _NEW_LOG = "_checksums.log.new"
 _CHUNK_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 12
+_PART = rb"(?!\.\.?(?:/|$))[!-.0-~]+"
+_BODY = re.compile(rb"(\d{1,19}) ([0-9a-f]{8}) (-1|\d{1,19}) (%b(?:/%b)*)" % (_PART, _PART))
+"""What a line says. The name becomes a path, so it must not lead out of the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +252,10 @@ def _parse(data: bytes) -> ChecksumLog:
         if check != b"%08x" % zlib.crc32(body):
             damaged += 1
             continue
-        match body.decode().split(" "):
-            case [size, crc, version, name]:
-                about = None if version == "-1" else int(version)
-                files[name] = Checksum(name, int(size), int(crc, 16), about)
-            case _:
-                continue  # of a later format
+        found = _BODY.fullmatch(body)
+        if found is None:
+            continue  # of a later format
+        size, crc, version, name = map(bytes.decode, found.groups())
+        about = None if version == "-1" else int(version)
+        files[name] = Checksum(name, int(size), int(crc, 16), about)
     return ChecksumLog(files, damaged)

@@ -54,6 +54,11 @@ class DamagedFile:
     def problem(self) -> str:
         return _describe_damage(self.damage, self.size)
 
+    @property
+    def is_read(self) -> bool:
+        """Transactions are for recovery: a version is read without them."""
+        return not self.name.startswith("_transactions/")
+
 
 def _describe_damage(damage: Damage, size: int | None) -> str:
     match damage:
@@ -101,7 +106,7 @@ def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
         mark = (generation, part.place, _identity(part.place))
         if mark in _intact:
             continue
-        damaged = [one for one in find_damaged(part, logs)[0] if _is_read(one)]
+        damaged = [one for one in find_damaged(part, logs)[0] if one.is_read]
         if damaged:
             first = damaged[0]
             raise StorageFailure(
@@ -118,11 +123,6 @@ def _identity(place: str) -> tuple[int, ...]:
     except OSError:
         return ()
     return found.st_ino, found.st_mtime_ns, found.st_size
-
-
-def _is_read(one: DamagedFile) -> bool:
-    """Transactions are for recovery: a version is read without them."""
-    return not one.name.startswith("_transactions/")
 
 
 # --- versions that vanished -----------------------------------------------------------------------

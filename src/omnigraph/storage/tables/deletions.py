@@ -21,16 +21,26 @@ _PLAIN_BITMAP, _RUN_BITMAP = 12346, 12347
 _OFFSETS_FROM = 4
 _ARRAY_LIMIT = 4096
 _BITS_BYTES = 8192
+_MOST_CONTAINERS = 1 << 16
 
 
 def read_deleted_offsets(table: Table, fragment: FragmentMetadata) -> Offsets:
-    """The offsets of the deleted rows of one of the table's fragments, ascending."""
+    """The offsets of the deleted rows of one of the table's fragments, ascending.
+
+    Raises:
+        StorageFailure: the file is damaged.
+    """
     file = fragment.deletion_file
     if file is None:
         return np.empty(0, np.uint32)
     path = file.path(fragment.id)
     data = read_file(_find_owner(table, file.base_id), path)
-    found = _from_arrow(data) if path.endswith(".arrow") else decode_bitmap(data)
+    try:
+        found = _from_arrow(data) if path.endswith(".arrow") else decode_bitmap(data)
+    except (ValueError, IndexError, OSError) as error:
+        raise StorageFailure(
+            StorageKind.PERMANENT, f"{path} of {table!r} is not a list of deleted rows: {error}"
+        ) from error
     if len(found) != file.num_deleted_rows:
         raise StorageFailure(
             StorageKind.PERMANENT,
@@ -53,11 +63,18 @@ def _from_arrow(data: bytes) -> Offsets:
 
 
 def decode_bitmap(data: bytes) -> Offsets:
-    """The members of a roaring bitmap in its portable form, ascending."""
+    """The members of a roaring bitmap in its portable form, ascending.
+
+    Raises:
+        ValueError: the data is not one.
+    """
     cookie = int.from_bytes(data[:4], "little")
     has_runs = cookie & 0xFFFF == _RUN_BITMAP
-    assert has_runs or cookie == _PLAIN_BITMAP, f"no bitmap starts with {cookie}"
+    if not has_runs and cookie != _PLAIN_BITMAP:
+        raise ValueError(f"no bitmap starts with {cookie}")
     containers = (cookie >> 16) + 1 if has_runs else int.from_bytes(data[4:8], "little")
+    if containers > _MOST_CONTAINERS:
+        raise ValueError(f"no bitmap has {containers} containers")
     is_run = np.zeros(containers, np.bool_)
     header = 8
     if has_runs:

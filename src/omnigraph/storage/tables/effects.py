@@ -1,7 +1,9 @@
 """What every native write of a table passes: the check for planted links, and the observer.
 
 The substrate opens files by their path and follows links on the way. So before it writes or
-removes anything, the folders it is going to touch are looked at.
+removes anything, the folders it is going to touch are looked at. Where it removes what it finds in
+them, so is everything below: it goes into linked folders, and takes what is a week old and named by
+no version.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from functools import lru_cache
 
-from omnigraph.storage.objects.beneath import require_no_links
+from omnigraph.storage.objects.beneath import require_no_links, require_no_links_below
 from omnigraph.storage.objects.write_observer import report_write
 from omnigraph.storage.tables.location import TableLocation
 
@@ -27,15 +29,23 @@ _FOLDERS = {
     "drop_tree": (".",),
 }
 """The folders each kind of write changes, below the folder of the branch it is about."""
+_REMOVALS = frozenset({"remove_versions", "delete_branch", "drop_tree"})
+"""Writes for which the substrate looks for files in folders below those as well."""
 
 
 def report_native_write(action: str, location: TableLocation) -> AbstractContextManager[None]:
     """One durable write or removal by the substrate, at this table or branch of it.
 
     Raises:
-        LinkInGraph: a folder it would change is a symbolic link.
+        LinkInGraph: a folder it would change is a symbolic link, or it would remove files and
+            there is a link anywhere below that folder.
     """
-    require_plain_folders(location, _FOLDERS[action])
+    folders = _FOLDERS[action]
+    require_plain_folders(location, folders)
+    if action in _REMOVALS and location.local_folder is not None:
+        for folder in folders:
+            place = location.local_folder
+            require_no_links_below(place if folder == "." else f"{place}/{folder}")
     if action in ("create_branch", "delete_branch"):
         require_plain_folders(location.on_branch(None), ("_refs/branches",))
     return report_write(action, location.native_uri)
