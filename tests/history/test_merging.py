@@ -354,6 +354,7 @@ def test_a_preview_with_decisions_filled_in_decides(graph, tmp_path, take, age):
             "no such type",
         ),
         ({"entity_kind": "node", "type_name": "Person", "take": "source"}, "no entity_id"),
+        ("source", "a decision is a conflict as a preview lists it, not 'source'"),
         (
             {"entity_kind": "node", "type_name": "Person", "entity_id": "Ada", "take": "mine"},
             "must be source, target, base",

@@ -333,6 +333,8 @@ def read_decisions(given: Iterable[Mapping[str, object]], catalog: Catalog) -> D
     """What was decided, by table and id; conflicts whose `take` is null are undecided."""
     found: dict[tuple[TableKey, str], Take] = {}
     for one in given:
+        if not isinstance(one, Mapping):
+            raise BadRequest(f"a decision is a conflict as a preview lists it, not {one!r}")
         take = one.get("take")
         if take is None:
             continue
