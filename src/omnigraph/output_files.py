@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from contextlib import suppress
 from pathlib import Path
@@ -44,6 +45,8 @@ class OutputFile:
             AlreadyExists: somebody else wrote there meanwhile; the finished file stays.
             OSError: it cannot be written.
         """
+        if self.path.is_dir():  # a link to one could be replaced
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
         try:
             if self._seen is None:
                 give_name(made, self.path)

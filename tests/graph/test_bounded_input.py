@@ -294,6 +294,17 @@ def test_rejects_replace_the_file_that_was_there_when_the_load_began(tmp_path):
     assert json.loads(rejects.read_text())["line"] == 2
 
 
+def test_rejects_do_not_replace_a_link_to_a_folder(tmp_path):
+    graph, rejects = graph_with(tmp_path), tmp_path / "rejects"
+    before = graph.commits()
+    (tmp_path / "folder").mkdir()
+    rejects.symlink_to(tmp_path / "folder")
+    with pytest.raises(BadRequest, match="Is a directory"):
+        run_on_tasks(graph, LINE % (1, b"fine") + b"not json\n", rejects)
+    assert rejects.is_symlink()
+    assert graph.commits() == before
+
+
 def run_on_tasks(graph, records, rejects: Path) -> None:
     graph.load(records, "append", on_error="skip", rejects=rejects)
 

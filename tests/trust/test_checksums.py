@@ -239,6 +239,25 @@ def test_flipping_any_bit_of_a_manifest_version_never_gives_an_untyped_error(pla
             file.write_bytes(content)
 
 
+@pytest.mark.parametrize(
+    ("stored", "damaged"),
+    [(b"omnigraph.stable_property_id", None), (b"\x12\x02id", b"\x12\x02ie"), (b"int64", b"float")],
+    ids=["property id", "name", "type"],
+)
+def test_a_damaged_schema_of_a_table_is_a_typed_error(place, stored, damaged):
+    (table,) = place.glob("nodes/*")
+    file = min(table.glob("_versions/*.manifest"))
+    content = file.read_bytes()
+    at = content.rindex(stored)
+    if damaged is None:  # the number after it
+        at += len(stored) + 4
+        stored, damaged = content[at : at + 1], b"x"
+    file.write_bytes(content[:at] + damaged + content[at + len(stored) :])
+    rows = "query q() { match { $p: Person } return { $p.name, $p.age } order { $p.name } }"
+    with omnigraph.open(place, read_only=True) as graph, pytest.raises(OmniError):
+        graph.query(rows)
+
+
 def test_a_graph_that_was_moved_is_not_taken_for_damaged(place, tmp_path):
     """The first writer at an address writes it into the versions of every branch."""
     moved = tmp_path / "elsewhere"

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import EntityKind
 from omnigraph.types.property import PropertyType, Scalar
 
@@ -67,9 +68,18 @@ def to_arrow_field(property: ColumnProperty) -> pa.Field:
 
 
 def get_property_id(field: pa.Field) -> int | None:
-    """The property id a column was marked with; `None` for columns that are no property."""
+    """The property id a column was marked with; `None` for columns that are no property.
+
+    Raises:
+        ManifestCorrupt: the mark is no number.
+    """
     text = (field.metadata or {}).get(STABLE_PROPERTY_ID)
-    return None if text is None else int(text)
+    try:
+        return None if text is None else int(text)
+    except ValueError as error:
+        raise ManifestCorrupt(
+            f"the stored column {field.name} is marked with {text!r}, which is not a property id"
+        ) from error
 
 
 def build_entity_schema(kind: EntityKind, properties: Iterable[ColumnProperty]) -> pa.Schema:

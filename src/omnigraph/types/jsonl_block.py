@@ -131,6 +131,8 @@ def _decode(block: _Block) -> dict[RecordType, _Group]:
     suspects: list[int] = []
     nodes, edges = block.types.nodes, block.types.edges
     for index, line in enumerate(block.lines):
+        if not line:
+            continue  # a file that expands to nothing but ends of lines has very many
         envelope: Envelope
         try:
             if line.startswith(_EDGE_START):

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
-from omnigraph.errors import BadRequest, TypeNotFound
+from omnigraph.errors import BadRequest, ManifestCorrupt, TypeNotFound
 from omnigraph.execution.read.arrays import Longs, combine_chunks, to_longs
 from omnigraph.execution.read.topology import Key, Topology
 from omnigraph.storage.snapshot import Snapshot
@@ -57,6 +57,8 @@ class Reader:
     def get_stored_field(self, name: str) -> pa.Field | None:
         """The column that holds a property; None when this version has no such column."""
         found = self._stored.get(name)
+        if found is None and name in _SYSTEM:
+            raise ManifestCorrupt(f"{self.table!r} has no column {name}")
         if found is None and not self._is_nullable(name):
             raise BadRequest(
                 f"{self.type_.name}.{name} does not exist at this snapshot and is never NULL"
@@ -149,7 +151,15 @@ class Reader:
         found = combine_chunks(rows.column(field.name))
         if wanted == BLOB:
             return _read_presence(found)
-        return found if found.type == wanted else found.cast(wanted)
+        return found if found.type == wanted else self._cast(found, name, wanted)
+
+    def _cast(self, found: pa.Array, name: str, wanted: pa.DataType) -> pa.Array:
+        try:
+            return found.cast(wanted)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise ManifestCorrupt(
+                f"{self.table!r} holds {self.type_.name}.{name} as {found.type}, not as {wanted}"
+            ) from error
 
     def nothing(self, names: Sequence[str]) -> FoundRows:
         columns = {name: pa.array([], self.arrow_type(name)) for name in names}
