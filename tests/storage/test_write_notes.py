@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from omnigraph.errors import ConflictError, ReadSetChanged
+from omnigraph.errors import ConflictError, ManifestCorrupt, ReadSetChanged
 from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.layout import WRITE_NOTES, make_write_note_path
 from omnigraph.storage.root import GraphRoot
@@ -15,6 +15,7 @@ from omnigraph.storage.write_notes import (
     WriteNote,
     _HeartbeatWriteNote,
     begin_write_note,
+    continue_write_note,
     hold_write_note,
     list_notes,
     remove_dead_note,
@@ -134,3 +135,10 @@ def test_two_notes_are_two(root):
     other = replace(root)
     with hold_write_note(root), hold_write_note(other):
         assert len(list_notes(root.store)) == 2
+
+
+@pytest.mark.parametrize("named", ["__writer.lock", "../../outside", "__maintenance/at_work/", "é"])
+def test_a_pointer_leads_to_notes_and_nowhere_else(root, named):
+    root.store.put("__staging/work/note", named.encode())
+    with pytest.raises(ManifestCorrupt, match="names no note"):
+        continue_write_note(root, "__staging/work/note")

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from omnigraph.errors import ConflictError, OmniError
+from omnigraph.errors import ConflictError, ManifestCorrupt, OmniError
 from omnigraph.storage.fence.hold import Hold, Holder
 from omnigraph.storage.fence.lock_file import close_lock_file, is_at, open_lock_file, try_lock
 from omnigraph.storage.layout import WRITE_NOTES, make_write_note_path
@@ -119,7 +119,11 @@ def _open_shared_note(root: GraphRoot, pointer: str) -> _HeartbeatWriteNote:
     found = root.store.find(pointer)
     if found is None:
         raise _make_considered_dead_error()
-    return _HeartbeatWriteNote(root.store, found.decode(), BEAT_S)
+    path = found.decode(errors="replace")
+    folder, _, name = path.rpartition("/")
+    if folder != WRITE_NOTES or not name.isalnum():
+        raise ManifestCorrupt(f"{pointer} names no note: {path!r}; start the load again")
+    return _HeartbeatWriteNote(root.store, path, BEAT_S)
 
 
 def _require_short(began_s: float) -> None:

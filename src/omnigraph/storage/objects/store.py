@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from omnigraph.errors import StorageFailure, StorageKind
+
 CHUNK_BYTES = 8 << 20
 """So much of a large object is in memory at a time."""
 
@@ -132,10 +134,10 @@ class ObjectStore(Protocol):
 
 
 def require_path(path: str) -> str:
-    """`path` itself; paths come from our own layout, so a bad one is a programming mistake."""
+    """`path` itself; raise if it could lead out of the root, whatever file it was read from."""
     parts = path.split("/")
-    is_below = all(parts) and "." not in parts and ".." not in parts
-    assert is_below, f"not a path below a root: {path!r}"
+    if not all(parts) or "." in parts or ".." in parts:
+        raise StorageFailure(StorageKind.PERMANENT, f"not a path below a root: {path!r}")
     return path
 
 
