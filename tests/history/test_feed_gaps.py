@@ -107,7 +107,9 @@ def test_a_branch_that_was_made_again_is_noticed(graph) -> None:
     graph.create_branch("dev")
     put(graph, "d", branch="dev")
     cursor = graph.changes("now", branch="dev").cursor
+    graph.set_consumer("reader", branch="dev")
     graph.rename_branch("dev", "renamed")
+    assert [one.branch for one in graph.consumers()] == ["renamed"]
     put(graph, "e", branch="renamed")
     (block,) = graph.changes(cursor, branch="renamed").blocks
     assert [change.id for change in block.changes] == ["e"]

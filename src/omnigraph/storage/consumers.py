@@ -7,17 +7,18 @@ follow on its branch. Each is a small object, replaced by compare-and-swap.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.errors import ConflictError, ConsumerNotFound, StorageError
-from omnigraph.identity import CommitId
+from omnigraph.identity import BranchName, CommitId
+from omnigraph.storage.fence.hold import is_held
 from omnigraph.storage.layout import CONSUMERS, make_consumer_path
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.named_records import NamedRecords
 from omnigraph.storage.names import normalize_name
 from omnigraph.storage.objects.store import ObjectStore, Versioned
-from omnigraph.storage.refs import BranchRef
+from omnigraph.storage.refs import BranchRef, find_branch
 from omnigraph.storage.root import GraphRoot
 
 
@@ -82,6 +83,10 @@ def set_consumer(
         hold.check()
         known = root.store.find_versioned(make_consumer_path(consumer.name))
         _put(root, consumer, known)
+        is_in_time = is_held(hold)
+    if not is_in_time:
+        with root.hold():  # a cleanup that came before the note may have removed what it is about
+            read_manifest(root.manifest(commit.incarnation), commit.manifest_version)
     return consumer
 
 
@@ -109,7 +114,13 @@ def find_consumer(store: ObjectStore, name: str) -> Consumer | None:
 
 def list_consumers(store: ObjectStore) -> list[Consumer]:
     """Every consumer in the order of names; one deleted while we look is left out."""
-    return CONSUMER_RECORDS.list_all(store)
+    return [_name_branch(store, consumer) for consumer in CONSUMER_RECORDS.list_all(store)]
+
+
+def _name_branch(store: ObjectStore, consumer: Consumer) -> Consumer:
+    """The consumer with the name that its branch has now."""
+    ref = find_branch(store, BranchName(consumer.branch), consumer.incarnation)
+    return consumer if ref is None else replace(consumer, branch=str(ref.name))
 
 
 def delete_consumer(root: GraphRoot, name: str) -> Consumer:

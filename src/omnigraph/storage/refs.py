@@ -77,6 +77,17 @@ def find_ref(store: ObjectStore, name: BranchName) -> BranchRef | None:
     return MAIN_REF if name == MAIN else REF_RECORDS.find(store, name)
 
 
+def find_branch(store: ObjectStore, name: BranchName, incarnation: str | None) -> BranchRef | None:
+    """This very branch, by the name it had or by whatever name it has now."""
+    ref = find_ref(store, name)
+    if ref is not None and ref.incarnation == incarnation:
+        return ref
+    if incarnation is None:
+        return None
+    related = REF_RECORDS.list_mentioning(store, incarnation)
+    return next((one for one in related if one.incarnation == incarnation), None)
+
+
 def read_ref(store: ObjectStore, name: BranchName) -> BranchRef:
     found = find_ref(store, name)
     if found is None:

@@ -53,7 +53,7 @@ from omnigraph.storage.recovery.recovery_decision import (
 )
 from omnigraph.storage.recovery.recovery_observation import ObservedTable, observe
 from omnigraph.storage.recovery.unshown import drop_created
-from omnigraph.storage.refs import MAIN_REF, REF_RECORDS, BranchRef, find_ref
+from omnigraph.storage.refs import MAIN_REF, BranchRef, find_branch
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import restore
 from omnigraph.storage.tables.lance_branches import delete_branch
@@ -106,7 +106,9 @@ def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:
     Raises:
         ManifestCorrupt: it is a write to another graph.
     """
-    ref = _find_branch(root, intent)
+    # Nothing is pending when a branch is renamed. But where the fence is a lease, a writer that
+    # slept may announce its write after that, under the old name.
+    ref = find_branch(root.store, intent.branch, intent.incarnation)
     manifest = read_newest(root.manifest(ref.incarnation if ref else None))
     _require_own(root, intent, manifest.state)
     if ref is None:
@@ -116,21 +118,6 @@ def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:
     tables = observe(root, intent, manifest.state)
     verdict = decide([classify(t) for t in tables], _decide_outlook(intent, ref, manifest))
     return ExaminedIntent(intent, ref, manifest, tables, verdict)
-
-
-def _find_branch(root: GraphRoot, intent: Intent) -> BranchRef | None:
-    """The branch of a write, by whatever name it has now.
-
-    Nothing is pending when a branch is renamed. But where the fence is a lease, a writer that
-    slept may announce its write after that, under the old name.
-    """
-    ref = find_ref(root.store, intent.branch)
-    if ref is not None and ref.incarnation == intent.incarnation:
-        return ref
-    if intent.incarnation is None:
-        return None
-    related = REF_RECORDS.list_mentioning(root.store, intent.incarnation)
-    return next((one for one in related if one.incarnation == intent.incarnation), None)
 
 
 def _require_own(root: GraphRoot, intent: Intent, state: ManifestState) -> None:
