@@ -110,22 +110,27 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         hold.check()
         _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
         mark = marker.remaining(mark)
-    _clean_tables(root, mark, rows, partial(_remove_held, root))
+    _clean_tables(root, mark, rows, partial(_remove_held, root, leftovers))
     _reclaim(root, leftovers, mark, rows)
     forget_old_requests(root)
     return _make_result(retention, mark, rows, leftovers.reclaimed, confirm=True)
 
 
-def _remove_held(root: GraphRoot, location: TableLocation, versions: Sequence[int]) -> Removed:
+def _remove_held(
+    root: GraphRoot, leftovers: UnreferencedFiles, location: TableLocation, versions: Sequence[int]
+) -> Removed:
     """Remove versions of a table under the fence, where no writer is about to commit.
 
     Along with them the substrate takes files that no version names and that are a week old by the
     clock of this machine, which may have been set. A writer whose files went before it came to the
-    fence finds that out there, and starts over.
+    fence finds that out there, and starts over. One that fell asleep at the fence is settled first.
     """
     if not versions:
         return Removed()
-    with root.hold():
+    with root.hold() as hold:
+        settle_all(root, hold)
+        leftovers.announce_taken_along(location, versions)
+        hold.check()
         return remove_versions(location, versions)
 
 

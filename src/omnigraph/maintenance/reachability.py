@@ -213,7 +213,7 @@ class ReachabilityScan:
         self._merges = {branch: [c for c in own if c.merged] for branch, own in commits.items()}
         manifests = self._list_retained(commits, newest, self._list_claimed(refs, newest))
         self._require_undamaged(manifests)
-        bases = self._list_resting(commits) if self._has_sleepers() else {}
+        bases = self._list_resting(commits) if self.has_sleepers() else {}
         return Reachable(
             refs=refs,
             newest=newest,
@@ -428,7 +428,7 @@ class ReachabilityScan:
 
     # --- sleepers ---------------------------------------------------------------------------------
 
-    def _has_sleepers(self) -> bool:
+    def has_sleepers(self) -> bool:
         """Whether a writer may act after its hold was taken from it."""
         is_lease = self.root.store.kind is not StoreKind.LOCAL
         return is_lease or self.root.settings.writer_fence is FenceMode.OFF

@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from omnigraph.errors import ConflictError, ManifestCorrupt, OmniError, StorageFailure
+from omnigraph.identity import BranchName
 from omnigraph.maintenance.reachability import ReachabilityScan, Reachable
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.first_seen import FirstSeen
 from omnigraph.storage.layout import MANIFEST, STAGING
-from omnigraph.storage.lost_branches import list_marked, unmark_deleted
+from omnigraph.storage.lost_branches import list_marked, mark_deleted, unmark_deleted
 from omnigraph.storage.recovery import list_pending_intents, settle_all
-from omnigraph.storage.refs import list_refs
+from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.related_branches import list_related, unmark_related
 from omnigraph.storage.tables import TableLocation
 from omnigraph.storage.tables.lance_branches import (
@@ -28,6 +29,7 @@ from omnigraph.storage.tables.lance_branches import (
 )
 from omnigraph.storage.tables.remove_versions import (
     UnreferencedFile,
+    list_taken_along,
     list_tree_names,
     list_unreferenced_files,
     remove_unreferenced,
@@ -72,6 +74,18 @@ class UnreferencedFiles:
         limit_s = max(SILENCE_S, self._grace_s)
         return self._first_seen.is_unchanged_for(f"{note.path}#{note.content}", limit_s)
 
+    def announce_taken_along(self, location: TableLocation, versions: Sequence[int]) -> None:
+        """List the files that the substrate takes with versions of a table at first sight.
+
+        They are a week old by the clock of this machine, which may have been set. On a local disk
+        no writer comes to the fence before they are gone. Where the fence is a lease, we may sleep
+        before that, and a writer would find its files still there.
+        """
+        taken = list_taken_along(location, versions) if self._marker.has_sleepers() else []
+        if taken:
+            path = location.uri.removeprefix(f"{self._root.store.uri}/")
+            self._first_seen.announce(f"{path}/{file}" for file in taken)
+
     # --- branches ---------------------------------------------------------------------------------
 
     def reclaim_branches(self, mark: Reachable, paths: Sequence[str]) -> dict[str, list[str]]:
@@ -91,6 +105,10 @@ class UnreferencedFiles:
                 still = [one for one in self._find_unwanted(mark, some, errors) if one in found]
                 for path, name in still[:_AT_A_TIME]:
                     hold.check()
+                    if path == MANIFEST:
+                        # Its creator may only be asleep, and wake while we are.
+                        mark_deleted(self._root.store, BranchRef(BranchName(name), name))
+                        hold.check()
                     self._drop(path, name, errors)
             found = set(still[_AT_A_TIME:])
         self._drop_marks()

@@ -85,6 +85,15 @@ class FirstSeen:
         self._after[path] = first
         return now - first.at_us >= wait_us and not first.notes & live_notes
 
+    def announce(self, paths: Iterable[str]) -> None:
+        """List what is about to go at first sight, whoever is at work; readable from here on.
+
+        A writer that has staged one of them starts over when it comes to the fence.
+        """
+        now = self._clock_us()
+        self._after |= {path: FirstSeenNote(now) for path in paths}
+        self._store.put(SIGHTINGS, _encode({**self._before, **self._after}))
+
     def forget(self, paths: Iterable[str]) -> None:
         """These are gone now."""
         for path in paths:

@@ -95,6 +95,22 @@ def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed
     return Removed(int(done.old_versions), int(done.bytes_removed))
 
 
+def list_taken_along(location: TableLocation, versions: Sequence[int]) -> list[str]:
+    """The files that would go with these versions though no version names them.
+
+    They are a week old by the clock of this machine. The paths are relative to the table.
+    """
+    table = open_newest(location)
+    with translate_errors(f"looking for what goes with versions of {location}"):
+        found = table.native.explain_cleanup_old_versions(
+            versions=list(versions),
+            error_if_tagged_old_versions=False,
+            include_files=True,
+            max_files=_EVERY_FILE,
+        )
+    return [_strip_root(table, file.path) for file in found.candidate_files if file.unverified]
+
+
 def _drop_outdated_note(table: Table) -> None:
     """Remove the note of the newest version if it names another one.
 
