@@ -13,7 +13,8 @@ import omnigraph
 from crash.windows import NODES, At, watched
 from omnigraph.errors import ConflictError, FilesMissing, WriterBusy
 from omnigraph.graph.graph import Graph
-from omnigraph.settings import Settings
+from omnigraph.settings import FenceMode, Settings
+from omnigraph.storage.first_seen import list_removable_paths
 from omnigraph.storage.root import GraphRoot, read_clock_us
 
 SCHEMA = "node Person { name: String @key  age: I32? }"
@@ -22,9 +23,12 @@ DAY_US = 86_400_000_000
 SEEDS = range(12)
 
 
-def with_clock(place: Path, shift_us: int, grace_s: float) -> Graph:
+def with_clock(
+    place: Path, shift_us: int, grace_s: float, fence: FenceMode = FenceMode.AUTO
+) -> Graph:
     """A handle whose clock is off by so much."""
-    graph = omnigraph.open(place, settings=Settings(cleanup_grace_s=grace_s))
+    settings = Settings(cleanup_grace_s=grace_s, writer_fence=fence)
+    graph = omnigraph.open(place, settings=settings)
     root = graph._open.views.root
     object.__setattr__(root, "now_us", lambda: read_clock_us() + shift_us)
     return graph
@@ -155,6 +159,28 @@ def test_no_writer_is_about_to_commit_while_table_versions_are_removed(tmp_path)
     with watched(removal), omnigraph.open(place) as graph:
         graph.cleanup(keep=1, confirm=True)
     assert held == [True]
+
+
+def test_what_goes_with_table_versions_is_listed_first_where_the_fence_may_be_lost(tmp_path):
+    """A writer that comes to the fence while the cleanup sleeps starts over then."""
+    place = tmp_path / "g.omni"
+    with omnigraph.init(place, SCHEMA) as graph:
+        for name in ("Ada", "Ben", "Cy"):
+            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+    (table,) = (place / "nodes").iterdir()
+    old, young = (table / "data" / name for name in ("old.lance", "young.lance"))
+    for stray in (old, young):
+        stray.write_bytes(b"staged")
+    os.utime(old, (0, 0))
+    listed = []
+
+    def look() -> None:
+        listed.append(list_removable_paths(GraphRoot.at(str(place)).store))
+
+    with watched(At("before", "remove_versions", NODES, look)):
+        with_clock(place, DAY_US, 60.0, FenceMode.OFF).cleanup(keep=1, confirm=True)
+    assert listed == [frozenset({old.relative_to(place).as_posix()})]
+    assert (old.exists(), young.exists()) == (False, True)
 
 
 def test_a_write_whose_files_were_taken_for_old_ones_starts_over(tmp_path):
