@@ -93,10 +93,8 @@ def _describe(
         side: _read_records(getattr(sides, side), getattr(some, side), type_)
         for side in ("base", "source", "target")
     }
-    kinds, blobs = (
-        some.kinds(base_is_known=sides.base_is_known),
-        _find_unlike_blobs(type_, sides, some),
-    )
+    kinds = some.kinds(base_is_known=sides.base_is_known)
+    blobs = _find_unlike_blobs(type_, sides, some)
     for at, (id, kind) in enumerate(zip(some.ids.to_pylist(), kinds, strict=True)):
         base, source, target = (images[side][at] for side in ("base", "source", "target"))
         message = f"{type_.name} '{id}' {_explain(kind, source, target, blobs[at], words)}"

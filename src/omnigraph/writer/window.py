@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Self
 
-from omnigraph.errors import ReadSetChanged
-from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.fence.hold import Hold, is_held
 from omnigraph.storage.root import GraphRoot
 
 COSTLY_RACES = 4
@@ -36,7 +35,7 @@ class CommitWindow:
         if self._races:
             self._races -= 1
             self._release()
-        elif self._hold is not None and not _is_ours(self._hold):
+        elif self._hold is not None and not is_held(self._hold):
             self._release()
 
     def _release(self) -> None:
@@ -49,12 +48,3 @@ class CommitWindow:
 
     def __exit__(self, *_: object) -> None:
         self._release()
-
-
-def _is_ours(hold: Hold) -> bool:
-    """Whether the fence is still held: what changed may have been just that."""
-    try:
-        hold.check()
-    except ReadSetChanged:
-        return False
-    return True
