@@ -36,8 +36,11 @@ class Writing:
     puts: Mapping[str, Mapping[str, int]]
     removes: Mapping[str, Sequence[str]]
     is_costly: bool = False
+    brings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """What becomes of whole tables, brought in from another branch."""
 
     def apply(self, state: State) -> None:
+        state |= {table: dict(rows) for table, rows in self.brings.items()}
         for table, rows in self.puts.items():
             state[table] |= rows
         for table, ids in self.removes.items():

@@ -11,7 +11,7 @@ import random
 import re
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -49,14 +49,22 @@ from omnigraph.storage.fence.hold import make_fence_lost
 from omnigraph.storage.fence.lease import LeaseTerms
 from omnigraph.storage.fence.open_fence import open_fence
 from omnigraph.storage.initialize import NewTable, initialize
-from omnigraph.storage.manifest import ManifestState, SchemaContract
+from omnigraph.storage.manifest import History, ManifestState, SchemaContract
+from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.recovery import WriterKind, list_operations, settle_all
 from omnigraph.storage.refs import find_ref, list_names
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
+from omnigraph.storage.staged import (
+    Merging,
+    StagedTable,
+    Ticket,
+    Writable,
+    drop_fork,
+    open_writable,
+)
 from omnigraph.storage.tables import stage_changes
 from omnigraph.storage.tags import create_tag
-from omnigraph.writer.change import CatalogSnapshot, Prepared
+from omnigraph.writer.change import CatalogSnapshot, Change, Prepared
 from omnigraph.writer.driver import Writer
 from simulation.expected_states import Fact, Journal, NeededFiles, State, Violation, Writing
 from simulation.simulated_files import Files
@@ -87,9 +95,12 @@ class Theme:
     failing: float
     pausing: float
     cleaners: int = 0
+    has_troubled_cleaners: bool = False
     sleeps_s: tuple[float, ...] = SLEEPS_S
     sleeps_by: int = 30
     """At which of its effects a process sleeps at the latest."""
+    sleeps_at: tuple[str, ...] = ("",)
+    """How these effects begin, one of which is drawn; all of them by default."""
     graces_s: tuple[float, ...] = (60.0, 60.0, 3_600.0, 86_400.0)
 
 
@@ -137,6 +148,26 @@ THEMES = {
         sleeping=0.4,
         failing=0.3,
         pausing=0.1,
+    ),
+    # Places in the past that get a name while somebody cleans them away.
+    "past": Theme(
+        {"write": 8, "read": 2, "create_branch": 2, "tag_old": 4, "pull": 3},
+        trouble=0.5,
+        dying=0.1,
+        sleeping=1.0,
+        failing=0.1,
+        pausing=0.6,
+        cleaners=2,
+        has_troubled_cleaners=True,
+        sleeps_s=(35.0, 120.0, 400.0, 2_000.0),
+        sleeps_by=6,
+        sleeps_at=(
+            "delete __manifest",
+            "delete __manifest",
+            "delete nodes",
+            "put_if_absent __manifest",
+        ),
+        graces_s=(60.0,),
     ),
 }
 
@@ -246,6 +277,38 @@ class PutRows:
 
 
 @dataclass
+class Pull:
+    """Taking over tables that the branch only inherits, as another branch shows them."""
+
+    fact: Fact
+    source: CatalogSnapshot
+    kind = WriterKind.BRANCH_MERGE
+    is_costly = False
+
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        del ticket
+        mine, rows = view.snapshot.ref.incarnation, _read_rows(self.source)
+        adopted = [
+            SetVersion(e.identity, key, e.version, e.owner_branch, e.row_count, e.owner)
+            for key, e in self.source.snapshot.entries.items()
+            if mine not in (e.owner, view.snapshot.entry(key).owner)
+        ]
+        if not adopted:
+            return None
+        brought = {str(change.table_key): rows[str(change.table_key)] for change in adopted}
+        self.fact.writing = replace(self.fact.writing, brings=brought)
+        return Prepared(
+            adopted=tuple(adopted),
+            origin=self.fact.writing.name,
+            merging=Merging(self.source.snapshot, ()),
+        )
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:
+        del cause
+        return False
+
+
+@dataclass
 class Lived:
     """How a life went."""
 
@@ -340,11 +403,14 @@ class Life:
         if chance.random() < theme.failing:
             for _ in range(chance.choice([1, 1, 2])):
                 faults[chance.randint(1, 40)] = chance.choice(list(Fault))
-        return Fate(dies, sleeps, chance.choice(theme.sleeps_s), faults)
+        sleeps_s = chance.choice(theme.sleeps_s)
+        at = chance.choice(theme.sleeps_at) if len(theme.sleeps_at) > 1 else theme.sleeps_at[0]
+        return Fate(dies, sleeps, sleeps_s, at, faults)
 
     def _start_cleaner(self) -> None:
         """A process that does nothing but clean up, now and then."""
-        process = self._new_process(UNTROUBLED)
+        is_troubled = self.theme.has_troubled_cleaners
+        process = self._new_process(self._draw_fate() if is_troubled else UNTROUBLED)
         process.clock_off_us = self.chance.choice([0, 10 * DAY_US, 10 * DAY_US])
 
         def clean() -> None:
@@ -446,15 +512,28 @@ class Life:
     def _write(self, graph: OpenGraph, writing: Writing | None = None) -> None:
         writing = writing or self._draw_writing(self._pick_branch())
         fact = self.journal.facts[writing.name] = Fact(writing, self.turns.steps)
+        self._change(graph, fact, PutRows(writing))
+
+    def _pull(self, graph: OpenGraph) -> None:
+        source, target = self.chance.sample(("main", *BRANCHES), 2)
+        view = graph.views.read_newest(source)
+        name = f"w{len(self.journal.facts)}"
+        fact = self.journal.facts[name] = Fact(Writing(name, target, {}, {}), self.turns.steps)
+        self._change(graph, fact, Pull(fact, view))
+
+    def _change(self, graph: OpenGraph, fact: Fact, change: Change) -> None:
+        writing = fact.writing
         try:
-            published = graph.writer.write(PutRows(writing), branch=writing.branch)
+            published = graph.writer.write(change, branch=writing.branch)
         except OmniError as error:
             if not isinstance(error, UNCERTAIN):
                 fact.failed = f"{type(error).__name__}: {error}"
             if isinstance(error, StorageFailure) and error.kind is StorageKind.NOT_FOUND:
                 self._remove_unfinished(graph, writing.branch)
             raise
-        assert published is not None
+        if published is None:
+            fact.failed = "there was nothing to do"
+            return
         assert published.commit is not None
         fact.acknowledged, fact.incarnation = self.turns.steps, published.commit.incarnation
 
@@ -553,6 +632,12 @@ class Life:
         if head is not None:
             commit = graph.views.commit(head, view.snapshot.branch)
             create_tag(graph.root, f"t{self.turns.steps}", commit)
+
+    def _tag_old(self, graph: OpenGraph) -> None:
+        """Name any commit that somebody may still find in the history of a branch."""
+        view = graph.views.read_newest(self._pick_branch())
+        commits = History().commits(view.snapshot.manifest)
+        create_tag(graph.root, f"t{self.turns.steps}", self.chance.choice(commits))
 
     # --- at the end -------------------------------------------------------------------------------
 

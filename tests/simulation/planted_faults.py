@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from omnigraph.maintenance import reachability
-from omnigraph.storage import first_seen, staged, write
+from omnigraph.storage import first_seen, lasting_versions, staged, write
 from omnigraph.storage.fence import lease
 from omnigraph.storage.recovery import recovery_decision, resolve_intents
 from omnigraph.storage.tables import stage_table
@@ -96,6 +96,22 @@ def _name_no_fragment() -> None:
     stage_table.make_strict_update = update_loosely
 
 
+def _start_at_what_goes() -> None:
+    """Nobody looks whether a cleanup is about to remove the version that something starts at."""
+    lasting_versions._require_unlisted = _nothing
+
+
+def _adopt_in_silence() -> None:
+    """Versions that are there are shown by a branch without an intent."""
+    write_intent = write.write_intent
+
+    def write_some(store: Any, intent: Any) -> None:
+        if intent.tables:
+            write_intent(store, intent)
+
+    write.write_intent = write_some
+
+
 def _leave_forks() -> None:
     """A write that fails before it is announced leaves its forks, and cleanup is told so."""
     staged.drop_fork = _nothing
@@ -111,4 +127,6 @@ PLANTED: dict[str, Callable[[], None]] = {
     "keep_no_forks": _keep_no_forks,
     "never_check_the_lease": _never_check_the_lease,
     "name_no_fragment": _name_no_fragment,
+    "start_at_what_goes": _start_at_what_goes,
+    "adopt_in_silence": _adopt_in_silence,
 }

@@ -44,6 +44,8 @@ class Fate:
     dies_before: int | None = None
     sleeps_before: int | None = None
     sleeps_s: float = 0.0
+    sleeps_at: str = ""
+    """How the effects begin that are counted until it sleeps; all of them by default."""
     faults: dict[int, Fault] = field(default_factory=dict)
 
 
@@ -63,6 +65,7 @@ class Process:
     has_slept: bool = False
     asleep_until: float = 0.0
     effects: int = 0
+    chances_to_sleep: int = 0
 
 
 class Strand:
@@ -133,10 +136,11 @@ class Turns:
         process.effects += 1
         self.effects += 1
         fate, at = process.fate, process.effects
+        process.chances_to_sleep += what.startswith(fate.sleeps_at)
         if at == fate.dies_before:
             self.crashes += 1
             self._die(what)
-        if at == fate.sleeps_before:
+        if process.chances_to_sleep == fate.sleeps_before and not process.has_slept:
             self.sleeps += 1
             process.has_slept = True
             process.asleep_until = self.now_s + fate.sleeps_s

@@ -107,9 +107,14 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         if before is None:
             _require_whole(root, mark)
         leftovers = UnreferencedFiles(marker, hold)
-        hold.check()
-        _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
-        mark = marker.remaining(mark)
+        leftovers.announce_versions(_list_unneeded_manifests(root, mark))
+        _clean_manifest(root, mark, rows[MANIFEST], partial(_remove_announced, leftovers, hold))
+        try:
+            mark = marker.remaining(mark)
+        finally:
+            # Whatever is created from now on starts at what was marked. Where the fence is a lease
+            # and we slept, it may not; and what was marked may be gone.
+            hold.check()
     _clean_tables(root, mark, rows, partial(_remove_held, root, leftovers))
     _reclaim(root, leftovers, mark, rows)
     forget_old_requests(root)
@@ -129,9 +134,18 @@ def _remove_held(
         return Removed()
     with root.hold() as hold:
         settle_all(root, hold)
-        leftovers.announce_taken_along(location, versions)
-        hold.check()
-        return remove_versions(location, versions)
+        leftovers.announce_removal(location, versions)
+        return _remove_announced(leftovers, hold, location, versions)
+
+
+def _remove_announced(
+    leftovers: UnreferencedFiles, hold: Hold, location: TableLocation, versions: Sequence[int]
+) -> Removed:
+    """Remove versions that nobody starts anything at any more."""
+    hold.check()
+    removed = remove_versions(location, versions)
+    leftovers.forget_versions(location, versions)
+    return removed
 
 
 def _settle(
@@ -246,20 +260,27 @@ def _require_no_drift(root: GraphRoot, hold: Hold) -> None:
 
 
 def _clean_manifest(root: GraphRoot, mark: Reachable, row: _Row, remove: Remove) -> None:
-    """The versions of the manifest on each branch; a failure is noted and the rest goes on.
+    """The versions of the manifest on each branch; a failure is noted and the rest goes on."""
+    for location, unneeded in _list_unneeded_manifests(root, mark):
+        try:
+            row.take(location.branch, remove(location, unneeded))
+        except OmniError as error:
+            row.errors.append(error.message)  # what is left can be read, and so can what it shows
+
+
+def _list_unneeded_manifests(
+    root: GraphRoot, mark: Reachable
+) -> Iterator[tuple[TableLocation, Sequence[int]]]:
+    """The versions of the manifest that can go, on each branch that has some.
 
     The version a branch starts at goes with others only. Alone it is one small file: what it shows
     is kept for as long as the branch lives, on its parent. And removing anything from a branch
     costs a look at every other one.
     """
     for ref in mark.refs:
-        location = root.manifest(ref.incarnation)
-        try:
-            unneeded = mark.list_unneeded_manifests(ref.incarnation)
-            if ref.is_main or unneeded != [ref.fork_version]:
-                row.take(ref.incarnation, remove(location, unneeded))
-        except OmniError as error:
-            row.errors.append(error.message)  # what is left can be read, and so can what it shows
+        unneeded = mark.list_unneeded_manifests(ref.incarnation)
+        if unneeded and (ref.is_main or unneeded != [ref.fork_version]):
+            yield root.manifest(ref.incarnation), unneeded
 
 
 def _clean_tables(

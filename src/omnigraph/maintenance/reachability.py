@@ -22,7 +22,6 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import TableKey
 from omnigraph.maintenance.retention import Retention
-from omnigraph.settings import FenceMode
 from omnigraph.storage.consumers import list_consumers, list_needed_commits
 from omnigraph.storage.initialize import GENESIS_VERSION
 from omnigraph.storage.layout import MANIFEST
@@ -37,7 +36,6 @@ from omnigraph.storage.manifest import (
     read_newest,
 )
 from omnigraph.storage.named_records import RecordMemory
-from omnigraph.storage.objects import StoreKind
 from omnigraph.storage.refs import MAIN_REF, REF_RECORDS, BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
@@ -213,7 +211,7 @@ class ReachabilityScan:
         self._merges = {branch: [c for c in own if c.merged] for branch, own in commits.items()}
         manifests = self._list_retained(commits, newest, self._list_claimed(refs, newest))
         self._require_undamaged(manifests)
-        bases = self._list_resting(commits) if self.has_sleepers() else {}
+        bases = self._list_resting(commits) if self.root.has_sleepers else {}
         return Reachable(
             refs=refs,
             newest=newest,
@@ -427,11 +425,6 @@ class ReachabilityScan:
         return entries
 
     # --- sleepers ---------------------------------------------------------------------------------
-
-    def has_sleepers(self) -> bool:
-        """Whether a writer may act after its hold was taken from it."""
-        is_lease = self.root.store.kind is not StoreKind.LOCAL
-        return is_lease or self.root.settings.writer_fence is FenceMode.OFF
 
     def _list_resting(self, commits: Mapping[str | None, list[Commit]]) -> dict[str | None, int]:
         """The newest manifest version of each branch that no sleeper can have missed."""

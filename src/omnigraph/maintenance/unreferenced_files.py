@@ -74,17 +74,37 @@ class UnreferencedFiles:
         limit_s = max(SILENCE_S, self._grace_s)
         return self._first_seen.is_unchanged_for(f"{note.path}#{note.content}", limit_s)
 
-    def announce_taken_along(self, location: TableLocation, versions: Sequence[int]) -> None:
-        """List the files that the substrate takes with versions of a table at first sight.
+    def announce_versions(self, doomed: Iterable[tuple[TableLocation, Sequence[int]]]) -> None:
+        """List versions that are about to be removed, so that nobody starts anything at them.
 
-        They are a week old by the clock of this machine, which may have been set. On a local disk
-        no writer comes to the fence before they are gone. Where the fence is a lease, we may sleep
-        before that, and a writer would find its files still there.
+        On a local disk nobody comes to the fence before they are gone. Where it is a lease, we may
+        sleep before that, and whoever comes would find them still there.
         """
-        taken = list_taken_along(location, versions) if self._marker.has_sleepers() else []
-        if taken:
-            path = location.uri.removeprefix(f"{self._root.store.uri}/")
-            self._first_seen.announce(f"{path}/{file}" for file in taken)
+        if self._root.has_sleepers:
+            self._announce(path for one in doomed for path in self._list_version_paths(*one))
+
+    def announce_removal(self, location: TableLocation, versions: Sequence[int]) -> None:
+        """The same with the files that the substrate takes with versions of a table.
+
+        No version names them, and they are a week old by the clock of this machine, which may have
+        been set: a writer may have staged them, and would find them still there.
+        """
+        if self._root.has_sleepers:
+            table = self._root.relative_path(location)
+            taken = (f"{table}/{file}" for file in list_taken_along(location, versions))
+            self._announce([*self._list_version_paths(location, versions), *taken])
+
+    def _announce(self, paths: Iterable[str]) -> None:
+        announced = list(paths)
+        if announced:
+            self._first_seen.announce(announced)
+
+    def forget_versions(self, location: TableLocation, versions: Sequence[int]) -> None:
+        """These were removed, or the substrate has spared them: they need not be listed."""
+        self._first_seen.forget(self._list_version_paths(location, versions))
+
+    def _list_version_paths(self, location: TableLocation, versions: Sequence[int]) -> list[str]:
+        return [self._root.version_path(location, version) for version in versions]
 
     # --- branches ---------------------------------------------------------------------------------
 

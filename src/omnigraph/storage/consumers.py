@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from omnigraph.errors import ConflictError, ConsumerNotFound, StorageError
 from omnigraph.identity import BranchName, CommitId
 from omnigraph.storage.fence.hold import is_held
+from omnigraph.storage.lasting_versions import require_lasting_manifest
 from omnigraph.storage.layout import CONSUMERS, make_consumer_path
 from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.named_records import NamedRecords
 from omnigraph.storage.names import normalize_name
 from omnigraph.storage.objects.store import ObjectStore, Versioned
@@ -79,15 +79,19 @@ def set_consumer(
     )
     with root.hold() as hold:
         # Under the fence nothing more is cleaned away; before, what it shows may have been.
-        read_manifest(root.manifest(commit.incarnation), commit.manifest_version)
+        _require_lasting(root, commit)
         hold.check()
         known = root.store.find_versioned(make_consumer_path(consumer.name))
         _put(root, consumer, known)
         is_in_time = is_held(hold)
     if not is_in_time:
         with root.hold():  # a cleanup that came before the note may have removed what it is about
-            read_manifest(root.manifest(commit.incarnation), commit.manifest_version)
+            _require_lasting(root, commit)
     return consumer
+
+
+def _require_lasting(root: GraphRoot, commit: Commit) -> None:
+    require_lasting_manifest(root, commit.branch, commit.incarnation, commit.manifest_version)
 
 
 def _put(root: GraphRoot, consumer: Consumer, known: Versioned | None) -> None:

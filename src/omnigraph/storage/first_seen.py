@@ -10,15 +10,18 @@ the fence that their files are there, and start over if not.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from omnigraph.errors import ManifestCorrupt, OmniError
+from omnigraph.errors import ConflictError, ManifestCorrupt, OmniError
 from omnigraph.storage.layout import SIGHTINGS
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.sealed_json import SEAL, is_sealed, seal
+from omnigraph.storage.tables.probes import is_version_path
 
 _FORMAT = 2
+_TRIES = 16
+"""So often a cleanup writes its list while others write theirs."""
 _MALFORMED = (
     ValueError,
     KeyError,
@@ -60,6 +63,7 @@ class FirstSeen:
         self._grace_us = int(grace_s * 1_000_000)
         self._before = _read(store)
         self._after: dict[str, FirstSeenNote] = {}
+        self._announced: set[str] = set()
 
     def due(self, paths: Iterable[str]) -> list[str]:
         """Those of the paths that may go now; all are noted.
@@ -88,11 +92,14 @@ class FirstSeen:
     def announce(self, paths: Iterable[str]) -> None:
         """List what is about to go at first sight, whoever is at work; readable from here on.
 
-        A writer that has staged one of them starts over when it comes to the fence.
+        A writer that has staged one of them starts over when it comes to the fence, and nobody
+        starts anything at a version that is listed. Forgotten, they are off the list when it is
+        saved.
         """
-        now = self._clock_us()
-        self._after |= {path: FirstSeenNote(now) for path in paths}
-        self._store.put(SIGHTINGS, _encode({**self._before, **self._after}))
+        now, announced = self._clock_us(), set(paths)
+        self._announced |= announced
+        self._after |= {path: FirstSeenNote(now) for path in announced}
+        self._write(dropped=frozenset())
 
     def forget(self, paths: Iterable[str]) -> None:
         """These are gone now."""
@@ -104,10 +111,30 @@ class FirstSeen:
         self._after |= {p: seen for p, seen in self._before.items() if p.startswith(prefix)}
 
     def save(self) -> None:
-        """Leave the notes for the next cleanup, in a list that is whole afterwards."""
-        content = _encode(self._after)
-        if self._store.find(SIGHTINGS) != content:
-            self._store.put(SIGHTINGS, content)
+        """Leave the notes for the next cleanup, in a list that is whole afterwards.
+
+        What another cleanup has listed meanwhile stays. So do versions that an earlier one has
+        announced and not removed: it may only be asleep.
+        """
+        for path, seen in self._before.items():
+            if path not in self._announced and is_version_path(path) and self._store.exists(path):
+                self._after.setdefault(path, seen)
+        self._write(dropped=(self._before.keys() | self._announced) - self._after.keys())
+
+    def _write(self, dropped: Collection[str]) -> None:
+        for _ in range(_TRIES):
+            found = self._store.find_versioned(SIGHTINGS)
+            listed = {} if found is None else _decode_if_readable(found.data)
+            kept = {path: seen for path, seen in listed.items() if path not in dropped}
+            content = _encode(kept | self._after)
+            if found is None:
+                is_done = self._store.put_if_absent(SIGHTINGS, content)
+            else:
+                is_same = found.data == content
+                is_done = is_same or self._store.put_if_match(SIGHTINGS, content, found.tag)
+            if is_done:
+                return
+        raise ConflictError(f"other cleanups keep changing {SIGHTINGS}; run one at a time")
 
 
 def write_empty_list(store: ObjectStore) -> None:
@@ -146,8 +173,10 @@ def list_removable_paths(store: ObjectStore, note: str | None = None) -> frozens
 
 def _read(store: ObjectStore) -> dict[str, FirstSeenNote]:
     data = store.find(SIGHTINGS)
-    if data is None:
-        return {}
+    return {} if data is None else _decode_if_readable(data)
+
+
+def _decode_if_readable(data: bytes) -> dict[str, FirstSeenNote]:
     try:
         return _decode(data)
     except _MALFORMED:

@@ -18,8 +18,8 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import MAIN, BranchName
 from omnigraph.storage.fence.hold import Hold, is_held
+from omnigraph.storage.lasting_versions import require_lasting_manifest
 from omnigraph.storage.lost_branches import find_lost, is_marked, mark_deleted, unmark_deleted
-from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.names import (
     normalize_branch,
     normalize_deletable_branch,
@@ -66,7 +66,9 @@ def create(
         if find_ref(root.store, source.branch) != source.ref:
             raise BranchNotFound(source.branch)
         # Under the fence nothing more is cleaned away; before, what it shows may have been.
-        read_manifest(root.manifest(source.ref.incarnation), source.manifest_version)
+        require_lasting_manifest(
+            root, source.branch, source.ref.incarnation, source.manifest_version
+        )
         ref = BranchRef(
             name=branch,
             incarnation=incarnation or root.ids.next(),

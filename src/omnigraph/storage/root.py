@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from omnigraph.identity import EntityKind, UlidSource
-from omnigraph.settings import Settings
+from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.fence.hold import Fence, Hold
 from omnigraph.storage.generations import get_known_generation
 from omnigraph.storage.layout import MANIFEST, make_tables_folder
@@ -17,6 +17,7 @@ from omnigraph.storage.objects.open_store import open_store
 from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.tables.location import Generation, TableLocation
 from omnigraph.storage.tables.open_tables import TableHandles
+from omnigraph.storage.tables.probes import name_version_file
 
 
 def read_clock_us() -> int:
@@ -52,6 +53,12 @@ class GraphRoot:
         terms = LeaseTerms.lasting(self.settings.lease_term_s)
         return open_fence(self.store, self.settings.writer_fence, self.ids, terms)
 
+    @property
+    def has_sleepers(self) -> bool:
+        """Whether a writer may act after its hold was taken from it: the fence is a lease."""
+        is_lease = self.store.kind is not StoreKind.LOCAL
+        return is_lease or self.settings.writer_fence is FenceMode.OFF
+
     def hold(self) -> Hold:
         """The right to change this graph, once no other writer has it."""
         return self.fence.acquire(self.settings.writer_wait_s)
@@ -78,6 +85,15 @@ class GraphRoot:
     @cached_property
     def _manifest_uri(self) -> str:
         return self.store.uri_of(MANIFEST)
+
+    def relative_path(self, location: TableLocation) -> str:
+        """Where a table is below this root, whatever branch of it is meant."""
+        return location.uri.removeprefix(f"{self.store.uri}/")
+
+    def version_path(self, location: TableLocation, version: int) -> str:
+        """The file that makes a version of a table exist, below this root."""
+        folder = location.native_uri.removeprefix(f"{self.store.uri}/")
+        return f"{folder}/{name_version_file(version)}"
 
     def table_paths(self) -> list[str]:
         """The folders of all tables, whether the graph knows them or not."""

@@ -17,10 +17,10 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import MAIN, CommitId
 from omnigraph.storage.fence.hold import is_held
+from omnigraph.storage.lasting_versions import require_lasting_manifest
 from omnigraph.storage.layout import TAGS, tag_ref
 from omnigraph.storage.lost_branches import is_marked
 from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.named_records import NamedRecords
 from omnigraph.storage.names import normalize_name
 from omnigraph.storage.objects.store import ObjectStore
@@ -84,7 +84,7 @@ def create_tag(root: GraphRoot, name: str, commit: Commit, actor_id: str | None 
     )
     with root.hold() as hold:
         # Under the fence nothing more is cleaned away; before, what it shows may have been.
-        read_manifest(root.manifest(commit.incarnation), commit.manifest_version)
+        require_lasting_manifest(root, commit.branch, commit.incarnation, commit.manifest_version)
         hold.check()
         _put(root.store, tag)
         is_in_time = is_held(hold)
@@ -101,7 +101,7 @@ def _require_kept(root: GraphRoot, tag: Tag) -> None:
     """
     with root.hold() as hold:
         try:
-            read_manifest(root.manifest(tag.incarnation), tag.manifest_version)
+            require_lasting_manifest(root, tag.branch, tag.incarnation, tag.manifest_version)
             if tag.incarnation is not None and is_marked(root.store, tag.incarnation):
                 raise BranchNotFound(tag.branch)
         except OmniError:

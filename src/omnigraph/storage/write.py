@@ -28,6 +28,7 @@ from omnigraph.storage.concurrent_calls import ConcurrentCalls
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.first_seen import list_removable_paths
 from omnigraph.storage.graph_branches import finish_rename
+from omnigraph.storage.lasting_versions import require_lasting_table
 from omnigraph.storage.manifest.commits import RowCounts
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
@@ -36,7 +37,6 @@ from omnigraph.storage.manifest.manifest_changes import (
     SetVersion,
 )
 from omnigraph.storage.manifest.read import History, ManifestSnapshot, read_newest
-from omnigraph.storage.objects.store import StoreKind
 from omnigraph.storage.publish import Published, prepare_publish, publish
 from omnigraph.storage.recovery.intent import (
     Intent,
@@ -58,7 +58,7 @@ from omnigraph.storage.staged import Merging, StagedTable, Ticket, drop_forks_on
 from omnigraph.storage.tables.commit import CommittedVersion, start_commit
 from omnigraph.storage.tables.file_integrity import STAGED_FILES
 from omnigraph.storage.tables.presence import find_missing_staged, list_staged_paths
-from omnigraph.storage.tables.table import is_table, open_table
+from omnigraph.storage.tables.table import is_table
 
 LATE_EFFECT = "late_effect"
 """What changed when an ended operation was undone. No row did: any write may be redone."""
@@ -119,9 +119,11 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
         _require_sole_branch(request)
         _require_files(request)
         hold.check()
-        if request.tables:
+        # A version that is shown from now on must not be cleaned away while we sleep before that.
+        is_announced = bool(request.tables or (request.adopted and snapshot.root.has_sleepers))
+        if is_announced:
             write_intent(snapshot.root.store, intent)
-    if not request.tables:
+    if not is_announced:
         publication = _make_publication(request, intent, ())
         return publish(
             snapshot.root, snapshot.ref, publication, base=newest, before_commit=hold.check
@@ -141,12 +143,12 @@ def _require_files(request: WriteRequest) -> None:
         note.check()
     # Where the fence is a lease, a cleanup that lost it may still be about to remove what it has
     # listed. What is not listed, or only beside our note, it will never touch.
-    store = request.snapshot.root.store
+    root = request.snapshot.root
     listed: frozenset[str] = frozenset()
-    if store.kind is not StoreKind.LOCAL:
-        listed = list_removable_paths(store, None if note is None else note.path)
+    if root.has_sleepers:
+        listed = list_removable_paths(root.store, None if note is None else note.path)
     for created in request.schema.registered if request.schema else ():
-        is_there = is_table(request.snapshot.root.location(created.path))
+        is_there = is_table(root.location(created.path))
         if not is_there or created.path in listed:
             raise ReadSetChanged(STAGED_FILES, f"{created.table_key}: {created.path}", None)
     for table in request.tables:
@@ -175,7 +177,7 @@ def _require_source(request: WriteRequest) -> None:
             raise ReadSetChanged(member, source.ref.incarnation, ref.incarnation)
     for change in request.adopted:
         path = request.snapshot.entry(change.table_key).path
-        open_table(root.location(path, change.owner_branch), change.version)
+        require_lasting_table(root, root.location(path, change.owner_branch), change.version)
 
 
 def _require_sole_branch(request: WriteRequest) -> None:

@@ -29,6 +29,11 @@ def name_version_file(version: int) -> str:
     return f"{VERSIONS}/{_NEWEST_FIRST - version:020d}{_VERSION_SUFFIX}"
 
 
+def is_version_path(path: str) -> bool:
+    """Whether a path, from wherever it starts, leads to the file of a version."""
+    return path.endswith(_VERSION_SUFFIX) and f"{VERSIONS}/" in path
+
+
 def encode_newest_note(version: int) -> bytes:
     """What the note of the newest version says, to the byte."""
     return b'{"version":%d}' % version
