@@ -25,6 +25,7 @@ from omnigraph.progress import working
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import MANIFEST, make_table_path
 from omnigraph.storage.manifest import read_newest
+from omnigraph.storage.record_log import rewrite_record_log
 from omnigraph.storage.recovery import examine, list_pending_intents, settle_all
 from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
 from omnigraph.storage.refs import MAIN_REF
@@ -118,6 +119,8 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
     _clean_tables(root, mark, rows, partial(_remove_held, root, leftovers))
     _reclaim(root, leftovers, mark, rows)
     forget_old_requests(root)
+    with root.hold():
+        rewrite_record_log(root.store)
     return _make_result(retention, mark, rows, leftovers.reclaimed, confirm=True)
 
 

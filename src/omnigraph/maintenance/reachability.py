@@ -24,7 +24,7 @@ from omnigraph.identity import TableKey
 from omnigraph.maintenance.retention import Retention
 from omnigraph.storage.consumers import list_consumers, list_needed_commits
 from omnigraph.storage.initialize import GENESIS_VERSION
-from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.layout import CONSUMERS, MANIFEST, TAGS
 from omnigraph.storage.lost_branches import require_none_lost
 from omnigraph.storage.manifest import (
     Commit,
@@ -36,6 +36,7 @@ from omnigraph.storage.manifest import (
     read_newest,
 )
 from omnigraph.storage.named_records import RecordMemory
+from omnigraph.storage.record_log import require_no_lost_records
 from omnigraph.storage.refs import MAIN_REF, REF_RECORDS, BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
@@ -203,6 +204,7 @@ class ReachabilityScan:
     def _mark(self) -> Reachable:
         refs, self._logs = self._refs, ChecksumLogs()
         require_none_lost(self.root, refs)
+        require_no_lost_records(self.root.store, TAGS, CONSUMERS)
         self._versions = self._list_all_versions(refs)
         newest = {ref.incarnation: self._read_newest(ref) for ref in refs}
         self._require_no_lost_manifest(newest)

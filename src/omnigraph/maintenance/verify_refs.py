@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from omnigraph.errors import OmniError
 from omnigraph.maintenance.verify_report import Report
 from omnigraph.storage.consumers import CONSUMER_RECORDS
-from omnigraph.storage.layout import MANIFEST
+from omnigraph.storage.layout import CONSUMERS, MANIFEST, TAGS
 from omnigraph.storage.lost_branches import find_lost, find_unnamed
 from omnigraph.storage.manifest import Commit, History, ManifestSnapshot, read_newest
+from omnigraph.storage.record_log import list_lost_records
 from omnigraph.storage.refs import BranchRef, find_ref, list_names
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.checksums import ChecksumLogs
@@ -65,6 +66,9 @@ def _problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:
             found += [("missing_fork", ref.name, m) for m in _find_missing_forks(root, manifest)]
     found += [("tag_record", None, m) for m in TAG_RECORDS.find_damage(root.store)]
     found += [("consumer_record", None, m) for m in CONSUMER_RECORDS.find_damage(root.store)]
+    for check, folder in (("tag_record", TAGS), ("consumer_record", CONSUMERS)):
+        lost = list_lost_records(root.store, folder)
+        found += [(check, None, f"{path} is gone, and nobody removed it") for path in lost]
     found += [("lost_branch", one.name, str(one)) for one in find_lost(root, refs)]
     found += [("lost_version", None, message) for message in _later_known(refs, newest)]
     return found

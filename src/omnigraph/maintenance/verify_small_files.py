@@ -12,13 +12,19 @@ from omnigraph.settings import FenceMode
 from omnigraph.storage.fence.lock_record import find_lock_damage
 from omnigraph.storage.first_seen import find_list_damage
 from omnigraph.storage.initialize import list_mirror_files
-from omnigraph.storage.layout import MANIFEST, SIGHTINGS
+from omnigraph.storage.layout import ADDRESS, MANIFEST, REFS, RELATED, REQUESTS, SIGHTINGS
+from omnigraph.storage.lost_branches import find_damaged_marks as find_damaged_deletion_marks
 from omnigraph.storage.manifest import read_newest
 from omnigraph.storage.objects import StoreKind
+from omnigraph.storage.record_log import find_log_damage, list_lost_records
 from omnigraph.storage.refs import MAIN_REF
+from omnigraph.storage.related_branches import find_damaged_marks
+from omnigraph.storage.relocate import is_at_home
+from omnigraph.storage.request_records import REQUEST_RECORDS
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import TableLocation
+from omnigraph.storage.tables.checksums import LOG
 from omnigraph.storage.tables.damage import list_damaged_versions, small_file_problems
 from omnigraph.storage.tables.lance_branches import list_branches
 
@@ -26,6 +32,9 @@ from omnigraph.storage.tables.lance_branches import list_branches
 def verify_small_files(root: GraphRoot, report: Report) -> None:
     _verify_mirror(root, report)
     _verify_sightings(root, report)
+    _verify_address(root, report)
+    _verify_marks(root, report)
+    _verify_requests(root, report)
     if root.store.kind is not StoreKind.LOCAL:
         return
     _verify_locks(root, report)
@@ -75,6 +84,33 @@ def _verify_sightings(root: GraphRoot, report: Report) -> None:
     problem = find_list_damage(root.store)
     if problem is not None:
         report.note("unreferenced_list", f"{SIGHTINGS} {problem}")
+
+
+def _verify_address(root: GraphRoot, report: Report) -> None:
+    """A graph that was moved or copied has another; so has one whose note is damaged."""
+    if not is_at_home(root):
+        report.note(
+            "address", f"{ADDRESS} does not say where the graph is; the next writer goes over it"
+        )
+
+
+def _verify_marks(root: GraphRoot, report: Report) -> None:
+    """A mark counts by being there; where one is lost, every record is asked."""
+    for path in (*find_damaged_deletion_marks(root.store), *find_damaged_marks(root.store)):
+        report.note("branch_mark", f"{path} is not what was written")
+    for path in list_lost_records(root.store, RELATED):
+        report.note("branch_mark", f"{path} is gone, and nobody removed it")
+    problem = find_log_damage(root.store)
+    if problem is not None and find_log_damage(root.store) == problem:
+        report.note("record_log", f"{REFS}/{LOG} {problem}; the next cleanup makes it whole")
+
+
+def _verify_requests(root: GraphRoot, report: Report) -> None:
+    """Without its record a request is not recognised when it is sent again."""
+    for message in REQUEST_RECORDS.find_damage(root.store):
+        report.note("request_record", message)
+    for path in list_lost_records(root.store, REQUESTS):
+        report.note("request_record", f"{path} is gone, and nobody removed it")
 
 
 def _verify_locks(root: GraphRoot, report: Report) -> None:

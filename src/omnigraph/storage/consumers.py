@@ -18,6 +18,7 @@ from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.named_records import NamedRecords
 from omnigraph.storage.names import normalize_name
 from omnigraph.storage.objects.store import ObjectStore, Versioned
+from omnigraph.storage.record_log import create_logged, remove_logged
 from omnigraph.storage.refs import BranchRef, find_branch
 from omnigraph.storage.root import GraphRoot
 
@@ -99,7 +100,7 @@ def _put(root: GraphRoot, consumer: Consumer, known: Versioned | None) -> None:
     body = CONSUMER_RECORDS.encode(consumer, nonce=root.ids.next())
     try:
         if known is None:
-            is_done = root.store.put_if_absent(path, body)
+            is_done = create_logged(root.store, path, body)
         else:
             is_done = root.store.put_if_match(path, body, known.tag)
     except StorageError:
@@ -130,10 +131,12 @@ def _name_branch(store: ObjectStore, consumer: Consumer) -> Consumer:
 def delete_consumer(root: GraphRoot, name: str) -> Consumer:
     """Forget a consumer; what only it kept may be cleaned away from now on."""
     wanted = normalize_consumer(name)
-    consumer = find_consumer(root.store, wanted)
-    if consumer is None:
-        raise ConsumerNotFound(wanted)
-    root.store.delete(make_consumer_path(wanted))
+    with root.hold() as hold:
+        consumer = find_consumer(root.store, wanted)
+        if consumer is None:
+            raise ConsumerNotFound(wanted)
+        hold.check()
+        remove_logged(root.store, make_consumer_path(wanted))
     return consumer
 
 

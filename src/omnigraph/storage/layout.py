@@ -9,6 +9,7 @@
     _refs/tags/<encoded name>.json       which commit a tag names
     _refs/consumers/<encoded name>.json  how far a consumer of the change feed has read
     _refs/requests/<digest>.json         what became of a request with a key that made no commit
+    _refs/_checksums.log                 which of these records there are, on a local disk
     _schema.pg, _schema.ir.json, __schema_state.json
                                          mirror of the schema the manifest holds
     __recovery/<operation>.json          what an unfinished write set out to do
@@ -36,12 +37,13 @@ from omnigraph.identity import (
 from omnigraph.storage.names import decode_name, encode_name
 
 MANIFEST = "__manifest"
-BRANCHES = "_refs/branches"
-DELETED = "_refs/deleted"
-RELATED = "_refs/related"
-TAGS = "_refs/tags"
-CONSUMERS = "_refs/consumers"
-REQUESTS = "_refs/requests"
+REFS = "_refs"
+BRANCHES = f"{REFS}/branches"
+DELETED = f"{REFS}/deleted"
+RELATED = f"{REFS}/related"
+TAGS = f"{REFS}/tags"
+CONSUMERS = f"{REFS}/consumers"
+REQUESTS = f"{REFS}/requests"
 RECOVERY = "__recovery"
 QUARANTINE = "__recovery/quarantine"
 STAGING = "__staging"

@@ -12,6 +12,8 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from omnigraph.errors import ManifestCorrupt, OmniError
 from omnigraph.identity import BranchName
 from omnigraph.storage.layout import DELETED, MANIFEST, deletion_mark, make_ref_path
@@ -19,9 +21,11 @@ from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.sealed_json import SEAL, is_sealed, seal
 from omnigraph.storage.tables.lance_branches import has_own_versions
 from omnigraph.storage.tables.location import is_flat_name
 from omnigraph.storage.tables.probes import is_lance_branch, name_branch_file
+from omnigraph.typed_reading import decode_into
 
 _JSON = ".json"
 
@@ -45,7 +49,7 @@ class LostBranch:
 def mark_deleted(store: ObjectStore, ref: BranchRef) -> None:
     """Leave the mark of a branch that is about to lose its name."""
     assert ref.incarnation is not None
-    body = {"version": 1, "name": ref.name, "incarnation": ref.incarnation}
+    body = seal({"version": 1, "name": ref.name, "incarnation": ref.incarnation})
     store.put(deletion_mark(ref.incarnation), json.dumps(body).encode())
 
 
@@ -61,6 +65,22 @@ def is_marked(store: ObjectStore, incarnation: str) -> bool:
 def list_marked(store: ObjectStore) -> frozenset[str]:
     """The branches that somebody has deleted and of which something may be left."""
     return frozenset(_incarnations(store.list(DELETED)))
+
+
+def find_damaged_marks(store: ObjectStore) -> list[str]:
+    """The marks that are not what was written; each counts as long as it is there."""
+    paths = {one: deletion_mark(one) for one in sorted(list_marked(store))}
+    found = ((path, one, store.find(path)) for one, path in paths.items())
+    return [path for path, one, data in found if data is not None and not _is_mark(data, one)]
+
+
+def _is_mark(data: bytes, incarnation: str) -> bool:
+    try:
+        body = decode_into(data, dict[str, object])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    is_whole = body.keys() - {SEAL} == {"version", "name", "incarnation"} and is_sealed(body)
+    return is_whole and (body["version"], body["incarnation"]) == (1, incarnation)
 
 
 def is_lost(root: GraphRoot, incarnation: str) -> bool:

@@ -16,6 +16,7 @@ import json
 
 from omnigraph.storage.layout import MANIFEST, RELATED, make_relation_mark_path
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.record_log import create_logged, remove_logged
 from omnigraph.storage.refs import BranchRef, forget_standing_alone
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.probes import tag_file
@@ -27,20 +28,32 @@ _TABLE_TAGS = f"{MANIFEST}/{tag_file('x').rpartition('/')[0]}"
 def mark_related(store: ObjectStore, ref: BranchRef) -> None:
     """Leave the mark of a branch, before one is created from it and before it is renamed."""
     if ref.incarnation is not None:
-        body = {"version": 1, "incarnation": ref.incarnation}
-        store.put(make_relation_mark_path(ref.incarnation), json.dumps(body).encode())
+        create_logged(
+            store, make_relation_mark_path(ref.incarnation), _encode_mark(ref.incarnation)
+        )
         if ref.leaves_marks:
             forget_standing_alone(store, ref)
 
 
 def unmark_related(store: ObjectStore, incarnation: str) -> None:
     """Remove the mark of a branch of which nothing is left."""
-    store.delete(make_relation_mark_path(incarnation))
+    remove_logged(store, make_relation_mark_path(incarnation))
 
 
 def list_related(store: ObjectStore) -> list[str]:
     """The branches with a mark."""
     return [name.removesuffix(_JSON) for name in store.list(RELATED) if name.endswith(_JSON)]
+
+
+def find_damaged_marks(store: ObjectStore) -> list[str]:
+    """The marks that are not what was written; each counts as long as it is there."""
+    paths = {one: make_relation_mark_path(one) for one in list_related(store)}
+    found = ((path, store.find(path), _encode_mark(one)) for one, path in paths.items())
+    return [path for path, data, written in found if data not in (None, written)]
+
+
+def _encode_mark(incarnation: str) -> bytes:
+    return json.dumps({"version": 1, "incarnation": incarnation}).encode()
 
 
 def stands_alone(root: GraphRoot, ref: BranchRef) -> bool:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from omnigraph.storage.layout import REQUESTS, make_request_path
 from omnigraph.storage.named_records import NamedRecords
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.record_log import create_logged, remove_logged
 from omnigraph.storage.root import GraphRoot
 
 KEPT = 10_000
@@ -48,7 +49,7 @@ def find_request(store: ObjectStore, key: str, actor_id: str | None) -> RequestR
 
 def begin_request(store: ObjectStore, record: RequestRecord) -> bool:
     """Note what is about to be done; False where somebody else has begun the same."""
-    return store.put_if_absent(make_request_path(record.name), REQUEST_RECORDS.encode(record))
+    return create_logged(store, make_request_path(record.name), REQUEST_RECORDS.encode(record))
 
 
 def finish_request(store: ObjectStore, record: RequestRecord) -> None:
@@ -58,7 +59,7 @@ def finish_request(store: ObjectStore, record: RequestRecord) -> None:
 
 def forget_request(store: ObjectStore, record: RequestRecord) -> None:
     """Remove the note of something that was refused."""
-    store.delete(make_request_path(record.name))
+    remove_logged(store, make_request_path(record.name))
 
 
 def forget_old_requests(root: GraphRoot, kept: int = KEPT) -> int:
@@ -67,6 +68,5 @@ def forget_old_requests(root: GraphRoot, kept: int = KEPT) -> int:
         return 0
     found = sorted(REQUEST_RECORDS.list_all(root.store), key=lambda one: one.created_at)
     old = found[: max(0, len(found) - kept)]
-    for record in old:
-        forget_request(root.store, record)
+    remove_logged(root.store, *(make_request_path(record.name) for record in old))
     return len(old)

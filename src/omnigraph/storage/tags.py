@@ -24,6 +24,7 @@ from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.named_records import NamedRecords
 from omnigraph.storage.names import normalize_name
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.record_log import create_logged, remove_logged
 from omnigraph.storage.root import GraphRoot
 
 
@@ -107,14 +108,14 @@ def _require_kept(root: GraphRoot, tag: Tag) -> None:
         except OmniError:
             if find_tag(root.store, tag.name) == tag:
                 hold.check()
-                root.store.delete(tag_ref(tag.name))
+                remove_logged(root.store, tag_ref(tag.name))
             raise
 
 
 def _put(store: ObjectStore, tag: Tag) -> None:
     body = TAG_RECORDS.encode(tag)
     try:
-        is_made = store.put_if_absent(tag_ref(tag.name), body)
+        is_made = create_logged(store, tag_ref(tag.name), body)
     except StorageError:
         if find_tag(store, tag.name) != tag:
             raise
@@ -145,7 +146,7 @@ def delete_tag(root: GraphRoot, name: str) -> Tag:
         tag = read_tag(root.store, normalize_tag(name))
         hold.check()
         try:
-            root.store.delete(tag_ref(tag.name))
+            remove_logged(root.store, tag_ref(tag.name))
         except StorageError:
             if find_tag(root.store, tag.name) is not None:
                 raise
