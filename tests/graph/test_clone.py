@@ -325,3 +325,42 @@ def test_clones_beside_writers_show_the_graph_after_some_commit(music, music_pla
             assert contents(clone, branch=name) == list(music.branch(name).at(commit=head).export())
         run(clone, LABEL.format("after"), branch="dev")
         assert clone.verify(deep=True).is_sound
+
+
+def rows_at(graph, tag):
+    return list(graph.at(tag).export())
+
+
+def test_a_clone_has_the_tags_and_the_consumers(branched, music_place, there):
+    branched.tag("first")
+    branched.tag("aside", at="dev")
+    branched.set_consumer("index")
+    run(branched, LABEL.format("later"))
+    omnigraph.clone(music_place, there)
+    with omnigraph.open(there) as clone:
+        assert clone.tags() == branched.tags()
+        assert clone.consumers() == branched.consumers()
+        assert rows_at(clone, "first") == rows_at(branched, "first")
+        clone.cleanup(keep=1, confirm=True)
+        assert rows_at(clone, "first") == rows_at(branched, "first")
+        assert clone.verify(deep=True, history=True).is_sound
+
+
+def test_a_shallow_clone_keeps_what_tags_name(branched, music_place, there):
+    branched.tag("first")
+    branched.set_consumer("index")
+    run(branched, LABEL.format("later"))
+    run(branched, LABEL.format("latest"))
+    omnigraph.clone(music_place, there, shallow=True)
+    with omnigraph.open(there) as clone:
+        assert rows_at(clone, "first") == rows_at(branched, "first")
+        assert clone.consumers() == []  # what it has yet to read is not there
+
+
+def test_a_clone_of_one_branch_leaves_the_tags_of_others(branched, music_place, there):
+    branched.tag("here")
+    branched.tag("aside", at="dev")
+    omnigraph.clone(music_place, there, branches=["main"])
+    with omnigraph.open(there) as clone:
+        assert [tag.name for tag in clone.tags()] == ["here"]
+        assert clone.verify().is_sound

@@ -28,6 +28,7 @@ from omnigraph.progress import Work, working
 from omnigraph.storage.clone.copied_checksums import CopiedChecksums
 from omnigraph.storage.clone.cut import take_cut
 from omnigraph.storage.clone.plan import Place, Plan, make_plan
+from omnigraph.storage.consumers import CONSUMER_RECORDS
 from omnigraph.storage.initialize import list_mirror_files, require_finished, write_control_files
 from omnigraph.storage.layout import (
     ADDRESS,
@@ -37,17 +38,21 @@ from omnigraph.storage.layout import (
     MANIFEST,
     SCHEMA_FILES,
     SIGHTINGS,
+    make_consumer_path,
     make_ref_path,
     make_tables_folder,
+    tag_ref,
 )
 from omnigraph.storage.objects.conditional_put_probe import require_create_if_absent
 from omnigraph.storage.objects.store import ObjectStore
+from omnigraph.storage.record_log import create_logged
 from omnigraph.storage.refs import REF_RECORDS
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.base_paths import relocate_version
 from omnigraph.storage.tables.remove_versions import list_table_tags
 from omnigraph.storage.tables.table import find_latest_version
+from omnigraph.storage.tags import TAG_RECORDS
 
 _PLANS = 5
 _FOLDERS = (MANIFEST, *(make_tables_folder(kind) for kind in EntityKind), BRANCHES)
@@ -248,6 +253,11 @@ class _Copying:
                     f"'{ref.name}' at {store.uri} is at manifest version {newest}, and not at "
                     f"{plan.cut.versions[ref.incarnation]}: something else writes there"
                 )
+        for tag in plan.tags:
+            create_logged(store, tag_ref(tag.name), TAG_RECORDS.encode(tag))
+        for consumer in plan.consumers:
+            position = CONSUMER_RECORDS.encode(consumer, nonce=target.ids.next())
+            create_logged(store, make_consumer_path(consumer.name), position)
         for path, text in list_mirror_files(plan.contract):
             store.put(path, text.encode())
         write_control_files(target)

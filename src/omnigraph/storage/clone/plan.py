@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from omnigraph.errors import ManifestCorrupt, StorageFailure, StorageKind
 from omnigraph.storage.clone.cut import Cut
+from omnigraph.storage.consumers import Consumer, list_consumers, list_needed_commits
 from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.manifest.read import read_manifest
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.read import History, read_manifest
 from omnigraph.storage.manifest.state import SchemaContract, TableEntry
 from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.files import TableFiles, list_referred_files
 from omnigraph.storage.tables.lance_branches import list_branches
 from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
 from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tags import Tag, list_tags
 
 Place = tuple[str, str | None]
 """A table, or the manifest, by its path, and one of its physical branches."""
@@ -30,6 +34,9 @@ class Plan:
     contract: SchemaContract
     versions: Mapping[Place, frozenset[int]]
     files: frozenset[str]
+    tags: Sequence[Tag]
+    consumers: Sequence[Consumer]
+    """Those that can go on with the copy: what they have yet to read is copied."""
 
     def count(self) -> tuple[int, int]:
         """How many tables there are, and how many versions of the manifest."""
@@ -44,20 +51,50 @@ def make_plan(root: GraphRoot, cut: Cut, *, shallow: bool) -> Plan:
     With its history: every version of the manifest that is there. Without it (`shallow`): the
     newest one of each branch, those that branches start at, and those somebody put a tag on.
     """
+    # One that is made from here on may name a version that is not copied.
+    tags = [tag for tag in list_tags(root.store) if tag.incarnation in cut.versions]
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
-        planner = _Planner(root, cut, pool)
+        planner = _Planner(root, cut, pool, tags)
         manifests = planner.manifests(shallow=shallow)
         versions = planner.with_parents(manifests | planner.tables(manifests))
         files = planner.files(versions)
     contract = read_manifest(root.manifest(), cut.versions[None]).state.contract
     if contract is None:
         raise ManifestCorrupt(f"the manifest of {root.uri} has no schema")
-    return Plan(cut, contract, versions, files)
+    return Plan(
+        cut,
+        contract,
+        versions,
+        files,
+        [tag for tag in tags if tag.manifest_version in versions[MANIFEST, tag.incarnation]],
+        list(_list_served_consumers(root, cut, versions)),
+    )
+
+
+def _list_served_consumers(
+    root: GraphRoot, cut: Cut, versions: Mapping[Place, frozenset[int]]
+) -> Iterator[Consumer]:
+    refs = {ref.incarnation: ref for ref in cut.refs}
+    for consumer in list_consumers(root.store):
+        ref = refs.get(consumer.incarnation)
+        if ref is not None:
+            manifest = read_manifest(root.manifest(ref.incarnation), cut.versions[ref.incarnation])
+            commits = {one.commit_id: one for one in History().commits(manifest)}
+            head = Snapshot(root, ref, manifest).head
+            needed = list(list_needed_commits(consumer, head, commits))
+            if needed and all(_is_copied(one, versions) for one in needed):
+                yield consumer
+
+
+def _is_copied(commit: Commit, versions: Mapping[Place, frozenset[int]]) -> bool:
+    return commit.manifest_version in versions.get((MANIFEST, commit.incarnation), frozenset())
 
 
 class _Planner:
-    def __init__(self, root: GraphRoot, cut: Cut, pool: ThreadPoolExecutor) -> None:
-        self._root, self._cut, self._pool = root, cut, pool
+    def __init__(
+        self, root: GraphRoot, cut: Cut, pool: ThreadPoolExecutor, tags: Sequence[Tag]
+    ) -> None:
+        self._root, self._cut, self._pool, self._tags = root, cut, pool, tags
 
     def manifests(self, *, shallow: bool) -> dict[Place, frozenset[int]]:
         newest = {(MANIFEST, branch): frozenset({v}) for branch, v in self._cut.versions.items()}
@@ -66,7 +103,8 @@ class _Planner:
                 {place: self._list_all(place, newest[place]) for place in newest}
             )
         found: dict[Place, set[int]] = {place: set(all_) for place, all_ in newest.items()}
-        for branch, version in list_tagged_versions(self._root.manifest()):
+        tagged = {(tag.incarnation, tag.manifest_version) for tag in self._tags}
+        for branch, version in tagged | list_tagged_versions(self._root.manifest()):
             if version < self._cut.versions.get(branch, 0):
                 found[MANIFEST, branch].add(version)
         return self.with_parents(found)
