@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import msgspec
 
-from omnigraph.errors import StorageFailure, StorageKind
+from omnigraph.errors import ManifestCorrupt, StorageFailure, StorageKind
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import name_branch_file, read_file
 from omnigraph.storage.tables.table import Table
+from omnigraph.typed_reading import decode_into
 
 
 def find_common_version(one: Table, other: Table) -> int:
@@ -44,10 +45,22 @@ def read_fork_point(location: TableLocation, branch: str) -> tuple[str | None, i
 
     The substrate would read the records of all branches for it.
     """
+    file = name_branch_file(branch)
     try:
-        record = json.loads(read_file(location.on_branch(None), name_branch_file(branch)))
+        record = decode_into(read_file(location.on_branch(None), file), _BranchRecord)
     except StorageFailure as failure:
         if failure.kind is StorageKind.NOT_FOUND:
             return None
         raise
-    return record["parentBranch"], int(record["parentVersion"])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ManifestCorrupt(
+            f"{location.uri}/{file} is not the record of a branch: {error}"
+        ) from error
+    return record.parent_branch, record.parent_version
+
+
+class _BranchRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """What is needed of the record that the substrate keeps of a branch."""
+
+    parent_branch: str | None
+    parent_version: int
