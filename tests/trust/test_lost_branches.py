@@ -166,12 +166,34 @@ def test_a_record_that_vanished_before_the_first_commit_is_noticed(place):
     with omnigraph.open(place) as graph:
         graph.create_branch("bare")
         assert unnamed(graph) == []
-    id = json.loads(record_of(place, "bare").read_bytes())["incarnation"]
+    record = record_of(place, "bare").read_bytes()
+    id = json.loads(record)["incarnation"]
     record_of(place, "bare").unlink()
-    with omnigraph.open(place, read_only=True) as graph:
-        (message,) = unnamed(graph)
+    with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
+        (finding,) = graph.verify().findings
+        assert (finding.check, id in finding.message) == ("lost_branch", True)
+        for _ in range(2):
+            with pytest.raises(ManifestCorrupt, match=id):
+                graph.cleanup(keep=1, confirm=True)
+    record_of(place, "bare").write_bytes(record)
+    with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
+        graph.cleanup(keep=1, confirm=True)
+        assert graph.query(COUNT, branch="bare").rows == [{"n": 1}]
+        record_of(place, "bare").unlink()
+        graph.delete_branch(id)
+        assert graph.verify(deep=True).is_sound
+
+
+def test_a_branch_whose_creation_was_interrupted_is_not_lost(place):
+    with watched(At("before", "put_if_absent", "_refs/branches/bare.json", stop)):
+        graph = omnigraph.open(place)
+        with pytest.raises(Stopped):
+            graph.create_branch("bare")
+    with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
         assert graph.verify().is_sound
-    assert id in message
+        assert len(unnamed(graph)) == 1
+        graph.cleanup(keep=1, confirm=True)
+        assert unnamed(graph) == []
 
 
 def test_a_ref_of_the_manifest_without_a_folder_does_not_stop_cleanup(place):

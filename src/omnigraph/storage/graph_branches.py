@@ -19,7 +19,13 @@ from omnigraph.errors import (
 from omnigraph.identity import MAIN, BranchName
 from omnigraph.storage.fence.hold import Hold, is_held
 from omnigraph.storage.lasting_versions import require_lasting_manifest
-from omnigraph.storage.lost_branches import find_lost, is_marked, mark_deleted, unmark_deleted
+from omnigraph.storage.lost_branches import (
+    find_lost,
+    is_marked,
+    mark_deleted,
+    note_named,
+    unmark_deleted,
+)
 from omnigraph.storage.names import (
     normalize_branch,
     normalize_deletable_branch,
@@ -91,6 +97,7 @@ def create(
             )
         hold.check()
         create_ref(root.store, ref)
+        note_named(root, ref.incarnation)
         is_in_time = is_held(hold)
     if not is_in_time:
         _require_created(root, ref)

@@ -2,8 +2,9 @@
 
 A branch of the manifest gets its name last and loses it first, so one without a name is mostly what
 an interrupted creation or deletion left. But the record of a name may also be lost. So a deletion
-leaves a mark before the record goes. A branch with commits of its own that has neither a record
-nor a mark has lost its record, and what it shows must stay until somebody has decided.
+leaves a mark before the record goes. A branch that had a name, and has neither a record nor a mark,
+has lost its record, and what it shows must stay until somebody has decided. That it had one is told
+by commits of its own, or on a local disk by its log.
 """
 
 from __future__ import annotations
@@ -22,17 +23,20 @@ from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.sealed_json import SEAL, is_sealed, seal
+from omnigraph.storage.tables.checksums import add_remark, read_log
 from omnigraph.storage.tables.lance_branches import has_own_versions
-from omnigraph.storage.tables.location import is_flat_name
+from omnigraph.storage.tables.location import TableLocation, is_flat_name
 from omnigraph.storage.tables.probes import is_lance_branch, name_branch_file
 from omnigraph.typed_reading import decode_into
 
 _JSON = ".json"
+_NAMED = b"named"
+"""What the log of a branch of the manifest says once the branch has a name."""
 
 
 @dataclass(frozen=True, slots=True)
 class LostBranch:
-    """A branch of the manifest with commits of its own, and what it was called."""
+    """A branch of the manifest that had a name, and what it was called as far as is known."""
 
     incarnation: str
     name: BranchName | None
@@ -83,11 +87,25 @@ def _is_mark(data: bytes, incarnation: str) -> bool:
     return is_whole and (body["version"], body["incarnation"]) == (1, incarnation)
 
 
+def note_named(root: GraphRoot, incarnation: str) -> None:
+    """Remember, on a local disk, that the record of a branch was made."""
+    folder = root.manifest(incarnation).local_folder
+    if folder is not None:
+        add_remark(folder, _NAMED)
+
+
+def _was_named(location: TableLocation) -> bool:
+    if has_own_versions(location):
+        return True
+    folder = location.local_folder
+    return folder is not None and _NAMED in read_log(folder).remarks
+
+
 def is_lost(root: GraphRoot, incarnation: str) -> bool:
     """Whether a branch that has no record was not deleted."""
     return (
         is_lance_branch(root.manifest(), incarnation)
-        and has_own_versions(root.manifest(incarnation))
+        and _was_named(root.manifest(incarnation))
         and not is_marked(root.store, incarnation)
         # Looked at last: a deletion removes the branch and then its mark.
         and is_lance_branch(root.manifest(), incarnation)

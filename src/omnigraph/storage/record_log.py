@@ -11,7 +11,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from omnigraph.errors import ManifestCorrupt
-from omnigraph.storage.layout import CONSUMERS, REFS, RELATED, TAGS
+from omnigraph.storage.layout import CONSUMERS, REFS, RELATED, REQUESTS, TAGS
 from omnigraph.storage.objects.object_errors import translate_os_errors
 from omnigraph.storage.objects.store import ObjectStore, StoreKind
 from omnigraph.storage.tables.checksums import (
@@ -85,7 +85,7 @@ def find_log_damage(store: ObjectStore) -> str | None:
     log = read_log(folder)
     if log.damaged_lines:
         return f"has {log.damaged_lines} damaged lines"
-    missing = [path for path in _list_kept(store) if _strip(path) not in log.files]
+    missing = [path for path in _list_logged(store) if _strip(path) not in log.files]
     if missing and not read_log(folder).files.keys() >= {_strip(path) for path in missing}:
         return f"does not list {', '.join(missing)}, so that its loss would not be noticed"
     return None
@@ -99,14 +99,18 @@ def rewrite_record_log(store: ObjectStore) -> None:
     with translate_os_errors("write", f"{folder}/{LOG}"):
         shorten_log(folder)
         noted = read_log(folder).files
-        found = {path: store.find(path) for path in _list_kept(store) if _strip(path) not in noted}
+        found = {
+            path: store.find(path) for path in _list_logged(store) if _strip(path) not in noted
+        }
         sums = (Checksum.of(_strip(p), data, _STAYS) for p, data in found.items() if data)
         add_checksums(folder, sums)
+        # Requests are forgotten by whoever made them, outside of the fence.
+        forget_files(folder, [_strip(path) for path in found if not store.exists(path)])
 
 
-def _list_kept(store: ObjectStore) -> list[str]:
-    """The records that are made and removed under the fence."""
-    return [f"{at}/{name}" for at in (TAGS, CONSUMERS, RELATED) for name in store.list(at)]
+def _list_logged(store: ObjectStore) -> list[str]:
+    folders = (TAGS, CONSUMERS, RELATED, REQUESTS)
+    return [f"{at}/{name}" for at in folders for name in store.list(at)]
 
 
 def _find_folder(store: ObjectStore) -> str | None:

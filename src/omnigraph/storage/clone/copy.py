@@ -43,6 +43,7 @@ from omnigraph.storage.layout import (
     make_tables_folder,
     tag_ref,
 )
+from omnigraph.storage.lost_branches import note_named
 from omnigraph.storage.objects.conditional_put_probe import require_create_if_absent
 from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.record_log import create_logged
@@ -243,10 +244,11 @@ class _Copying:
         target, store = self._target, self._target.store
         self._checksums.note(plan.versions)
         for ref in plan.cut.refs:
-            if not ref.is_main:
+            if ref.incarnation is not None:
                 # The marks of what is related stay where they are, so all records are asked here.
                 record = replace(ref, leaves_marks=False)
                 store.put(make_ref_path(ref.name), REF_RECORDS.encode(record))
+                note_named(target, ref.incarnation)
             newest = find_latest_version(target.manifest(ref.incarnation))
             if newest != plan.cut.versions[ref.incarnation]:
                 raise ConflictError(

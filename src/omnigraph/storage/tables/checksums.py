@@ -68,6 +68,8 @@ class ChecksumLog:
 
     files: Mapping[str, Checksum]
     damaged_lines: int = 0
+    remarks: frozenset[bytes] = frozenset()
+    """Lines that are whole and about no file."""
 
     def below(self, folder: str) -> Sequence[Checksum]:
         """The files in a folder, such as that of an index."""
@@ -124,6 +126,12 @@ def add_checksums(folder: str, sums: Iterable[Checksum]) -> None:
     lines = b"".join(_line(one) for one in sums)
     if lines:
         _append(f"{folder}/{LOG}", lines)
+
+
+def add_remark(folder: str, remark: bytes) -> None:
+    """Note something about the branch itself; failing to is no reason to fail what it is about."""
+    with suppress(OSError):
+        _append(f"{folder}/{LOG}", _seal_line(remark))
 
 
 def forget_files(folder: str, names: Collection[str]) -> None:
@@ -187,8 +195,9 @@ def shorten_log(folder: str) -> None:
     place = f"{folder}/{LOG}"
     with suppress(FileNotFoundError):
         before = read_small_file(place)
-        kept = [one for one in _parse(before).files.values() if _is_worth_keeping(folder, one)]
-        after = b"".join(_line(one) for one in kept)
+        log = _parse(before)
+        kept = [one for one in log.files.values() if _is_worth_keeping(folder, one)]
+        after = b"".join((*map(_line, kept), *map(_seal_line, sorted(log.remarks))))
         if len(after) < sum(len(line) + 1 for line in before.split(b"\n") if line):
             _write(f"{folder}/{_NEW_LOG}", after, os.O_TRUNC)
             os.replace(f"{folder}/{_NEW_LOG}", place)
@@ -239,23 +248,35 @@ def _write(place: str, content: bytes, flags: int) -> None:
 def _line(one: Checksum) -> bytes:
     version = -1 if one.version is None else one.version
     line = b"%d %08x %d %b" % (one.size, one.crc, version, one.name.encode())
+    return _seal_line(line)
+
+
+def _seal_line(line: bytes) -> bytes:
     return b"%08x %b\n" % (zlib.crc32(line), line)
+
+
+def _is_whole(line: bytes) -> bool:
+    check, _, body = line.partition(b" ")
+    return check == b"%08x" % zlib.crc32(body)
 
 
 def _parse(data: bytes) -> ChecksumLog:
     files: dict[str, Checksum] = {}
-    damaged = 0
-    for line in data.split(b"\n"):
+    remarks: set[bytes] = set()
+    *_, cut = lines = data.split(b"\n")
+    damaged = int(_is_whole(cut))  # all but the end of its last line is there
+    for line in lines:
         if not line:
             continue
-        check, _, body = line.partition(b" ")
-        if check != b"%08x" % zlib.crc32(body):
+        if not _is_whole(line):
             damaged += 1
             continue
+        body = line.partition(b" ")[2]
         found = _BODY.fullmatch(body)
         if found is None:
-            continue  # of a later format
+            remarks.add(body)
+            continue
         size, crc, version, name = map(bytes.decode, found.groups())
         about = None if version == "-1" else int(version)
         files[name] = Checksum(name, int(size), int(crc, 16), about)
-    return ChecksumLog(files, damaged)
+    return ChecksumLog(files, damaged, frozenset(remarks))
