@@ -24,6 +24,9 @@ node Person {
 edge Knows: Person -> Person
 """
 BRANCHES = ("main", "side")
+TAG = "seen"
+MANY = 5_200
+"""So many deleted rows of a fragment are kept as a bitmap, and not as a list."""
 PEOPLE = "query q() { match { $p: Person } return { $p.name as name, $p.age as age } }"
 PHOTO_BYTES = 100_000
 GARBAGE = "left.lance"
@@ -45,7 +48,7 @@ def remove(name: str) -> str:
 
 
 def build(place: Path) -> None:
-    """Rows, deleted rows, an index, blobs, a branch with a fork, and an interrupted write."""
+    """Every kind of file that a graph may have, but for an interrupted write."""
     with omnigraph.init(place, SCHEMA, settings=Settings(cleanup_grace_s=0.0)) as graph:
         graph.load(
             [{"type": "Person", "data": {"name": f"p{i}", "age": i}} for i in range(20)]
@@ -55,7 +58,16 @@ def build(place: Path) -> None:
         graph.optimize()
         photo = f"base64:{b64encode(bytes(i % 251 for i in range(PHOTO_BYTES))).decode()}"
         graph.load([{"type": "Person", "data": {"name": "seen", "photo": photo}}], "append")
+        graph.load(
+            [{"type": "Person", "data": {"name": f"m{i}", "age": -1}} for i in range(MANY)]
+            + [{"type": "Person", "data": {"name": "last of many", "age": 1}}],
+            "append",
+        )
+        graph.mutate("query q() { delete Person where age = -1 }")
+        graph.tag(TAG)
+        graph.set_consumer("index")
         graph.create_branch("side")
+        graph.create_branch("child", source="side", idempotency_key="once")
         graph.mutate(insert("aside"), branch="side")
         graph.mutate(remove("p4"), branch="side")
         for name in ("old", "older"):
@@ -65,6 +77,7 @@ def build(place: Path) -> None:
         graph.mutate(insert("late"))
         graph.mutate(remove("p3"))
     leave_garbage(place)
+    leave_half_a_deletion(place)
 
 
 def leave_garbage(place: Path) -> None:
@@ -73,6 +86,16 @@ def leave_garbage(place: Path) -> None:
     (table / "data" / GARBAGE).write_bytes(b"left behind")
     with omnigraph.open(place) as graph:
         graph.cleanup(keep=100, confirm=True)
+
+
+def leave_half_a_deletion(place: Path) -> None:
+    """A branch that has lost its name on purpose and is still there."""
+    with omnigraph.open(place) as graph:
+        graph.create_branch("doomed")
+    with watched(At("after", "delete", "_refs/branches/doomed.json", stop)):
+        graph = omnigraph.open(place)
+        with pytest.raises(Stopped):
+            graph.delete_branch("doomed")
 
 
 def interrupt(place: Path) -> None:
@@ -90,12 +113,19 @@ def interrupt(place: Path) -> None:
 
 
 def _all(*patterns: str) -> Callable[[Path], list[Path]]:
-    return lambda place: sorted(
-        file
-        for pattern in patterns
-        for file in place.glob(pattern)
-        if file.is_file() and file.name != GARBAGE
-    )
+    """The files that match, without what cleanup is about to remove."""
+
+    def find(place: Path) -> list[Path]:
+        doomed = {mark.stem for mark in place.glob("_refs/deleted/*.json")}
+        found = {file for pattern in patterns for file in place.glob(pattern) if file.is_file()}
+        return sorted(
+            file
+            for file in found
+            if file.name != GARBAGE
+            and not ({"tree", "branches"} & set(file.parts) and doomed & {file.stem, *file.parts})
+        )
+
+    return find
 
 
 _TABLES = ("nodes/*", "edges/*", "nodes/*/tree/*", "edges/*/tree/*")
@@ -103,13 +133,21 @@ _MANIFESTS = ("__manifest", "__manifest/tree/*")
 
 KINDS: dict[str, Callable[[Path], list[Path]]] = {
     "data": _all(*(f"{table}/data/*.lance" for table in _TABLES)),
-    "deletion": _all(*(f"{table}/_deletions/*" for table in _TABLES)),
+    "deletion": _all(*(f"{table}/_deletions/*.arrow" for table in _TABLES)),
+    "deletion bitmap": _all(*(f"{table}/_deletions/*.bin" for table in _TABLES)),
     "index": _all(*(f"{table}/_indices/*/*" for table in _TABLES)),
     "blob": _all(*(f"{table}/data/*/*.blob" for table in _TABLES)),
     "version": _all(*(f"{table}/_versions/*.manifest" for table in _TABLES)),
     "transaction": _all(*(f"{table}/_transactions/*.txn" for table in (*_TABLES, *_MANIFESTS))),
-    "table branch ref": _all("nodes/*/_refs/branches/*.json", "__manifest/_refs/branches/*.json"),
+    "table branch ref": _all(*(f"{at}/*/_refs/branches/*.json" for at in ("nodes", "edges"))),
+    "manifest branch ref": _all("__manifest/_refs/branches/*.json"),
     "graph branch ref": _all("_refs/branches/*.json"),
+    "deletion mark": _all("_refs/deleted/*.json"),
+    "relation mark": _all("_refs/related/*.json"),
+    "tag": _all("_refs/tags/*.json"),
+    "consumer": _all("_refs/consumers/*.json"),
+    "request": _all("_refs/requests/*.json"),
+    "record log": _all("_refs/_checksums.log"),
     "manifest data": _all(*(f"{table}/data/*.lance" for table in _MANIFESTS)),
     "manifest version": _all(*(f"{table}/_versions/*.manifest" for table in _MANIFESTS)),
     "intent": _all("__recovery/*.json"),
@@ -119,6 +157,7 @@ KINDS: dict[str, Callable[[Path], list[Path]]] = {
     ),
     "lock": _all("__writer.lock", "__writer_queue.lock", ".omnigraph-objects.lock"),
     "unreferenced list": _all("__maintenance/unreferenced.json"),
+    "address": _all("__maintenance/address.json"),
     "checksum log": _all(*(f"{table}/_checksums.log" for table in (*_TABLES, *_MANIFESTS))),
 }
 

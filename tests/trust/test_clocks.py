@@ -10,8 +10,13 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from crash.windows import NODES, At, watched
-from omnigraph.errors import ConflictError, FilesMissing, WriterBusy
+from crash.windows import MANIFEST, NODES, At, Stopped, stop, watched
+from omnigraph.errors import (
+    ConflictError,
+    FilesMissing,
+    HistoricalVersionReclaimed,
+    WriterBusy,
+)
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.first_seen import list_removable_paths
@@ -179,7 +184,9 @@ def test_what_goes_with_table_versions_is_listed_first_where_the_fence_may_be_lo
 
     with watched(At("before", "remove_versions", NODES, look)):
         with_clock(place, DAY_US, 60.0, FenceMode.OFF).cleanup(keep=1, confirm=True)
-    assert listed == [frozenset({old.relative_to(place).as_posix()})]
+    (paths,) = listed
+    assert {one for one in paths if "/data/" in one} == {old.relative_to(place).as_posix()}
+    assert {one for one in paths if f"{table.name}/_versions/" in one}
     assert (old.exists(), young.exists()) == (False, True)
 
 
@@ -201,3 +208,54 @@ def test_a_write_whose_files_were_taken_for_old_ones_starts_over(tmp_path):
         assert names(graph) == {"Ada", "Ben", "Cy", "Dee"}
         assert graph.verify(deep=True).findings == ()
     assert staged.met == 2
+
+
+def test_nothing_starts_at_a_version_that_a_cleanup_is_about_to_remove(tmp_path):
+    """Where the fence is a lease, it may be lost before the version is gone."""
+    place = tmp_path / "g.omni"
+    with omnigraph.init(place, SCHEMA) as graph:
+        for name in ("Ada", "Ben", "Cy"):
+            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+        new, *_, old = graph.commits()
+    with watched(At("before", "remove_versions", MANIFEST, stop)):
+        cleaning = with_clock(place, DAY_US, 60.0, FenceMode.OFF)
+        with pytest.raises(Stopped):  # for all that others know, it is asleep
+            cleaning.cleanup(keep=1, confirm=True)
+    graph = with_clock(place, DAY_US, 60.0, FenceMode.OFF)
+    with pytest.raises(HistoricalVersionReclaimed):
+        graph.tag("then", at=old.commit_id)
+    with pytest.raises(HistoricalVersionReclaimed):
+        graph.create_branch("then", commit=old.commit_id)
+    with pytest.raises(HistoricalVersionReclaimed):
+        graph.set_consumer("then", old.commit_id)
+    graph.tag("now", at=new.commit_id)
+    graph.cleanup(keep=3, confirm=True)
+    with pytest.raises(HistoricalVersionReclaimed):  # it may still be asleep
+        graph.tag("then", at=graph.commits()[2].commit_id)
+    graph.cleanup(keep=1, confirm=True)
+    assert list_removable_paths(GraphRoot.at(str(place)).store) == frozenset()
+    assert names(graph) == {"Ada", "Ben", "Cy"}
+    assert [tag.name for tag in graph.tags()] == ["now"]
+    assert graph.verify(deep=True, history=True).findings == ()
+
+
+@pytest.mark.parametrize(("mode", "intents"), [(FenceMode.OFF, 1), (FenceMode.AUTO, 0)])
+def test_a_table_that_a_branch_takes_over_is_announced_where_the_fence_may_be_lost(
+    tmp_path, mode, intents
+):
+    """Or a cleanup would remove the version before the branch shows it."""
+    place = tmp_path / "g.omni"
+    with omnigraph.init(place, SCHEMA) as graph:
+        graph.create_branch("side")
+        graph.load([{"type": "Person", "data": {"name": "Ada"}}], "append")
+    announced = []
+
+    def look() -> None:
+        announced.append(len(list(place.glob("__recovery/*.json"))))
+
+    with watched(At("before", "commit", MANIFEST, look)):
+        graph = with_clock(place, 0, 60.0, mode)
+        graph.merge("main", into="side")
+        assert names(graph, "side") == {"Ada"}
+    assert announced == [intents]
+    assert list(place.glob("__recovery/*.json")) == []

@@ -24,6 +24,7 @@ from trust.damage import (
     CHECKED,
     KINDS,
     PEOPLE,
+    TAG,
     WAYS,
     Case,
     build,
@@ -100,12 +101,13 @@ def ground(tmp_path_factory) -> Ground:
 
 def people(place: Path) -> Rows:
     with omnigraph.open(place, read_only=True, settings=CHECKED) as graph:
-        return {branch: rows_of(graph, branch) for branch in BRANCHES}
+        return {branch: rows_of(graph, branch) for branch in (*BRANCHES, TAG)}
 
 
 def rows_of(graph: omnigraph.Graph, branch: str) -> list[tuple[object, ...]]:
-    rows = graph.query(PEOPLE, branch=branch).rows
-    return sorted((tuple(row.values()) for row in rows), key=str)
+    """Those of a branch, or of the tag."""
+    found = graph.at(TAG).query(PEOPLE) if branch == TAG else graph.query(PEOPLE, branch=branch)
+    return sorted((tuple(row.values()) for row in found.rows), key=str)
 
 
 def verify(place: Path) -> VerifyResult:
@@ -121,7 +123,7 @@ def told(result: VerifyResult) -> set[str]:
 def test_a_query_gives_a_typed_error_or_the_right_answer(ground, case):
     ground.afresh()
     case.applied(ground.place)
-    for branch in BRANCHES:
+    for branch in (*BRANCHES, TAG):
         with suppress(OmniError), omnigraph.open(**ground.reading) as graph:
             assert rows_of(graph, branch) == ground.people[branch]
 

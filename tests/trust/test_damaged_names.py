@@ -1,4 +1,4 @@
-"""Records of tags and consumers that are not what was written."""
+"""Records of tags, consumers and requests, and marks of branches, that are damaged or lost."""
 
 from __future__ import annotations
 
@@ -76,3 +76,70 @@ def test_records_without_a_checksum_are_taken_as_they_are(graph):
     assert graph.verify().is_sound
     assert [tag.name for tag in graph.tags()] == ["v1"]
     assert [one.name for one in graph.consumers()] == ["index"]
+
+
+# --- lost -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "check"), [("tags", "tag_record"), ("consumers", "consumer_record")]
+)
+def test_a_lost_record_is_found_and_cleanup_keeps_what_it_kept(graph, kind, check):
+    path = record(graph, kind)
+    kept = path.read_bytes()
+    path.unlink()
+    verified = graph.verify()
+    (finding,) = verified.findings
+    assert (finding.check, path.name in finding.message) == (check, True)
+    with pytest.raises(ManifestCorrupt, match=f"{path.name}.*restore it from a backup"):
+        graph.cleanup(keep=1, confirm=True)
+    path.write_bytes(kept)
+    assert graph.verify().is_sound
+    graph.cleanup(keep=1, confirm=True)
+
+
+def test_a_lost_record_may_be_given_up(graph):
+    record(graph, "tags").unlink()
+    record(graph, "consumers").unlink()
+    graph.tag("v1")
+    graph.delete_tag("v1")
+    graph.set_consumer("index")
+    graph.delete_consumer("index")
+    assert graph.verify().is_sound
+    graph.cleanup(keep=1, confirm=True)
+
+
+def test_what_was_deleted_is_not_missed(graph):
+    graph.delete_tag("v1")
+    graph.delete_consumer("index")
+    graph.create_branch("side")
+    graph.create_branch("child", source="side")
+    graph.delete_branch("child")
+    graph.delete_branch("side")
+    verified = graph.verify()
+    assert (verified.findings, verified.notes) == ((), ())
+
+
+def test_a_lost_mark_and_a_lost_request_are_noted(graph):
+    graph.create_branch("side", idempotency_key="one")
+    graph.create_branch("child", source="side", idempotency_key="two")
+    for lost in (record(graph, "related"), min((Path(graph.uri) / "_refs/requests").iterdir())):
+        before = lost.read_bytes()
+        lost.unlink()
+        assert [lost.name in note.message for note in graph.verify().notes] == [True]
+        lost.write_bytes(before[:-4])
+        assert [lost.name in note.message for note in graph.verify().notes] == [True]
+        lost.write_bytes(before)
+    verified = graph.verify()
+    assert (verified.findings, verified.notes) == ((), ())
+
+
+def test_cleanup_makes_the_log_of_records_whole(graph):
+    """Records of earlier builds are in none."""
+    (Path(graph.uri) / "_refs" / "_checksums.log").unlink()
+    (note,) = graph.verify().notes
+    assert note.check == "record_log"
+    graph.cleanup(keep=1, confirm=True)
+    assert graph.verify().notes == ()
+    record(graph, "tags").unlink()
+    assert not graph.verify().is_sound
