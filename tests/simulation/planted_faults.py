@@ -101,17 +101,6 @@ def _start_at_what_goes() -> None:
     lasting_versions._require_unlisted = _nothing
 
 
-def _adopt_in_silence() -> None:
-    """Versions that are there are shown by a branch without an intent."""
-    write_intent = write.write_intent
-
-    def write_some(store: Any, intent: Any) -> None:
-        if intent.tables:
-            write_intent(store, intent)
-
-    write.write_intent = write_some
-
-
 def _leave_forks() -> None:
     """A write that fails before it is announced leaves its forks, and cleanup is told so."""
     staged.drop_fork = _nothing
@@ -128,5 +117,4 @@ PLANTED: dict[str, Callable[[], None]] = {
     "never_check_the_lease": _never_check_the_lease,
     "name_no_fragment": _name_no_fragment,
     "start_at_what_goes": _start_at_what_goes,
-    "adopt_in_silence": _adopt_in_silence,
 }
