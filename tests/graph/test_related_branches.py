@@ -137,8 +137,8 @@ def test_a_child_whose_record_is_lost_keeps_the_files_of_its_parent(graph, place
 @pytest.mark.parametrize(
     ("moment", "action", "path"),
     [
-        ("before", "put", "_refs/related/*"),
-        ("after", "put", "_refs/related/*"),
+        ("before", "put_if_absent", "_refs/related/*"),
+        ("after", "put_if_absent", "_refs/related/*"),
         ("before", "create_branch", "*/__manifest*"),
         ("after", "create_branch", "*/__manifest*"),
         ("before", "put_if_absent", "_refs/branches/*"),

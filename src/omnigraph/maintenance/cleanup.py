@@ -25,6 +25,7 @@ from omnigraph.progress import working
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import MANIFEST, make_table_path
 from omnigraph.storage.manifest import read_newest
+from omnigraph.storage.objects import StoreKind
 from omnigraph.storage.record_log import rewrite_record_log
 from omnigraph.storage.recovery import examine, list_pending_intents, settle_all
 from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
@@ -119,8 +120,6 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
     _clean_tables(root, mark, rows, partial(_remove_held, root, leftovers))
     _reclaim(root, leftovers, mark, rows)
     forget_old_requests(root)
-    with root.hold():
-        rewrite_record_log(root.store)
     return _make_result(retention, mark, rows, leftovers.reclaimed, confirm=True)
 
 
@@ -223,6 +222,7 @@ def _reclaim(
     _run_guarded(manifest, lambda: leftovers.reclaim_folders(p for p in rows if p != MANIFEST))
     _run_guarded(manifest, leftovers.reclaim_residue)
     _run_guarded(manifest, leftovers.finish)
+    _run_guarded(manifest, partial(_complete_record_log, root))
 
 
 def _shorten_logs(root: GraphRoot, path: str, branches: Collection[str | None]) -> int:
@@ -235,6 +235,14 @@ def _shorten_logs(root: GraphRoot, path: str, branches: Collection[str | None]) 
         place = location.on_branch(branch)
         if is_table(place):
             drop_stale_checksums(place)
+    return 0
+
+
+def _complete_record_log(root: GraphRoot) -> int:
+    """List the records of tags, consumers and requests that are not listed; it frees nothing."""
+    if root.store.kind is StoreKind.LOCAL:
+        with root.hold():
+            rewrite_record_log(root.store)
     return 0
 
 

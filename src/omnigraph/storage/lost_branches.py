@@ -119,10 +119,10 @@ def find_lost(root: GraphRoot, refs: Iterable[BranchRef]) -> list[LostBranch]:
 
 
 def find_unnamed(root: GraphRoot, refs: Iterable[BranchRef]) -> list[str]:
-    """The ids of branches without a record, a mark or commits of their own.
+    """The ids of branches without a record or a mark of which nothing tells that they had a name.
 
-    A creation that was interrupted leaves such a branch, and so does one whose record is lost.
-    Nothing but a name is lost with it.
+    A creation that was interrupted leaves such a branch. On an object store, so does a record that
+    is lost before the first commit; nothing but a name is lost with it.
     """
     known = list_marked(root.store)
     unnamed = [one for one in _list_unnamed(root, refs) if one not in known]

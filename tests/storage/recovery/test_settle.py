@@ -14,6 +14,7 @@ from crash.crash_scenario import create
 from omnigraph.errors import RecoveryRequired
 from omnigraph.identity import CommitId, OperationId
 from omnigraph.storage.layout import make_intent_path
+from omnigraph.storage.lost_branches import mark_deleted
 from omnigraph.storage.manifest.commits import RECOVERY_ACTOR, RecoveryKind
 from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.read import History, read_newest
@@ -27,7 +28,7 @@ from omnigraph.storage.recovery.intent import (
 )
 from omnigraph.storage.recovery.recovery_decision import RecoveryDecision
 from omnigraph.storage.recovery.resolve_intents import examine, hash_contract, settle, settle_all
-from omnigraph.storage.refs import read_ref
+from omnigraph.storage.refs import delete_ref, read_ref
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import open_writable
@@ -304,11 +305,17 @@ def test_forks_of_a_write_that_was_finished_are_what_the_branch_shows(interrupte
     assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_PUBLISHED)
 
 
+def lose_name(interrupted, name):
+    """What is left of a branch when somebody who deletes it dies halfway."""
+    mark_deleted(interrupted.root.store, read_ref(interrupted.root.store, name))
+    delete_ref(interrupted.root.store, name)
+
+
 def test_the_write_of_a_branch_that_is_gone_is_noted_on_main_once(interrupted):
     interrupted.graph.create_branch("dev")
     written = interrupted.announce(PERSON, branch="dev")
     written.move(PERSON)
-    (interrupted.place / "_refs/branches/dev.json").unlink()
+    lose_name(interrupted, "dev")
     assert interrupted.settle_all() == [RecoveryDecision.DISCARD_BRANCH]
     assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
     assert_settled_for_good(interrupted, written, RecoveryDecision.DISCARD_BRANCH)
@@ -319,7 +326,7 @@ def test_a_branch_of_the_same_name_is_not_mistaken_for_the_one_that_is_gone(inte
     interrupted.graph.create_branch("dev")
     written = interrupted.announce(PERSON, branch="dev")
     written.move(PERSON)
-    (interrupted.place / "_refs/branches/dev.json").unlink()
+    lose_name(interrupted, "dev")
     with interrupted.root.hold() as hold:
         assert (
             examine(interrupted.root, written.intent).verdict.decision
