@@ -43,6 +43,15 @@ def names(graph: Graph, branch: str = "main") -> set[str]:
     return {row["p.name"] for row in graph.query(NAMES, branch=branch).rows}
 
 
+def make_people(folder: Path) -> Path:
+    """A graph with three people, a commit each."""
+    place = folder / "g.omni"
+    with omnigraph.init(place, SCHEMA) as graph:
+        for name in ("Ada", "Ben", "Cy"):
+            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+    return place
+
+
 class Interrupting:
     """Records whose reading lets others do something in the middle of a load."""
 
@@ -148,10 +157,7 @@ def test_sightings_of_a_clock_ahead_do_not_wait_for_it(tmp_path):
 
 def test_no_writer_is_about_to_commit_while_table_versions_are_removed(tmp_path):
     """With them go files without a reference that are a week old, by a clock that may be wrong."""
-    place = tmp_path / "g.omni"
-    with omnigraph.init(place, SCHEMA) as graph:
-        for name in ("Ada", "Ben", "Cy"):
-            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+    place = make_people(tmp_path)
     held = []
 
     def ask_for_the_fence() -> None:
@@ -168,10 +174,7 @@ def test_no_writer_is_about_to_commit_while_table_versions_are_removed(tmp_path)
 
 def test_what_goes_with_table_versions_is_listed_first_where_the_fence_may_be_lost(tmp_path):
     """A writer that comes to the fence while the cleanup sleeps starts over then."""
-    place = tmp_path / "g.omni"
-    with omnigraph.init(place, SCHEMA) as graph:
-        for name in ("Ada", "Ben", "Cy"):
-            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+    place = make_people(tmp_path)
     (table,) = (place / "nodes").iterdir()
     old, young = (table / "data" / name for name in ("old.lance", "young.lance"))
     for stray in (old, young):
@@ -191,10 +194,7 @@ def test_what_goes_with_table_versions_is_listed_first_where_the_fence_may_be_lo
 
 
 def test_a_write_whose_files_were_taken_for_old_ones_starts_over(tmp_path):
-    place = tmp_path / "g.omni"
-    with omnigraph.init(place, SCHEMA) as graph:
-        for name in ("Ada", "Ben", "Cy"):
-            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+    place = make_people(tmp_path)
 
     def set_the_clock_and_clean() -> None:
         week_ago = time.time() - 8 * 86_400
@@ -217,10 +217,7 @@ def test_a_write_whose_files_were_taken_for_old_ones_starts_over(tmp_path):
     "after that. Files would have to be removed one by one from the list that was announced",
 )
 def test_a_file_that_comes_after_the_list_was_made_stays_where_the_fence_may_be_lost(tmp_path):
-    place = tmp_path / "g.omni"
-    with omnigraph.init(place, SCHEMA) as graph:
-        for name in ("Ada", "Ben", "Cy"):
-            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+    place = make_people(tmp_path)
     (table,) = (place / "nodes").iterdir()
     staged = table / "data" / "staged.lance"
 
@@ -235,11 +232,8 @@ def test_a_file_that_comes_after_the_list_was_made_stays_where_the_fence_may_be_
 
 def test_nothing_starts_at_a_version_that_a_cleanup_is_about_to_remove(tmp_path):
     """Where the fence is a lease, it may be lost before the version is gone."""
-    place = tmp_path / "g.omni"
-    with omnigraph.init(place, SCHEMA) as graph:
-        for name in ("Ada", "Ben", "Cy"):
-            graph.load([{"type": "Person", "data": {"name": name}}], "append")
-        new, *_, old = graph.commits()
+    place = make_people(tmp_path)
+    new, *_, old = omnigraph.open(place).commits()
     with watched(At("before", "remove_versions", MANIFEST, stop)):
         cleaning = with_clock(place, DAY_US, 60.0, FenceMode.OFF)
         with pytest.raises(Stopped):  # for all that others know, it is asleep

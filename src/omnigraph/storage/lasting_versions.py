@@ -42,6 +42,7 @@ def require_lasting_table(root: GraphRoot, location: TableLocation, version: int
 
 
 def _require_unlisted(root: GraphRoot, location: TableLocation, version: int) -> None:
-    path = root.version_path(location, version)
-    if root.has_sleepers and path in list_removable_paths(root.store):
+    if not root.has_sleepers:
+        return
+    if root.version_path(location, version) in list_removable_paths(root.store):
         raise HistoricalVersionReclaimed(version, str(location))

@@ -71,9 +71,8 @@ def require_no_lost_records(store: ObjectStore, *prefixes: str) -> None:
     lost = list_lost_records(store, *prefixes)
     if lost:
         raise ManifestCorrupt(
-            f"{', '.join(lost)} {'is' if len(lost) == 1 else 'are'} gone, and nobody removed "
-            "that: restore it from a backup, or make it again, and delete it then if it is no "
-            "longer wanted"
+            f"gone, though nobody removed it: {', '.join(lost)}; restore it from a backup, or make "
+            "it again, and delete it then if it is no longer wanted"
         )
 
 
