@@ -385,26 +385,15 @@ class SimulatedDataset:
         self, *, versions: Sequence[int], delete_unverified: bool = False, **_: object
     ) -> SimpleNamespace:
         found = self._inspect(versions, delete_unverified=delete_unverified)
+        manifests = [_place(self._folder, number) for number in found.versions]
         candidates = [
             SimpleNamespace(
                 path=f"{self._root}/{path}", size_bytes=1, unverified=path in found.strays
             )
-            for path in [*found.files, *found.strays]
+            for path in [*manifests, *found.files, *found.strays, *found.records]
         ]
         stats = SimpleNamespace(old_versions=len(found.versions), bytes_removed=len(candidates))
         return SimpleNamespace(stats=stats, candidate_files=candidates)
-
-    def cleanup_old_versions(self, *, versions: Sequence[int], **_: object) -> SimpleNamespace:
-        found = self._inspect(versions, delete_unverified=False)
-        manifests = [_place(self._folder, number) for number in found.versions]
-        files = [*found.files, *found.strays]
-        # Which of them go first is for the substrate to say: nobody may rely on it.
-        first, second = (
-            (manifests, files) if get_turns().chance.random() < 0.5 else (files, manifests)
-        )
-        for path in (*first, *second, *found.records):
-            self._files.delete(path)
-        return SimpleNamespace(old_versions=len(manifests), bytes_removed=len(files))
 
     def _inspect(self, doomed: Sequence[int], *, delete_unverified: bool) -> _Removable:
         files, folder = self._files, self._folder

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from omnigraph.errors import OutcomeUnknown, StorageFailure, StorageKind
@@ -72,6 +72,10 @@ class SimulatedStore:
     def delete(self, path: str, *, durably: bool = True) -> None:
         del durably
         _trying(lambda: self._files.delete(require_path(path)))
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def delete_prefix(self, path: str) -> None:
         for rest in self._files.list_below(require_path(path)):

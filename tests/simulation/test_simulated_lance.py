@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from lance import LanceOperation
 from lance.commit import CommitConflictError
 from lance.dataset import Transaction
+from lance.file import LanceFileSession
 from lance.fragment import write_fragments as write_real_fragments
 
 from simulation import simulated_lance
@@ -28,6 +30,7 @@ BRANCH = "01JB00000000000000000000{:02d}"
 class RealLance:
     dataset = staticmethod(lance.dataset)
     commit = staticmethod(lance.LanceDataset.commit)
+    files = LanceFileSession
 
     @staticmethod
     def write(rows: pa.Table, target: Any) -> Any:
@@ -39,6 +42,7 @@ class RealLance:
 class SimulatedLance:
     dataset = staticmethod(simulated_lance.open_dataset)
     commit = staticmethod(simulated_lance.SimulatedDataset.commit)
+    files = simulated_lance.SimulatedFileSession
 
     @staticmethod
     def write(rows: pa.Table, target: Any) -> Any:
@@ -176,9 +180,19 @@ class Script:
         newest = self.door.dataset(place)
         versions = sorted(ref["version"] for ref in newest.version_refs())
         chosen = self.chance.sample(versions, self.chance.randint(1, len(versions)))
-        done = newest.cleanup_old_versions(versions=chosen, error_if_tagged_old_versions=False)
+        found = newest.explain_cleanup_old_versions(
+            versions=chosen,
+            error_if_tagged_old_versions=False,
+            include_files=True,
+            max_files=1 << 20,
+        )
+        folder = place.rpartition("/")[2]
+        gone = [file.path.rpartition(f"/{folder}/")[2] for file in found.candidate_files]
+        for path in gone:
+            self.door.files(place).delete_file(path)
         self.held = {}
-        return f"removed {done.old_versions} of {len(chosen)}"
+        kinds = sorted(Counter(path.partition("/")[0] for path in gone).items())
+        return f"removed {found.stats.old_versions} of {len(chosen)}: {kinds}"
 
 
 def play_real(seed: int, folder: Path) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 from omnigraph.storage.objects.object_errors import make_missing_object
@@ -101,6 +101,10 @@ class MemoryObjectStore:
     def delete(self, path: str, *, durably: bool = True) -> None:
         with self._lock:
             self._objects.pop(require_path(path), None)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self.delete(path)
 
     def delete_prefix(self, path: str) -> None:
         with self._lock:

@@ -110,7 +110,8 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
             _require_whole(root, mark)
         leftovers = UnreferencedFiles(marker, hold)
         leftovers.announce_versions(_list_unneeded_manifests(root, mark))
-        _clean_manifest(root, mark, rows[MANIFEST], partial(_remove_announced, leftovers, hold))
+        remove_manifests = partial(_remove_announced, root, leftovers, hold)
+        _clean_manifest(root, mark, rows[MANIFEST], remove_manifests)
         try:
             mark = marker.remaining(mark)
         finally:
@@ -128,24 +129,26 @@ def _remove_held(
 ) -> Removed:
     """Remove versions of a table under the fence, where no writer is about to commit.
 
-    Along with them the substrate takes files that no version names and that are a week old by the
-    clock of this machine, which may have been set. A writer whose files went before it came to the
-    fence finds that out there, and starts over. One that fell asleep at the fence is settled first.
+    One that fell asleep at the fence is settled first.
     """
     if not versions:
         return Removed()
     with root.hold() as hold:
         settle_all(root, hold)
-        leftovers.announce_removal(location, versions)
-        return _remove_announced(leftovers, hold, location, versions)
+        leftovers.announce_versions([(location, versions)])
+        return _remove_announced(root, leftovers, hold, location, versions)
 
 
 def _remove_announced(
-    leftovers: UnreferencedFiles, hold: Hold, location: TableLocation, versions: Sequence[int]
+    root: GraphRoot,
+    leftovers: UnreferencedFiles,
+    hold: Hold,
+    location: TableLocation,
+    versions: Sequence[int],
 ) -> Removed:
     """Remove versions that nobody starts anything at any more."""
     hold.check()
-    removed = remove_versions(location, versions)
+    removed = remove_versions(root.store, location, versions)
     leftovers.forget_versions(location, versions)
     return removed
 
@@ -169,9 +172,10 @@ def _settle(
         mark = marker.mark()
         _require_whole(root, mark)
         hold.check()
-        _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
+        remove = partial(remove_versions, root.store)
+        _clean_manifest(root, mark, rows[MANIFEST], remove)
         kept = marker.remaining(mark).also_keeping(_list_announced(root))
-        _clean_tables(root, kept, rows, remove_versions)
+        _clean_tables(root, kept, rows, remove)
     except OmniError as error:
         raise full from error
     settle_all(root, hold)

@@ -29,7 +29,6 @@ from omnigraph.storage.tables.lance_branches import (
 )
 from omnigraph.storage.tables.remove_versions import (
     UnreferencedFile,
-    list_taken_along,
     list_tree_names,
     list_unreferenced_files,
     remove_unreferenced,
@@ -81,23 +80,9 @@ class UnreferencedFiles:
         sleep before that, and whoever comes would find them still there.
         """
         if self._root.has_sleepers:
-            self._announce(path for one in doomed for path in self._list_version_paths(*one))
-
-    def announce_removal(self, location: TableLocation, versions: Sequence[int]) -> None:
-        """The same with the files that the substrate takes with versions of a table.
-
-        No version names them, and they are a week old by the clock of this machine, which may have
-        been set: a writer may have staged them, and would find them still there.
-        """
-        if self._root.has_sleepers:
-            table = self._root.relative_path(location)
-            taken = (f"{table}/{file}" for file in list_taken_along(location, versions))
-            self._announce([*self._list_version_paths(location, versions), *taken])
-
-    def _announce(self, paths: Iterable[str]) -> None:
-        announced = list(paths)
-        if announced:
-            self._first_seen.announce(announced)
+            paths = [path for one in doomed for path in self._list_version_paths(*one)]
+            if paths:
+                self._first_seen.announce(paths)
 
     def forget_versions(self, location: TableLocation, versions: Sequence[int]) -> None:
         """These were removed, or the substrate has spared them: they need not be listed."""

@@ -86,10 +86,6 @@ class GraphRoot:
     def _manifest_uri(self) -> str:
         return self.store.uri_of(MANIFEST)
 
-    def relative_path(self, location: TableLocation) -> str:
-        """Where a table is below this root, whatever branch of it is meant."""
-        return location.uri.removeprefix(f"{self.store.uri}/")
-
     def version_path(self, location: TableLocation, version: int) -> str:
         """The file that makes a version of a table exist, below this root."""
         folder = location.native_uri.removeprefix(f"{self.store.uri}/")

@@ -179,6 +179,30 @@ def test_deleting_twice_is_fine(store):
     assert not store.exists("a")
 
 
+def test_many_are_deleted_at_once_wherever_they_are(store):
+    names = [f"{n:04d}" for n in range(1005 if store.kind == "s3" else 50)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda name: store.put(f"many/{name}", b""), names))
+    for path in ("a", "b/c", "b/d", "b/e/f"):
+        store.put(path, b"1")
+    doomed = [f"many/{name}" for name in names[1:]]
+    for _ in range(2):  # what is gone, was never there or has others below it is no error
+        store.delete_all([*doomed, "a", "b/c", "b/e", "b/nothing", "nowhere/nothing"])
+    assert store.list("many") == (names[0],)
+    assert store.list("") == ()
+    assert store.list("b") == ("d",)
+    assert store.get("b/e/f") == b"1"
+    store.delete_all([])
+
+
+@pytest.mark.parametrize("path", ["../a", "a/../../b", "/a", "a//b", ""])
+def test_nothing_outside_the_root_is_deleted_with_others(store, path):
+    store.put("a", b"1")
+    with pytest.raises(StorageFailure):
+        store.delete_all([path])
+    assert store.get("a") == b"1"
+
+
 def test_deleting_a_prefix_leaves_its_neighbours(store):
     for path in ("a/b", "a/c/d", "ab", "a%"):
         store.put(path, b"")

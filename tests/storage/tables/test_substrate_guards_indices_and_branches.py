@@ -305,6 +305,34 @@ def test_cleanup_of_named_versions_spares_the_newest_and_fork_points(dataset):
     assert lance_directly.ids(lance.dataset(branch.uri)) == ["a", "b", "c"]
 
 
+def test_cleanup_takes_what_it_explains_and_tells_apart_what_no_version_names(dataset):
+    """Red: re-read "Cleanup"; versions are removed by the list, without what no version names."""
+    dataset.create_scalar_index("id", "BTREE")
+    lance_directly.append(dataset, {"d": 4}).delete("id = 'a'")
+    newest = lance.dataset(dataset.uri)
+    branch = newest.create_branch("b", newest.version - 1)
+    lance.write_dataset(rows({"y": 8}), newest, mode="overwrite")
+    newest = lance.write_dataset(rows({"z": 9}), newest.uri, mode="overwrite")
+    root = Path(newest.uri)
+    strays = {"data/s.lance", "_deletions/0-1-5.arrow", "_transactions/1-s.txn"}
+    for stray in strays:
+        (root / stray).write_bytes(b"left")
+        os.utime(root / stray, (0, 0))
+    doomed = list(range(1, newest.version))
+    found = newest.explain_cleanup_old_versions(
+        versions=doomed, include_files=True, max_files=1 << 30
+    ).candidate_files
+    listed = {file.path.rpartition(f"/{root.name}/")[2]: file.unverified for file in found}
+    before = {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}
+    newest.cleanup_old_versions(versions=doomed)
+    after = {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}
+    assert set(listed) == before - after
+    assert {path for path, unverified in listed.items() if unverified} == strays
+    kinds = {path.partition("/")[0] for path in listed}
+    assert kinds == {"_versions", "_transactions", "data", "_deletions"}
+    assert lance_directly.ids(lance.dataset(branch.uri)) == ["a", "b", "c", "d"]
+
+
 def test_detached_versions_lose_their_files_to_cleanup(dataset):
     """Red: re-read "Cleanup"."""
     staged = lance_directly.staged_append(dataset, {"d": 4})

@@ -24,7 +24,7 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Generic, Self, TypeVar
@@ -182,6 +182,25 @@ class LocalObjectStore:
                 os.unlink(name, dir_fd=at)
             if durably:
                 sync_folder(at)
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        by_folder: dict[str, list[str]] = {}
+        for path in paths:
+            by_folder.setdefault(path.rpartition("/")[0], []).append(path)
+        for inside in by_folder.values():
+            self._delete_from_folder(inside)
+
+    def _delete_from_folder(self, paths: Sequence[str]) -> None:
+        place = self._place(paths[0])
+        with translate_os_errors("delete", place), self._find_folder(paths[0]) as (at, _):
+            if at is None:
+                return
+            names = [require_path(path).rpartition("/")[2] for path in paths]
+            with self._lock_root():
+                for name in names:
+                    with suppress(FileNotFoundError, IsADirectoryError):
+                        os.unlink(name, dir_fd=at)
+            sync_folder(at)
 
     def delete_prefix(self, path: str) -> None:
         place = self._place(path)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import chain
@@ -41,6 +41,8 @@ _MARK = "omnigraph-write"
 _PAUSES_S = (0.1, 0.3, 0.9)
 _CLIENT_ERRORS = (BaseError, OSError, ValueError)
 _IN_DOUBT = (StorageKind.TRANSIENT, StorageKind.UNKNOWN)
+_AT_ONCE = 1000
+"""So many objects one request may delete."""
 _DEFAULT_REGION = "us-east-1"
 
 
@@ -239,9 +241,15 @@ class S3ObjectStore:
                 if self._make_failure(error, "delete", path).kind is not StorageKind.NOT_FOUND:
                     raise
 
+    def delete_all(self, paths: Sequence[str]) -> None:
+        for start in range(0, len(paths), _AT_ONCE):
+            with self._translate("delete", paths[start]):
+                some = paths[start : start + _AT_ONCE]
+                self._retrying.delete([require_path(path) for path in some])
+
     def delete_prefix(self, path: str) -> None:
         with self._translate("delete", path):
-            for entries in self._retrying.list(require_path(path), chunk_size=1000):
+            for entries in self._retrying.list(require_path(path), chunk_size=_AT_ONCE):
                 self._retrying.delete([entry["path"] for entry in entries])
 
     @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -126,6 +126,10 @@ class ObjectStore(Protocol):
         Removed not `durably`, it is gone at once but may be back after a power cut. Anything made
         durable in the same folder afterwards makes the removal durable as well.
         """
+        ...
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        """Remove the objects at these paths, where there are any. Not atomic; safe to repeat."""
         ...
 
     def delete_prefix(self, path: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
@@ -131,6 +131,13 @@ class CountingStore:
 
     def delete(self, path: str, *, durably: bool = True) -> None:
         self._write("delete", path, lambda: self._inner.delete(path, durably=durably))
+
+    def delete_all(self, paths: Sequence[str]) -> None:
+        if self._observer is None:
+            self._count("delete_all")
+            self._inner.delete_all(paths)
+        for path in paths if self._observer is not None else ():
+            self.delete(path)  # each on its own, so that an observer may stop between any two
 
     def delete_prefix(self, path: str) -> None:
         self._write("delete_prefix", path, lambda: self._inner.delete_prefix(path))

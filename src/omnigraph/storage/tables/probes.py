@@ -20,6 +20,8 @@ from omnigraph.storage.tables.location import TableLocation
 
 _NEWEST_FIRST = (1 << 64) - 1
 VERSIONS, _VERSION_SUFFIX = "_versions", ".manifest"
+TRANSACTIONS = "_transactions"
+"""What each version did, a file for each at most."""
 NEWEST_NOTE = f"{VERSIONS}/latest_version_hint.json"
 
 
@@ -148,11 +150,15 @@ def is_never_written(location: TableLocation) -> bool:
         return False
     try:
         top, versions = os.listdir(folder), os.listdir(f"{folder}/{VERSIONS}")
+        transactions = os.listdir(f"{folder}/{TRANSACTIONS}")
     except OSError:
         return False
-    known = {NEWEST_NOTE, *map(name_version_file, _read_version_numbers(versions))}
-    return {VERSIONS, "_transactions", LOG}.issuperset(top) and known.issuperset(
-        f"{VERSIONS}/{name}" for name in versions
+    numbers = _read_version_numbers(versions)
+    known = {NEWEST_NOTE, *map(name_version_file, numbers)}
+    return (
+        {VERSIONS, TRANSACTIONS, LOG}.issuperset(top)
+        and known.issuperset(f"{VERSIONS}/{name}" for name in versions)
+        and len(transactions) <= len(numbers)
     )
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from lance.file import LanceFileSession
 
 from omnigraph.errors import HistoricalVersionReclaimed, StorageFailure
+from omnigraph.storage.objects.store import ObjectStore
 from omnigraph.storage.tables import probes
 from omnigraph.storage.tables.checksums import LOG
 from omnigraph.storage.tables.damage import Forgetting
@@ -25,7 +26,6 @@ from omnigraph.storage.tables.table import Table, is_table, open_newest, open_ta
 
 _EVERY_FILE = 1 << 30
 _DELETIONS = "_deletions"
-_TRANSACTIONS = "_transactions/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,47 +68,46 @@ def list_tagged_versions(location: TableLocation) -> set[tuple[str | None, int]]
 
 def preview_removal(location: TableLocation, versions: Sequence[int]) -> Removed:
     """What `remove_versions` would remove."""
-    if not versions:
-        return Removed()
-    table = open_newest(location)
-    with translate_errors(f"looking for what {location} could do without"):
-        found = table.native.explain_cleanup_old_versions(
-            versions=list(versions), error_if_tagged_old_versions=False
-        )
-    return Removed(int(found.stats.old_versions), int(found.stats.bytes_removed))
+    return _list_removable(open_newest(location), versions)[0] if versions else Removed()
 
 
-def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed:
-    """Remove these versions and every file that only they name."""
+def remove_versions(
+    store: ObjectStore, location: TableLocation, versions: Sequence[int]
+) -> Removed:
+    """Remove these versions of a table in this store, and every file that only they name.
+
+    Versions go first, so that none is there of which a file is gone.
+    """
     if not versions:
         return Removed()
     table = open_newest(location)
     _drop_outdated_note(table)
-    with (
-        translate_errors(f"removing versions of {location}"),
-        report_native_write("remove_versions", location),
-        Forgetting(location, versions),
-    ):
-        done = table.native.cleanup_old_versions(
-            versions=list(versions), error_if_tagged_old_versions=False
-        )
-    return Removed(int(done.old_versions), int(done.bytes_removed))
+    removed, files = _list_removable(table, versions)
+    folder = location.uri.removeprefix(f"{store.uri}/")
+    paths = [f"{folder}/{file}" for file in files]
+    with report_native_write("remove_versions", location), Forgetting(location, versions):
+        store.delete_all([path for path in paths if probes.is_version_path(path)])
+        store.delete_all([path for path in paths if not probes.is_version_path(path)])
+    return removed
 
 
-def list_taken_along(location: TableLocation, versions: Sequence[int]) -> list[str]:
-    """The files that would go with these versions though no version names them.
+def _list_removable(table: Table, versions: Sequence[int]) -> tuple[Removed, list[str]]:
+    """How much goes with these versions, and which files: those of the versions, and their own.
 
-    They are a week old by the clock of this machine. The paths are relative to the table.
+    Removing versions itself, the substrate would also take files that none names and that are a
+    week old by the clock of this machine. A writer may just have staged one, and the clock may have
+    been set.
     """
-    table = open_newest(location)
-    with translate_errors(f"looking for what goes with versions of {location}"):
+    with translate_errors(f"looking for what goes with versions of {table.location}"):
         found = table.native.explain_cleanup_old_versions(
             versions=list(versions),
             error_if_tagged_old_versions=False,
             include_files=True,
             max_files=_EVERY_FILE,
         )
-    return [_strip_root(table, file.path) for file in found.candidate_files if file.unverified]
+    named = [file for file in found.candidate_files if not file.unverified]
+    removed = Removed(int(found.stats.old_versions), sum(int(file.size_bytes) for file in named))
+    return removed, [_strip_root(table, file.path) for file in named]
 
 
 def _drop_outdated_note(table: Table) -> None:
@@ -161,9 +160,12 @@ def _names_all_files(location: TableLocation) -> bool:
         return True
     session = LanceFileSession(location.native_uri, storage_options=location.native_options)
     with translate_errors(f"listing the files of {location}"):
-        # Records of transactions go with their versions; the substrate counts none as unnamed.
-        listed = {path for path in map(str, session.list()) if not path.startswith(_TRANSACTIONS)}
+        listed = set(map(str, session.list()))
     versions = list_versions(location)
+    transactions = {path for path in listed if path.startswith(f"{probes.TRANSACTIONS}/")}
+    if len(transactions) > len(versions):
+        return False
+    listed -= transactions
     listed -= {probes.NEWEST_NOTE, LOG, *map(probes.name_version_file, versions)}
     if not listed:
         return True  # nothing was ever written to it
