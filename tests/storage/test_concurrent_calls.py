@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -80,7 +79,7 @@ def test_an_interrupt_waits_for_what_is_under_way():
             while (frame := frame_that_waits()) is None or frame is before:
                 time.sleep(0.001)
             before = frame
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.pthread_kill(waiter, signal.SIGINT)  # another thread would not wake it
         sent.set()
 
     def work():
