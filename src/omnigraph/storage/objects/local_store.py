@@ -175,13 +175,17 @@ class LocalObjectStore:
     def delete(self, path: str, *, durably: bool = True) -> None:
         place = self._place(path)
         with translate_os_errors("delete", place), self._find_folder(path) as (at, name):
-            mode = None if at is None else find_mode(name, at)
-            if at is None or mode is None or stat.S_ISDIR(mode):
-                return
-            with self._lock_root(), suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=at)
-            if durably:
+            if at is not None and self._unlink(name, at) and durably:
                 sync_folder(at)
+
+    def _unlink(self, name: str, at: int) -> bool:
+        """Remove a file from an open folder; False if there is none of that name."""
+        mode = find_mode(name, at)
+        if mode is None or stat.S_ISDIR(mode):
+            return False
+        with self._lock_root(), suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=at)
+        return True
 
     def delete_all(self, paths: Sequence[str]) -> None:
         by_folder: dict[str, list[str]] = {}
@@ -195,11 +199,8 @@ class LocalObjectStore:
         with translate_os_errors("delete", place), self._find_folder(paths[0]) as (at, _):
             if at is None:
                 return
-            names = [require_path(path).rpartition("/")[2] for path in paths]
-            with self._lock_root():
-                for name in names:
-                    with suppress(FileNotFoundError, IsADirectoryError):
-                        os.unlink(name, dir_fd=at)
+            for path in paths:
+                self._unlink(require_path(path).rpartition("/")[2], at)
             sync_folder(at)
 
     def delete_prefix(self, path: str) -> None:
