@@ -483,7 +483,7 @@ def test_an_interrupted_write_is_settled_and_its_versions_are_safe(library, plac
 def test_one_table_that_fails_is_reported_and_the_others_are_cleaned(library, place):
     write_a_little(library)
     path = entry(library, BOOK).path
-    trouble = At("before", "remove_versions", f"*/{path}", fail(StorageFailure(StorageKind.TRANSIENT, "stuck")))
+    trouble = At("before", "remove_versions", f"*/{path}", fail(OSError("stuck")))
     with watched(trouble):
         done = by_key(omnigraph.open(place).cleanup(keep=1, confirm=True).tables)
     assert "stuck" in done[BOOK].error
@@ -528,7 +528,7 @@ def test_a_branch_can_be_started_at_every_commit_that_can_be_read(library):
 
 def test_a_manifest_that_cannot_be_cleaned_keeps_all_it_shows(library, place):
     write_a_little(library)
-    trouble = At("before", "remove_versions", MANIFEST, fail(StorageFailure(StorageKind.TRANSIENT, "stuck")))
+    trouble = At("before", "remove_versions", MANIFEST, fail(OSError("stuck")))
     with watched(trouble):
         done = by_key(omnigraph.open(place).cleanup(keep=1, confirm=True).tables)
     assert "stuck" in done["__manifest"].error

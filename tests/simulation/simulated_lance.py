@@ -385,15 +385,34 @@ class SimulatedDataset:
         self, *, versions: Sequence[int], delete_unverified: bool = False, **_: object
     ) -> SimpleNamespace:
         found = self._inspect(versions, delete_unverified=delete_unverified)
+        now = get_turns().clock_us()
+
+        def is_unverified(path: str) -> bool:
+            """Whether a file passes for unnamed; of old ones, named or not, that is said too."""
+            return delete_unverified or path in found.strays or _is_old(self._files, path, now)
+
         manifests = [_place(self._folder, number) for number in found.versions]
+        flags = dict.fromkeys((*manifests, *found.records), False) | {
+            path: is_unverified(path) for path in (*found.files, *found.strays)
+        }
         candidates = [
-            SimpleNamespace(
-                path=f"{self._root}/{path}", size_bytes=1, unverified=path in found.strays
-            )
-            for path in [*manifests, *found.files, *found.strays, *found.records]
+            SimpleNamespace(path=f"{self._root}/{path}", size_bytes=1, unverified=flag)
+            for path, flag in flags.items()
         ]
         stats = SimpleNamespace(old_versions=len(found.versions), bytes_removed=len(candidates))
         return SimpleNamespace(stats=stats, candidate_files=candidates)
+
+    def cleanup_old_versions(self, *, versions: Sequence[int], **_: object) -> SimpleNamespace:
+        found = self._inspect(versions, delete_unverified=False)
+        manifests = [_place(self._folder, number) for number in found.versions]
+        files = [*found.files, *found.strays]
+        # Which of them go first is for the substrate to say: nobody may rely on it.
+        first, second = (
+            (manifests, files) if get_turns().chance.random() < 0.5 else (files, manifests)
+        )
+        for path in (*first, *second, *found.records):
+            self._files.delete(path)
+        return SimpleNamespace(old_versions=len(manifests), bytes_removed=len(files))
 
     def _inspect(self, doomed: Sequence[int], *, delete_unverified: bool) -> _Removable:
         files, folder = self._files, self._folder
@@ -407,15 +426,18 @@ class SimulatedDataset:
                 # What a branch starts at is kept for as long as the branch reads files of it.
                 starts.add(ref["parent_version"])
         there = _list_versions(files, folder)
-        going = {number for number in doomed if number in there and number != max(there)} - starts
+        named_to_go = {number for number in doomed if number in there and number != max(there)}
+        going = named_to_go - starts
         once: set[str] = set()
         records: list[str] = []
         for number in there:
             said = _find_version(files, folder, number)
             if said is not None:
-                (once if number in going else named).update(said.list_files(folder))
-                if number in going:
-                    records.append(_record(folder, said.transaction))
+                # A version that a branch starts at stays without what only it needs.
+                (once if number in named_to_go else named).update(said.list_files(folder))
+                record = _record(folder, said.transaction)
+                if number in going or (number in named_to_go and record in files.by_path):
+                    records.append(record)
         unnamed = [path for path in _list_parts(files, folder) if path not in named]
         now = get_turns().clock_us()
         strays = [

@@ -110,8 +110,7 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
             _require_whole(root, mark)
         leftovers = UnreferencedFiles(marker, hold)
         leftovers.announce_versions(_list_unneeded_manifests(root, mark))
-        remove_manifests = partial(_remove_announced, root, leftovers, hold)
-        _clean_manifest(root, mark, rows[MANIFEST], remove_manifests)
+        _clean_manifest(root, mark, rows[MANIFEST], partial(_remove_announced, leftovers, hold))
         try:
             mark = marker.remaining(mark)
         finally:
@@ -129,26 +128,25 @@ def _remove_held(
 ) -> Removed:
     """Remove versions of a table under the fence, where no writer is about to commit.
 
-    One that fell asleep at the fence is settled first.
+    Along with them the substrate takes files that no version names and that are a week old by the
+    clock of this machine, which may have been set. A writer whose files went before it came to the
+    fence finds that out there, and starts over. Where one may fall asleep at the fence, what it
+    did is settled first, and versions are removed by list.
     """
     if not versions:
         return Removed()
     with root.hold() as hold:
         settle_all(root, hold)
         leftovers.announce_versions([(location, versions)])
-        return _remove_announced(root, leftovers, hold, location, versions)
+        return _remove_announced(leftovers, hold, location, versions)
 
 
 def _remove_announced(
-    root: GraphRoot,
-    leftovers: UnreferencedFiles,
-    hold: Hold,
-    location: TableLocation,
-    versions: Sequence[int],
+    leftovers: UnreferencedFiles, hold: Hold, location: TableLocation, versions: Sequence[int]
 ) -> Removed:
     """Remove versions that nobody starts anything at any more."""
     hold.check()
-    removed = remove_versions(root.store, location, versions)
+    removed = leftovers.remove_versions(location, versions)
     leftovers.forget_versions(location, versions)
     return removed
 
@@ -172,10 +170,9 @@ def _settle(
         mark = marker.mark()
         _require_whole(root, mark)
         hold.check()
-        remove = partial(remove_versions, root.store)
-        _clean_manifest(root, mark, rows[MANIFEST], remove)
+        _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
         kept = marker.remaining(mark).also_keeping(_list_announced(root))
-        _clean_tables(root, kept, rows, remove)
+        _clean_tables(root, kept, rows, remove_versions)
     except OmniError as error:
         raise full from error
     settle_all(root, hold)

@@ -28,10 +28,13 @@ from omnigraph.storage.tables.lance_branches import (
     list_branches,
 )
 from omnigraph.storage.tables.remove_versions import (
+    Removed,
     UnreferencedFile,
     list_tree_names,
     list_unreferenced_files,
     remove_unreferenced,
+    remove_versions,
+    remove_versions_by_list,
 )
 from omnigraph.storage.tables.table import is_table
 from omnigraph.storage.temporary_files import find_temporary_files, remove_temporary_files
@@ -83,6 +86,14 @@ class UnreferencedFiles:
             paths = [path for one in doomed for path in self._list_version_paths(*one)]
             if paths:
                 self._first_seen.announce(paths)
+
+    def remove_versions(self, location: TableLocation, versions: Sequence[int]) -> Removed:
+        """Remove versions that were announced, and every file that only they name."""
+        root = self._root
+        if not root.has_sleepers:
+            return remove_versions(location, versions)
+        concurrency = root.settings.maintenance_concurrency
+        return remove_versions_by_list(root.store, location, versions, concurrency)
 
     def forget_versions(self, location: TableLocation, versions: Sequence[int]) -> None:
         """These were removed, or the substrate has spared them: they need not be listed."""

@@ -92,9 +92,8 @@ class FirstSeen:
     def announce(self, paths: Iterable[str]) -> None:
         """List what is about to go at first sight, whoever is at work; readable from here on.
 
-        A writer that has staged one of them starts over when it comes to the fence, and nobody
-        starts anything at a version that is listed. Forgotten, they are off the list when it is
-        saved.
+        Nobody starts anything at a version that is listed. Forgotten, they are off the list when
+        it is saved.
         """
         now, announced = self._clock_us(), set(paths)
         self._announced |= announced

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ from omnigraph.storage.tables.location import is_flat_name
 
 BEAT_S = 20.0
 """So often the author of a note changes it."""
+LONGEST_S = 6 * 86_400.0
+"""However long files are spared by us, the substrate removes them after a week."""
 SILENCE_S = 300.0
 """The author of a note that does not change for so long is dead, or has slept and will be told."""
 
@@ -123,6 +126,15 @@ def _open_shared_note(root: GraphRoot, pointer: str) -> _HeartbeatWriteNote:
     return _HeartbeatWriteNote(root.store, path, BEAT_S)
 
 
+def _require_short(began_s: float) -> None:
+    taken_s = time.monotonic() - began_s
+    if taken_s > LONGEST_S:
+        raise ConflictError(
+            f"the write took {taken_s / 86_400:.1f} days to prepare, but files without a reference "
+            f"may be removed after {LONGEST_S / 86_400:.0f}; nothing was changed, so retry it"
+        )
+
+
 def _make_considered_dead_error() -> ConflictError:
     return ConflictError(
         "cleanup considered this write dead because its note was not renewed in time, and "
@@ -134,13 +146,14 @@ class _LockedWriteNote:
     """An empty file that is locked by its author."""
 
     def __init__(self, root: Path, path: str) -> None:
-        self.path, self._place = path, root / path
-        place = self._place
+        self.path, self._began_s = path, time.monotonic()
+        self._place = place = root / path
         with translate_os_errors("lock", str(place)):
             place.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor: int | None = _lock_note(place)
 
     def check(self) -> None:
+        _require_short(self._began_s)
         with translate_os_errors("look for", str(self._place)):
             if self._descriptor is None or not is_at(self._descriptor, self._place):
                 raise _make_considered_dead_error()
@@ -170,7 +183,7 @@ class _HeartbeatWriteNote:
     def __init__(self, store: ObjectStore, path: str, beat_s: float) -> None:
         self._store, self.path, self._beat_s = store, path, beat_s
         self._holder = str(Holder.of_this_process())
-        self._beats = 0
+        self._beats, self._began_s = 0, time.monotonic()
         self._over = threading.Event()
         # A daemon: it must not keep a process alive that has nothing else to do.
         self._heart = threading.Thread(target=self._resume, name="omnigraph-at-work", daemon=True)
@@ -198,6 +211,7 @@ class _HeartbeatWriteNote:
                 self._store.put_if_match(self.path, body, found.tag)
 
     def check(self) -> None:
+        _require_short(self._began_s)
         if self._over.is_set() or self._store.find(self.path) is None:
             raise _make_considered_dead_error()
 

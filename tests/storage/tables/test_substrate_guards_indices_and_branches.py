@@ -305,8 +305,8 @@ def test_cleanup_of_named_versions_spares_the_newest_and_fork_points(dataset):
     assert lance_directly.ids(lance.dataset(branch.uri)) == ["a", "b", "c"]
 
 
-def test_cleanup_takes_what_it_explains_and_tells_apart_what_no_version_names(dataset):
-    """Red: re-read "Cleanup"; versions are removed by the list, without what no version names."""
+def test_cleanup_takes_what_it_explains_and_marks_what_is_not_named_or_old(dataset):
+    """Red: re-read "Cleanup"; removing by list relies on it."""
     dataset.create_scalar_index("id", "BTREE")
     lance_directly.append(dataset, {"d": 4}).delete("id = 'a'")
     newest = lance.dataset(dataset.uri)
@@ -323,6 +323,13 @@ def test_cleanup_takes_what_it_explains_and_tells_apart_what_no_version_names(da
         versions=doomed, include_files=True, max_files=1 << 30
     ).candidate_files
     listed = {file.path.rpartition(f"/{root.name}/")[2]: file.unverified for file in found}
+    for file in root.rglob("*"):
+        os.utime(file, (0, 0))
+    old = newest.explain_cleanup_old_versions(
+        versions=doomed, include_files=True, max_files=1 << 30
+    ).candidate_files
+    assert all(file.unverified for file in old if "/data/" in file.path), "named or not"
+    assert {file.path.rpartition(f"/{root.name}/")[2] for file in old} == set(listed)
     before = {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}
     newest.cleanup_old_versions(versions=doomed)
     after = {str(file.relative_to(root)) for file in root.rglob("*") if file.is_file()}

@@ -195,12 +195,13 @@ class LocalObjectStore:
             self._delete_from_folder(inside)
 
     def _delete_from_folder(self, paths: Sequence[str]) -> None:
-        place = self._place(paths[0])
+        place = self._get_folder(paths[0].rpartition("/")[0])
         with translate_os_errors("delete", place), self._find_folder(paths[0]) as (at, _):
             if at is None:
                 return
             for path in paths:
-                self._unlink(require_path(path).rpartition("/")[2], at)
+                with translate_os_errors("delete", self._place(path)):
+                    self._unlink(path.rpartition("/")[2], at)
             sync_folder(at)
 
     def delete_prefix(self, path: str) -> None:

@@ -134,9 +134,9 @@ class CountingStore:
 
     def delete_all(self, paths: Sequence[str]) -> None:
         if self._observer is None:
-            self._count("delete_all")
-            self._inner.delete_all(paths)
-        for path in paths if self._observer is not None else ():
+            self._write("delete_all", "", lambda: self._inner.delete_all(paths))
+            return
+        for path in paths:
             self.delete(path)  # each on its own, so that an observer may stop between any two
 
     def delete_prefix(self, path: str) -> None:

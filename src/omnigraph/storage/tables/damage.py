@@ -175,7 +175,8 @@ def _list_lost(folder: str, log: ChecksumLog) -> list[int]:
 class Forgetting:
     """Removing versions: their lines go first, so that nobody takes them for lost.
 
-    Those that stay after all get their lines back. A crash in between loses lines alone.
+    Those that stay after all get their lines back. A crash in between loses lines alone. So does
+    the record of a transaction that stays without its version: by its line it would be lost.
     """
 
     def __init__(self, location: TableLocation, versions: Sequence[int]) -> None:
@@ -192,8 +193,10 @@ class Forgetting:
     def __exit__(self, *_: object) -> None:
         folder = self._folder
         if folder is not None:
-            still = [one for one in self._noted if os.path.lexists(f"{folder}/{one.name}")]
-            add_checksums(folder, still)
+            files = {version: name_version_file(version) for version in self._versions}
+            there = {v for v, file in files.items() if os.path.lexists(f"{folder}/{file}")}
+            still = [one for one in self._noted if one.version in there]
+            add_checksums(folder, [one for one in still if os.path.lexists(f"{folder}/{one.name}")])
 
 
 @contextmanager

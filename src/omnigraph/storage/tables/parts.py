@@ -75,6 +75,14 @@ class Part:
         return [own, *log.below(self.name.removesuffix(_DATA_SUFFIX))]
 
 
+def name_owner(file: str) -> str:
+    """The name of the part that a file below the folder of a branch belongs to."""
+    folder, *rest = file.split("/")
+    if folder == "_indices":
+        return f"{folder}/{rest[0]}"
+    return f"{folder}/{rest[0]}{_DATA_SUFFIX}" if folder == "data" and len(rest) > 1 else file
+
+
 def version_parts(location: TableLocation, native: lance.LanceDataset) -> list[Part]:
     """Everything this version is made of."""
     folder = _folder(location)

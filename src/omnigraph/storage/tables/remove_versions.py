@@ -6,7 +6,8 @@ needed: the newest version, the versions branches start at, and tagged ones.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.lance_branches import list_branches
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
+from omnigraph.storage.tables.parts import name_owner, version_parts
 from omnigraph.storage.tables.table import Table, is_table, open_newest, open_table
 
 _EVERY_FILE = 1 << 30
@@ -68,46 +70,86 @@ def list_tagged_versions(location: TableLocation) -> set[tuple[str | None, int]]
 
 def preview_removal(location: TableLocation, versions: Sequence[int]) -> Removed:
     """What `remove_versions` would remove."""
-    return _list_removable(open_newest(location), versions)[0] if versions else Removed()
+    if not versions:
+        return Removed()
+    table = open_newest(location)
+    with translate_errors(f"looking for what {location} could do without"):
+        found = table.native.explain_cleanup_old_versions(
+            versions=list(versions), error_if_tagged_old_versions=False
+        )
+    return Removed(int(found.stats.old_versions), int(found.stats.bytes_removed))
 
 
-def remove_versions(
-    store: ObjectStore, location: TableLocation, versions: Sequence[int]
+def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed:
+    """Remove these versions and every file that only they name."""
+    if not versions:
+        return Removed()
+    table = open_newest(location)
+    _drop_outdated_note(table)
+    with (
+        translate_errors(f"removing versions of {location}"),
+        report_native_write("remove_versions", location),
+        Forgetting(location, versions),
+    ):
+        done = table.native.cleanup_old_versions(
+            versions=list(versions), error_if_tagged_old_versions=False
+        )
+    return Removed(int(done.old_versions), int(done.bytes_removed))
+
+
+def remove_versions_by_list(
+    store: ObjectStore, location: TableLocation, versions: Sequence[int], concurrency: int
 ) -> Removed:
-    """Remove these versions of a table in this store, and every file that only they name.
+    """The same, file by file, with nothing that these versions did not name.
 
-    Versions go first, so that none is there of which a file is gone.
+    Along with versions the substrate takes files that none names and that are a week old by the
+    clock of this machine. Whoever may lose the fence on the way must not: a writer may just have
+    staged one. The files of versions go first, so that none is left without what it names.
     """
     if not versions:
         return Removed()
     table = open_newest(location)
     _drop_outdated_note(table)
-    removed, files = _list_removable(table, versions)
-    folder = location.uri.removeprefix(f"{store.uri}/")
-    paths = [f"{folder}/{file}" for file in files]
-    with report_native_write("remove_versions", location), Forgetting(location, versions):
-        store.delete_all([path for path in paths if probes.is_version_path(path)])
-        store.delete_all([path for path in paths if not probes.is_version_path(path)])
-    return removed
-
-
-def _list_removable(table: Table, versions: Sequence[int]) -> tuple[Removed, list[str]]:
-    """How much goes with these versions, and which files: those of the versions, and their own.
-
-    Removing versions itself, the substrate would also take files that none names and that are a
-    week old by the clock of this machine. A writer may just have staged one, and the clock may have
-    been set.
-    """
-    with translate_errors(f"looking for what goes with versions of {table.location}"):
+    with translate_errors(f"removing versions of {location}"):
         found = table.native.explain_cleanup_old_versions(
             versions=list(versions),
             error_if_tagged_old_versions=False,
             include_files=True,
             max_files=_EVERY_FILE,
         )
-    named = [file for file in found.candidate_files if not file.unverified]
-    removed = Removed(int(found.stats.old_versions), sum(int(file.size_bytes) for file in named))
-    return removed, [_strip_root(table, file.path) for file in named]
+        files = {_strip_root(table, file.path): file for file in found.candidate_files}
+        # It says so of whatever is that old, and so of files that these versions name as well.
+        doubtful = {path for path, file in files.items() if file.unverified}
+        for path in doubtful - _find_named(location, versions, doubtful, concurrency):
+            del files[path]
+        folder = location.uri.removeprefix(f"{store.uri}/")
+        first = [f"{folder}/{path}" for path in files if probes.is_version_path(path)]
+        rest = [f"{folder}/{path}" for path in files if not probes.is_version_path(path)]
+        with report_native_write("remove_versions", location), Forgetting(location, versions):
+            store.delete_all(first)
+            store.delete_all(rest)
+    size = sum(int(file.size_bytes) for file in files.values())
+    return Removed(int(found.stats.old_versions), size)
+
+
+def _find_named(
+    location: TableLocation, versions: Sequence[int], among: Collection[str], concurrency: int
+) -> set[str]:
+    """Which of these files are named by these versions, be it as part of an index or as a blob."""
+
+    def list_names(version: int) -> set[str]:
+        try:
+            table = open_table(location, version)
+        except HistoricalVersionReclaimed:
+            return set()  # somebody else is cleaning up
+        return {part.name for part in version_parts(location, table.native)}
+
+    if not among:
+        return set()
+    with ThreadPoolExecutor(concurrency) as pool:
+        named = set().union(*pool.map(list_names, versions))
+    start = "" if location.branch is None else f"tree/{location.branch}/"
+    return {path for path in among if name_owner(path.removeprefix(start)) in named}
 
 
 def _drop_outdated_note(table: Table) -> None:
