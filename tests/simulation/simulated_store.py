@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
+from zlib import crc32
 
 from omnigraph.errors import OutcomeUnknown, StorageFailure, StorageKind
 from omnigraph.storage.objects.object_errors import make_missing_object
@@ -74,8 +75,15 @@ class SimulatedStore:
         _trying(lambda: self._files.delete(require_path(path)))
 
     def delete_all(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self.delete(path)
+        """In whatever order; one that fails does not keep the others."""
+        failures = []
+        for path in sorted(paths, key=lambda path: crc32(path.encode())):
+            try:
+                self.delete(path)
+            except StorageFailure as failure:
+                failures.append(failure)
+        if failures:
+            raise failures[0]
 
     def delete_prefix(self, path: str) -> None:
         for rest in self._files.list_below(require_path(path)):

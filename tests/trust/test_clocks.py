@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import errno
 import os
 import random
 import shutil
@@ -31,10 +32,15 @@ SEEDS = range(12)
 
 
 def with_clock(
-    place: Path, shift_us: int, grace_s: float, fence: FenceMode = FenceMode.AUTO
+    place: Path,
+    shift_us: int,
+    grace_s: float,
+    fence: FenceMode = FenceMode.AUTO,
+    *,
+    verify_reads: bool = False,
 ) -> Graph:
     """A handle whose clock is off by so much."""
-    settings = Settings(cleanup_grace_s=grace_s, writer_fence=fence)
+    settings = Settings(cleanup_grace_s=grace_s, writer_fence=fence, verify_reads=verify_reads)
     graph = omnigraph.open(place, settings=settings)
     root = graph._open.views.root
     object.__setattr__(root, "now_us", lambda: read_clock_us() + shift_us)
@@ -195,6 +201,25 @@ def test_what_no_version_names_stays_with_versions_that_go_where_the_fence_may_b
         assert graph.verify(deep=True).findings == ()
 
 
+def test_nor_does_it_go_when_room_is_made_on_a_full_disk(tmp_path):
+    place = make_people(tmp_path)
+    (table,) = (place / "nodes").iterdir()
+    with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
+        omnigraph.open(place).mutate('query q() { insert Person { name: "Dee" } }')
+    staged = table / "data" / "staged.lance"
+    staged.write_bytes(b"staged")
+    os.utime(staged, (0, 0))
+    full = At("before", "commit", MANIFEST, fail(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    with watched(full):
+        graph = with_clock(place, DAY_US, 60.0, FenceMode.OFF)
+        done = graph.cleanup(keep=1, confirm=True).tables
+    assert full.met == 2, "it was settled when there was room"
+    assert [row.old_versions_removed > 0 for row in done] == [True, True]
+    assert staged.exists()
+    assert names(graph) == {"Ada", "Ben", "Cy", "Dee"}
+    assert graph.verify(deep=True, history=True).findings == ()
+
+
 def make_versions_with_files_of_every_kind(place: Path) -> None:
     """Versions whose data, deletions, indexes and blobs are needed no longer, and a branch."""
     schema = "node Doc { key: String @key  n: I32? @index  text: String? @index  body: Blob? }"
@@ -246,6 +271,21 @@ def test_removing_by_list_takes_what_lance_would(tmp_path, are_old):
     with omnigraph.open(with_list) as graph:
         assert len(graph.nodes("Doc", branch="side")) == 37
         assert graph.verify(deep=True, history=True).findings == ()
+
+
+def test_files_are_not_read_to_find_what_goes(tmp_path):
+    """What a branch starts at stays without files that only it needs; nobody reads it."""
+    place = tmp_path / "g.omni"
+    make_versions_with_files_of_every_kind(place)
+    for turn in range(1, 4):
+        for file in place.glob("nodes/**/*"):
+            os.utime(file, (0, 0))
+        with with_clock(place, turn * DAY_US, 60.0, FenceMode.OFF, verify_reads=True) as graph:
+            done = graph.cleanup(keep=1, confirm=True).tables
+            assert [row.error for row in done] == [None, None]
+            assert [row.old_versions_removed > 0 for row in done] == [True, True]
+            graph.mutate(f'query q() {{ update Doc set {{ text: "{turn}" }} where n > 10 }}')
+            graph.optimize()
 
 
 @pytest.mark.parametrize("kept", ["_versions", "_transactions"])

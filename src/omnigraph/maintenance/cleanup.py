@@ -42,7 +42,6 @@ from omnigraph.storage.tables.remove_versions import (
     Removed,
     list_versions,
     preview_removal,
-    remove_versions,
 )
 from omnigraph.storage.tables.table import find_latest_version, is_table
 
@@ -137,8 +136,14 @@ def _remove_held(
         return Removed()
     with root.hold() as hold:
         settle_all(root, hold)
-        leftovers.announce_versions([(location, versions)])
-        return _remove_announced(leftovers, hold, location, versions)
+        return _announce_and_remove(leftovers, hold, location, versions)
+
+
+def _announce_and_remove(
+    leftovers: UnreferencedFiles, hold: Hold, location: TableLocation, versions: Sequence[int]
+) -> Removed:
+    leftovers.announce_versions([(location, versions)])
+    return _remove_announced(leftovers, hold, location, versions)
 
 
 def _remove_announced(
@@ -170,9 +175,10 @@ def _settle(
         mark = marker.mark()
         _require_whole(root, mark)
         hold.check()
-        _clean_manifest(root, mark, rows[MANIFEST], remove_versions)
+        remove = partial(_announce_and_remove, UnreferencedFiles(marker, hold), hold)
+        _clean_manifest(root, mark, rows[MANIFEST], remove)
         kept = marker.remaining(mark).also_keeping(_list_announced(root))
-        _clean_tables(root, kept, rows, remove_versions)
+        _clean_tables(root, kept, rows, remove)
     except OmniError as error:
         raise full from error
     settle_all(root, hold)

@@ -64,6 +64,14 @@ class ScriptedS3:
 
         self.script.append(act)
 
+    def fail_for(self, name, code):
+        """Answer as if one of the objects to be deleted could not be, and delete the others."""
+
+        def act(exchange, proceed):
+            exchange.remove([*exchange.names], {name: code})
+
+        self.script.append(act)
+
     def do_first(self, action):
         def act(exchange, proceed):
             action()
@@ -136,9 +144,9 @@ class Exchange(BaseHTTPRequestHandler):
             self.write(lambda: self.store(data))
 
     def do_POST(self):
-        names = re.findall(r"<Key>(.*?)</Key>", self.read_body().decode())
+        self.names = re.findall(r"<Key>(.*?)</Key>", self.read_body().decode())
         if self.is_in_bucket():
-            self.write(lambda: self.remove(names))
+            self.write(lambda: self.remove(self.names))
 
     def write(self, proceed):
         with self.scripted.lock:
@@ -148,10 +156,15 @@ class Exchange(BaseHTTPRequestHandler):
             else:
                 proceed()
 
-    def remove(self, names):
-        for name in names:
+    def remove(self, names, refused=()):
+        refused = dict(refused)
+        listed = "".join(
+            f"<Error><Key>{name}</Key><Code>{code}</Code><Message>no</Message></Error>"
+            for name, code in refused.items()
+        )
+        for name in set(names) - set(refused):
             self.scripted.objects.pop(f"/{BUCKET}/{name}", None)
-        listed = "".join(f"<Deleted><Key>{name}</Key></Deleted>" for name in names)
+            listed += f"<Deleted><Key>{name}</Key></Deleted>"
         self.answer(200, f"<DeleteResult>{listed}</DeleteResult>".encode())
 
     def store(self, data):

@@ -30,6 +30,26 @@ def store(server):
     return S3ObjectStore(parse_address(server.root), server.settings.aws, sleep=lambda _: None)
 
 
+def test_what_many_deletions_at_once_refuse_is_tried_alone(server, store):
+    for name in "abc":
+        store.put(name, b"")
+    server.fail_for("graph/b", "InternalError")
+    store.delete_all(["a", "b", "c"])
+    assert not server.objects
+
+
+def test_the_one_of_many_that_cannot_be_deleted_is_named(server, store):
+    for name in "abc":
+        store.put(name, b"")
+    server.fail_for("graph/b", "AccessDenied")
+    server.script.append(lambda exchange, proceed: proceed())
+    server.fail_before(403, "AccessDenied")
+    with pytest.raises(StorageFailure, match="/graph/b") as raised:
+        store.delete_all(["a", "b", "c"])
+    assert raised.value.kind is StorageKind.CONFIGURATION
+    assert [*server.objects] == ["/bucket/graph/b"]
+
+
 def test_a_creation_whose_answer_was_lost_still_won(server, store):
     server.hang_up_after()
     assert store.put_if_absent("claim", b"mine")

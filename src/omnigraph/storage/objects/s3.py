@@ -243,9 +243,12 @@ class S3ObjectStore:
 
     def delete_all(self, paths: Sequence[str]) -> None:
         for start in range(0, len(paths), _AT_ONCE):
-            with self._translate("delete", paths[start]):
-                some = paths[start : start + _AT_ONCE]
-                self._retrying.delete([require_path(path) for path in some])
+            some = [require_path(path) for path in paths[start : start + _AT_ONCE]]
+            try:
+                self._retrying.delete(some)
+            except _CLIENT_ERRORS:
+                for path in some:  # for many at once it is not said what is wrong, and with which
+                    self.delete(path)
 
     def delete_prefix(self, path: str) -> None:
         with self._translate("delete", path):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lance.file import LanceFileSession
@@ -104,7 +104,8 @@ def remove_versions_by_list(
 
     Along with versions the substrate takes files that none names and that are a week old by the
     clock of this machine. Whoever may lose the fence on the way must not: a writer may just have
-    staged one. The files of versions go first, so that none is left without what it names.
+    staged one. The files of versions go before what they name, and the oldest first: a version
+    that a branch starts at does not go alone.
     """
     if not versions:
         return Removed()
@@ -124,6 +125,7 @@ def remove_versions_by_list(
             del files[path]
         folder = location.uri.removeprefix(f"{store.uri}/")
         first = [f"{folder}/{path}" for path in files if probes.is_version_path(path)]
+        first.sort(reverse=True)
         rest = [f"{folder}/{path}" for path in files if not probes.is_version_path(path)]
         with report_native_write("remove_versions", location), Forgetting(location, versions):
             store.delete_all(first)
@@ -139,7 +141,7 @@ def _find_named(
 
     def list_names(version: int) -> set[str]:
         try:
-            table = open_table(location, version)
+            table = _open_to_list(location, version)
         except HistoricalVersionReclaimed:
             return set()  # somebody else is cleaning up
         return {part.name for part in version_parts(location, table.native)}
@@ -150,6 +152,11 @@ def _find_named(
         named = set().union(*pool.map(list_names, versions))
     start = "" if location.branch is None else f"tree/{location.branch}/"
     return {path for path in among if name_owner(path.removeprefix(start)) in named}
+
+
+def _open_to_list(location: TableLocation, version: int) -> Table:
+    """A version of which only the names of its files are asked for; they may be gone or damaged."""
+    return open_table(replace(location, is_verified=False), version)
 
 
 def _drop_outdated_note(table: Table) -> None:
@@ -212,7 +219,7 @@ def _names_all_files(location: TableLocation) -> bool:
     if not listed:
         return True  # nothing was ever written to it
     try:
-        tables = [open_table(location, version) for version in versions]
+        tables = [_open_to_list(location, version) for version in versions]
     except HistoricalVersionReclaimed:
         return False  # somebody else is cleaning up
     return listed <= set().union(*(_list_named_files(table) for table in tables))
@@ -253,7 +260,7 @@ def _list_stray_deletions(location: TableLocation) -> list[UnreferencedFile]:
 
 
 def _list_branch_deletions(location: TableLocation) -> set[str]:
-    versions = (open_table(location, version) for version in list_versions(location))
+    versions = (_open_to_list(location, version) for version in list_versions(location))
     return {name for table in versions for name in _list_named_deletions(table)}
 
 
