@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import pyarrow as pa
@@ -25,7 +27,12 @@ from maintenance.library_graph import (
     unindexed,
     write_a_little,
 )
-from omnigraph.errors import ConflictError, HistoricalVersionReclaimed, StorageFailure
+from omnigraph.errors import (
+    ConflictError,
+    HistoricalVersionReclaimed,
+    OmniError,
+    StorageFailure,
+)
 from omnigraph.graph.graph import Graph
 from omnigraph.storage.first_seen import FirstSeen
 from omnigraph.storage.root import GraphRoot, read_clock_us
@@ -84,6 +91,33 @@ def test_what_a_sleeper_may_still_act_on_stays(graph):
     before = versions(graph, READER)
     graph.cleanup(keep=1, confirm=True)
     assert versions(graph, READER) == before
+
+
+@pytest.mark.parametrize("count", [1, 10**6], ids=["one", "all from one on"])
+def test_a_cleanup_of_which_requests_are_refused_takes_nothing_that_is_needed(
+    graph, s3_server, count
+):
+    seed = random.randrange(10**6)
+    print(f"seed {seed}")
+    chance = random.Random(seed)
+    graph.create_branch("dev")
+    for turn in range(3):
+        write_a_little(graph, mark=f"m{turn}")
+        write_a_little(graph, branch="dev", mark=f"d{turn}")
+        before, dev = rows_of(graph), rows_of(graph, "dev")
+        late = later(graph, s3_server, 10 * turn + 10)
+        s3_server.refuse(chance.randrange(1, 200), count)
+        try:
+            with suppress(OmniError):
+                late.cleanup(keep=1, confirm=True)
+        finally:
+            s3_server.refuse(0)
+        again = later(graph, s3_server, 10 * turn + 10)
+        assert (rows_of(again), rows_of(again, "dev")) == (before, dev)
+        assert again.verify(deep=True, history=True).findings == ()
+    done = later(graph, s3_server, 100).cleanup(keep=1, confirm=True)
+    assert [row.error for row in done.tables if row.error] == []
+    assert len(versions(graph, BOOK)) <= 2
 
 
 def test_leftovers_in_a_bucket_go(graph, s3_server):
