@@ -125,14 +125,17 @@ def copy_graph(template: Place, place: Place) -> None:
 
 
 def files_of(place: Place) -> Mapping[str, object]:
-    """Every file and what changes when it is written, but for those that keep writers apart."""
+    """Every file and what changes when it is written, but for those that keep writers apart.
+
+    Nor are temporary files of Lance: one that it could not write may go a moment later.
+    """
     found = _files_below(place) if isinstance(place, Path) else place.objects()
     return {path: facts for path, facts in found if not _is_left_out(path)}
 
 
 def _is_left_out(path: str) -> bool:
     name = path.rpartition("/")[2]
-    return name.startswith(LOCAL_HIDDEN_PREFIX) or name in _KEEP_WRITERS_APART
+    return name.startswith((LOCAL_HIDDEN_PREFIX, ".tmp")) or name in _KEEP_WRITERS_APART
 
 
 def _files_below(folder: Path) -> Iterator[tuple[str, object]]:
