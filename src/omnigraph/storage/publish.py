@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
@@ -15,11 +16,16 @@ from omnigraph.storage.manifest.manifest_changes import (
     apply_publication,
     check_expectations,
 )
-from omnigraph.storage.manifest.read import ManifestSnapshot, make_published_manifest, read_newest
+from omnigraph.storage.manifest.read import (
+    History,
+    ManifestSnapshot,
+    make_published_manifest,
+    read_newest,
+)
 from omnigraph.storage.manifest.state import ManifestState
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.commit import commit_exact
+from omnigraph.storage.tables.commit import SLEPT_S, commit_exact
 from omnigraph.storage.tables.ledger import (
     LedgerState,
     StateFile,
@@ -120,12 +126,35 @@ def publish(
         if prepared is None or not prepared.is_for(base, publication):
             prepared = prepare_publish(base, ref, publication)
         before_commit()
+        began_s = time.monotonic()
         try:
             published = _replace_state(prepared)
+            if time.monotonic() - began_s > SLEPT_S:
+                _require_shown(root, prepared)
         except RetryableCommitConflict:
             continue
         return Published(published, prepared.commit)
     raise RowLevelCasContention(RETRIES + 1)
+
+
+def _require_shown(root: GraphRoot, prepared: PreparedPublish) -> None:
+    """Raise if a publish that took long is not part of what the newest manifest shows.
+
+    Whoever slept in the middle of it may wake up after others published and cleanup removed the
+    very version that would have refused ours. The version after ours is there then, but was made
+    from that one. Ours is taken back: reading what was removed must not give it.
+    """
+    location, version = prepared.base.location, prepared.staged.target_version
+    newest, commit = read_newest(location), prepared.commit
+    if newest.version == version:
+        return
+    if commit is not None:
+        if History().find_commit(newest, commit.commit_id) is not None:
+            return
+        root.store.delete(root.version_path(location, version))
+    raise RetryableCommitConflict(
+        f"{location} moved from version {prepared.base.version} to {newest.version} meanwhile"
+    )
 
 
 def _commit(base: ManifestSnapshot, ref: BranchRef, publication: Publication) -> Commit | None:
