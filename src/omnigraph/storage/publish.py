@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
 from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasContention
 from omnigraph.identity import CommitId
+from omnigraph.storage.boot_clock import read_boot_clock
 from omnigraph.storage.manifest.commits import Commit, encode_audit, encode_commit
 from omnigraph.storage.manifest.encoded_rows import encode_rows
 from omnigraph.storage.manifest.manifest_changes import (
@@ -126,10 +126,10 @@ def publish(
         if prepared is None or not prepared.is_for(base, publication):
             prepared = prepare_publish(base, ref, publication)
         before_commit()
-        began_s = time.monotonic()
+        began_s = read_boot_clock()
         try:
             published = _replace_state(prepared)
-            if time.monotonic() - began_s > SLEPT_S:
+            if read_boot_clock() - began_s > SLEPT_S:
                 _require_shown(root, prepared)
         except RetryableCommitConflict:
             continue

@@ -23,6 +23,7 @@ from typing import Self
 from uuid import uuid4
 
 from omnigraph.errors import StorageError, WriterBusy
+from omnigraph.storage.boot_clock import read_boot_clock
 from omnigraph.storage.fence.hold import Holder, make_fence_lost
 from omnigraph.storage.fence.lease_object import LeaseObject, LeaseRecord
 from omnigraph.storage.fence.process import Clock, Sleep, Turn, take_turn
@@ -35,12 +36,6 @@ RENEWAL_S = TERM_S / 3
 POLL_S = 0.25
 RENEWING = "lease"
 """The name of the thread that keeps a lease alive."""
-
-
-def read_boot_clock() -> float:
-    """Seconds since some moment, counting the time the machine slept where the system can."""
-    boottime = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
 @dataclass(frozen=True, slots=True)

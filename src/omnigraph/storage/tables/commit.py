@@ -7,7 +7,6 @@ commit, and then read back what was committed under which number.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,6 +23,7 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
+from omnigraph.storage.boot_clock import read_boot_clock
 from omnigraph.storage.concurrent_calls import StartedCall, complete_now
 from omnigraph.storage.tables.checksums import Checksum
 from omnigraph.storage.tables.effects import report_native_write
@@ -85,7 +85,7 @@ class Committing:
             return _settle(staged, native)
         if native.version != staged.target_version:
             raise _make_landed_elsewhere_error(staged, native.version)
-        if time.monotonic() - self.looked_at > SLEPT_S:
+        if read_boot_clock() - self.looked_at > SLEPT_S:
             _require_followed(staged)
         known = staged.base.columns if staged.base and staged.changes_only_rows else None
         return _verify_landed(staged, Table(staged.location, native, known))
@@ -101,7 +101,7 @@ def start_commit(
 
     Only that part runs there: what needs the interpreter would make both threads wait for it.
     """
-    looked_at = time.monotonic()
+    looked_at = read_boot_clock()
     if _find_newest_version(staged) != staged.read_version:
         return Committing(staged, looked_at, None)
     return Committing(staged, looked_at, start(partial(_ask, staged)))
