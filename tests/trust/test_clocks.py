@@ -7,12 +7,15 @@ import errno
 import os
 import random
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
 import omnigraph
+from crash.harness import environment
 from crash.windows import MANIFEST, NODES, At, Stopped, fail, stop, watched
 from omnigraph.errors import (
     ConflictError,
@@ -333,6 +336,47 @@ def test_a_write_whose_files_were_taken_for_old_ones_starts_over(tmp_path):
         assert names(graph) == {"Ada", "Ben", "Cy", "Dee"}
         assert graph.verify(deep=True).findings == ()
     assert staged.met == 2
+
+
+OTHERS = """
+import sys
+from pathlib import Path
+from trust.test_clocks import DAY_US, FenceMode, with_clock
+
+place = Path(sys.argv[1])
+others = with_clock(place, 0, 60.0, FenceMode.OFF)
+for name in ("Eve", "Fay"):
+    others.mutate('query q() { insert Person { name: "%s" } }' % name, branch="side")
+with_clock(place, DAY_US, 60.0, FenceMode.OFF).cleanup(keep=1, confirm=True)
+"""
+
+
+@pytest.mark.xfail(
+    strict=True,
+    reason="Lance looks for the newest version once more after we have looked. Who falls asleep in "
+    "between, past the lease and until a cleanup has removed the versions that would refuse the "
+    "publish, puts an old state on top of what others have written",
+)
+def test_a_publish_that_slept_covers_nothing_that_others_wrote(tmp_path, monkeypatch):
+    place = make_people(tmp_path)
+    with omnigraph.open(place) as graph:
+        graph.create_branch("side", commit=graph.commits()[-1].commit_id)
+    slept_s = [0.0]
+    for module in ("publish", "tables.commit"):
+        monkeypatch.setattr(f"omnigraph.storage.{module}.read_boot_clock", lambda: slept_s[0])
+
+    def sleep() -> None:
+        command = [sys.executable, "-c", OTHERS, str(place)]
+        subprocess.run(command, check=True, env=environment())
+        slept_s[0] += 60.0
+
+    with watched(At("before", "commit", f"{MANIFEST}/tree/*", sleep)):
+        late = with_clock(place, 0, 60.0, FenceMode.OFF)
+        merged = late.merge("main", into="side")
+    with omnigraph.open(place) as graph:
+        assert merged.commit in graph.commits(branch="side")
+        assert names(graph, "side") == {"Ada", "Ben", "Cy", "Eve", "Fay"}
+        assert graph.verify(deep=True, history=True).findings == ()
 
 
 def test_nothing_starts_at_a_version_that_a_cleanup_is_about_to_remove(tmp_path):
