@@ -130,28 +130,29 @@ def publish(
         try:
             published = _replace_state(prepared)
             if read_boot_clock() - began_s > SLEPT_S:
-                _require_shown(root, prepared)
+                _require_shown(root, prepared, published.version)
         except RetryableCommitConflict:
             continue
         return Published(published, prepared.commit)
     raise RowLevelCasContention(RETRIES + 1)
 
 
-def _require_shown(root: GraphRoot, prepared: PreparedPublish) -> None:
+def _require_shown(root: GraphRoot, prepared: PreparedPublish, reached: int) -> None:
     """Raise if a publish that took long is not part of what the newest manifest shows.
 
     Whoever slept in the middle of it may wake up after others published and cleanup removed the
     very version that would have refused ours. The version after ours is there then, but was made
-    from that one. Ours is taken back: reading what was removed must not give it.
+    from that one. Ours is taken back: reading what was removed must not give it. `reached` is the
+    version we came to, which is one more if history was merged.
     """
-    location, version = prepared.base.location, prepared.staged.target_version
-    newest, commit = read_newest(location), prepared.commit
-    if newest.version == version:
+    location, commit = prepared.base.location, prepared.commit
+    newest = read_newest(location)
+    if newest.version == reached:
         return
     if commit is not None:
         if History().find_commit(newest, commit.commit_id) is not None:
             return
-        root.store.delete(root.version_path(location, version))
+        root.store.delete(root.version_path(location, prepared.staged.target_version))
     raise RetryableCommitConflict(
         f"{location} moved from version {prepared.base.version} to {newest.version} meanwhile"
     )

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lance.file import LanceFileSession
 
@@ -25,6 +26,9 @@ from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
 from omnigraph.storage.tables.parts import name_owner, version_parts
 from omnigraph.storage.tables.table import Table, is_table, open_newest, open_table
+
+if TYPE_CHECKING:
+    from lance.lance import CleanupExplanation
 
 _EVERY_FILE = 1 << 30
 _DELETIONS = "_deletions"
@@ -112,12 +116,7 @@ def remove_versions_by_list(
     table = open_newest(location)
     _drop_outdated_note(table)
     with translate_errors(f"removing versions of {location}"):
-        found = table.native.explain_cleanup_old_versions(
-            versions=list(versions),
-            error_if_tagged_old_versions=False,
-            include_files=True,
-            max_files=_EVERY_FILE,
-        )
+        found = _explain_removal(table, versions)
         files = {_strip_root(table, file.path): file for file in found.candidate_files}
         # It says so of whatever is that old, and so of files that these versions name as well.
         doubtful = {path for path, file in files.items() if file.unverified}
@@ -138,6 +137,8 @@ def _find_named(
     location: TableLocation, versions: Sequence[int], among: Collection[str], concurrency: int
 ) -> set[str]:
     """Which of these files are named by these versions, be it as part of an index or as a blob."""
+    if not among:
+        return set()
 
     def list_names(version: int) -> set[str]:
         try:
@@ -146,12 +147,23 @@ def _find_named(
             return set()  # somebody else is cleaning up
         return {part.name for part in version_parts(location, table.native)}
 
-    if not among:
-        return set()
     with ThreadPoolExecutor(concurrency) as pool:
         named = set().union(*pool.map(list_names, versions))
     start = "" if location.branch is None else f"tree/{location.branch}/"
     return {path for path in among if name_owner(path.removeprefix(start)) in named}
+
+
+def _explain_removal(
+    table: Table, versions: Sequence[int], *, delete_unverified: bool = False
+) -> CleanupExplanation:
+    """What the substrate would remove with these versions, and every file of it."""
+    return table.native.explain_cleanup_old_versions(
+        versions=list(versions),
+        delete_unverified=delete_unverified,
+        error_if_tagged_old_versions=False,
+        include_files=True,
+        max_files=_EVERY_FILE,
+    )
 
 
 def _open_to_list(location: TableLocation, version: int) -> Table:
@@ -183,13 +195,7 @@ def list_unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
         return []
     table = open_newest(location)
     with translate_errors(f"looking for files of {location} that nothing names"):
-        found = table.native.explain_cleanup_old_versions(
-            versions=[table.version],
-            delete_unverified=True,
-            error_if_tagged_old_versions=False,
-            include_files=True,
-            max_files=_EVERY_FILE,
-        )
+        found = _explain_removal(table, [table.version], delete_unverified=True)
     files = [
         UnreferencedFile(_strip_root(table, file.path), int(file.size_bytes))
         for file in found.candidate_files
