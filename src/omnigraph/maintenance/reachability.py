@@ -53,7 +53,7 @@ from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_
 from omnigraph.storage.tags import list_tags
 
 RESTLESS_S = 300.0
-"""Where the fence is a lease, ten of its terms: no writer sleeps that long and then acts."""
+"""Where the fence is a lease, ten of its usual terms: few sleep that long and then act."""
 
 _LOOKS = 5
 """So often a graph is looked at again that cannot be read; others may be at work on it."""
