@@ -412,13 +412,15 @@ class ReachabilityScan:
     def _read_shown_entries(self, branch: str | None, version: int, *, needed: bool) -> Entries:
         """The tables of a manifest version; none if an earlier cleanup removed it.
 
-        Of a version that is needed every file must be there and be what was written.
+        Of a version that is needed every file must be there and be what was written. Any other is
+        read without comparing: what a branch starts at lacks files that nobody needs any more.
         """
         known = self._shown.get((branch, version))
         if known is not None:
             return known
         try:
-            location = self._locate_verified(branch) if needed else self.root.manifest(branch)
+            unverified = replace(self.root.manifest(branch), is_verified=False)
+            location = self._locate_verified(branch) if needed else unverified
             manifest = read_manifest(location, version)
         except HistoricalVersionReclaimed:
             return ()
