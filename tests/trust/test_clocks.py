@@ -351,12 +351,6 @@ with_clock(place, DAY_US, 60.0, FenceMode.OFF).cleanup(keep=1, confirm=True)
 """
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="Lance looks for the newest version once more after we have looked. Who falls asleep in "
-    "between, past the lease and until a cleanup has removed the versions that would refuse the "
-    "publish, puts an old state on top of what others have written",
-)
 def test_a_publish_that_slept_covers_nothing_that_others_wrote(tmp_path, monkeypatch):
     place = make_people(tmp_path)
     with omnigraph.open(place) as graph:

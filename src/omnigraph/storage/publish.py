@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasContention
@@ -182,9 +182,8 @@ def _commit(base: ManifestSnapshot, ref: BranchRef, publication: Publication) ->
 
 def _replace_state(prepared: PreparedPublish) -> ManifestSnapshot:
     committed = commit_exact(prepared.staged)
-    file = prepared.file
-    ledger = make_written_state(committed.table, file.state, file.recent)
-    ledger = ledger if file.has_recent else _compact_history(ledger)
+    ledger = make_written_state(prepared.base.ledger, committed.table, prepared.file)
+    ledger = ledger if prepared.file.has_recent else _compact_history(ledger)
     return make_published_manifest(ledger, prepared.state, prepared.base)
 
 
@@ -198,6 +197,4 @@ def _compact_history(ledger: LedgerState) -> LedgerState:
         merged = compact_lineage(ledger.table, uuid=str(uuid4()), properties={})
     except OmniError:
         return ledger
-    return (
-        ledger if merged is None else make_written_state(merged.table, ledger.rows, ledger.recent)
-    )
+    return ledger if merged is None else replace(ledger, table=merged.table)

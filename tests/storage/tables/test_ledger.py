@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from lance.commit import CommitConflictError
 
 from omnigraph.errors import AlreadyExists, ManifestCorrupt, RetryableCommitConflict
 from omnigraph.storage.tables.commit import commit_exact
@@ -18,6 +19,7 @@ from omnigraph.storage.tables.ledger import (
 )
 from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.table import Table, open_newest, open_table
+from storage.tables import lance_directly
 from storage.tables.table_fixtures import (
     SCHEMA,
     change,
@@ -111,6 +113,53 @@ def test_a_late_publish_is_refused_and_can_be_redone(ledger):
     assert lineage(publish(newer, 2)) == [0, 1, 2]
 
 
+def remove_versions(table: Table, *versions: int) -> None:
+    table.native.cleanup_old_versions(versions=list(versions))
+
+
+@pytest.mark.parametrize("left", ["the newest", "what merged the lineage"])
+def test_a_publish_that_slept_is_refused_whatever_versions_are_gone(ledger, left, monkeypatch):
+    """It looked before the others came, so it does not know that there is anything to look for."""
+    table = publish(publish(ledger, 1), 2)
+    late = stage_publish(read_state(table), rows({"s": 7}), rows({"late": 7}))
+    newest = publish(publish(table, 3), 4)
+    if left == "what merged the lineage":
+        newest = compact_lineage(newest, small_fragments=2, **identity()).table
+    remove_versions(newest, *range(table.version, newest.version))
+    monkeypatch.setattr(Table, "newest_version", lambda self: self.version)
+    with pytest.raises(RetryableCommitConflict):
+        commit_exact(late)
+    monkeypatch.undo()
+    assert open_newest(ledger.location).version == newest.version
+    assert lineage(publish(newest, 5)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_branch_has_the_anchor_of_what_it_was_made_from(ledger):
+    table = publish(ledger, 1)
+    branch = create_branch(table.location, ulids.next(), None, table.version)
+    late = stage_publish(read_state(branch), rows({"s": 7}), rows({"late": 7}))
+    newest = publish(publish(publish(branch, 2), 3), 4)
+    remove_versions(newest, *range(branch.version, newest.version))
+    with pytest.raises(CommitConflictError):
+        lance_directly.commit(branch.native, late.native)
+    assert lineage(publish(newest, 5)) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_ledger_without_an_anchor_gets_one_with_the_next_publish(location, ledger):
+    """As graphs have been made before there was one, and as a compaction of others leaves them."""
+    mixed = publish(ledger, 1, recent=9)
+    open_newest(location).native.optimize.compact_files()
+    mixed = open_newest(location)
+    assert read_state(mixed).anchor is None
+    assert compact_lineage(mixed, small_fragments=2, **identity()) is None
+    table = publish(mixed, 2, recent=9)
+    anchor = read_state(table).anchor
+    assert anchor is not None
+    table = publish(table, 3, recent=9)
+    assert read_state(table).anchor == anchor
+    assert lineage(publish(table, 4)) == [0, 1, 2, 3, 4]
+
+
 def test_the_state_is_read_without_touching_the_lineage(ledger):
     table = ledger
     for number in range(1, 6):
@@ -118,7 +167,7 @@ def test_the_state_is_read_without_touching_the_lineage(ledger):
     base = read_state(table)
     assert len(base.fragment_ids) == 1
     assert base.recent.num_rows == 0
-    assert len(table.fragments()) == 1 + 5
+    assert len(table.fragments()) == 1 + 6
 
 
 def test_the_newest_lineage_shares_the_file_of_the_state_until_there_is_much(ledger):
@@ -128,8 +177,8 @@ def test_the_newest_lineage_shares_the_file_of_the_state_until_there_is_much(led
         fragments.append(len(table.fragments()))
         assert lineage(table) == list(range(number + 1))
         assert state(table) == {"s": number, "t": -number}
-    assert fragments == [1, 1, 2, 2, 2, 2, 3, 3]
-    assert sorted(read_state(table).recent.column("value").to_pylist()) == [8]
+    assert fragments == [2, 2, 2, 3, 3, 3, 3, 4]
+    assert read_state(table).recent.num_rows == 0
 
 
 def test_merging_the_lineage_leaves_the_state_fragment_alone(ledger):
@@ -143,7 +192,8 @@ def test_merging_the_lineage_leaves_the_state_fragment_alone(ledger):
     assert after.fragment_ids == before.fragment_ids
     assert after.rows == before.rows
     assert lineage(merged) == lineage(table) == list(range(11))
-    assert len(merged.fragments()) == 2
+    assert len(merged.fragments()) == 3
+    assert after.anchor == before.anchor
     assert lineage(publish(merged, 11)) == list(range(12))
     assert lineage(open_table(table.location, table.version)) == list(range(11))
 

@@ -185,6 +185,23 @@ def test_cleanup_blinds_the_check_of_a_stale_writer(dataset):
     assert lance_directly.ids(lance_directly.newest(dataset)) == ["a", "n0", "n1", "n2"]
 
 
+def test_an_update_is_compared_with_the_newest_version_whatever_is_gone(location):
+    """Red: re-read "Cleanup blinds conflict detection": the anchor of a ledger relies on it."""
+    table = create(location, {"a": 1})
+    (first,) = (fragment.metadata for fragment in table.native.get_fragments())
+    late, *others = (write_fragments(rows({f"n{n}": n}), table.native) for n in range(4))
+    newest = table.native
+    for added in others:
+        naming = LanceOperation.Update(updated_fragments=[first], new_fragments=added)
+        newest = lance_directly.commit(newest, Transaction(newest.version, naming))
+    newest.cleanup_old_versions(versions=[1, 2, 3])
+    naming = LanceOperation.Update(updated_fragments=[first], new_fragments=late)
+    with pytest.raises(CommitConflictError, match="preempted by concurrent transaction"):
+        lance_directly.commit(table.native, Transaction(1, naming))
+    blind = LanceOperation.Update(new_fragments=late)
+    assert lance_directly.commit(table.native, Transaction(1, blind)).version == 5
+
+
 def test_our_commit_looks_before_it_leaps(location):
     """Red: re-read "Cleanup blinds conflict detection"."""
     table = create(location, {})

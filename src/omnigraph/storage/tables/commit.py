@@ -29,7 +29,12 @@ from omnigraph.storage.tables.checksums import Checksum
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.file_integrity import sum_complete_version
 from omnigraph.storage.tables.history import read_record
-from omnigraph.storage.tables.lance_errors import is_conflict, translate, translate_errors
+from omnigraph.storage.tables.lance_errors import (
+    is_conflict,
+    is_preempted,
+    translate,
+    translate_errors,
+)
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.parts import note_version
 from omnigraph.storage.tables.probes import is_version
@@ -185,13 +190,17 @@ def _find_newest_version(staged: StagedTransaction) -> int:
 
 def _settle(staged: StagedTransaction, error: Exception | None) -> CommittedVersion:
     """Find out what became of a commit that failed, or that came late."""
+    landed, newest = None, staged.read_version
     try:
         newest = _find_newest_version(staged)
-        landed = None
         if newest > staged.read_version:
             landed = find_transaction(staged.location, staged.uuid, staged.read_version)
     except OmniError as failure:
-        raise OutcomeUnknown(f"commit {staged.uuid} to {staged.location}", str(failure)) from error
+        # Cleanup may have removed the versions that would tell, but a refusal tells as much.
+        if error is None or not is_preempted(error):
+            raise OutcomeUnknown(
+                f"commit {staged.uuid} to {staged.location}", str(failure)
+            ) from error
     if landed == staged.target_version:
         return _verify_landed(staged, None)
     if landed is not None:

@@ -25,6 +25,7 @@ _CONFLICT = re.compile(
     "|too many concurrent writers",
     re.IGNORECASE,
 )
+_PREEMPTED = re.compile("preempted by concurrent transaction", re.IGNORECASE)
 _DISK_FULL = re.compile("no space left|quota exceeded", re.IGNORECASE)
 _MISSING = re.compile("not found", re.IGNORECASE)
 _HINTS: tuple[tuple[StorageKind, re.Pattern[str]], ...] = (
@@ -72,6 +73,14 @@ def is_conflict(error: BaseException) -> bool:
     return isinstance(error, CommitConflictError) or (
         isinstance(error, OSError) and bool(_CONFLICT.search(str(error)))
     )
+
+
+def is_preempted(error: BaseException) -> bool:
+    """Another writer was first, and that was seen before anything was written.
+
+    A conflict that is met in writing the version may be one with ourselves, by a lost answer.
+    """
+    return is_conflict(error) and bool(_PREEMPTED.search(str(error)))
 
 
 def is_unreadable_rewrite(error: TypeError) -> bool:

@@ -4,6 +4,10 @@ The manifest of a graph is one. Publishing is one transaction that removes the f
 the state and adds a new one. Two publishes on one base remove the same fragment, so exactly one
 of them wins; nothing is merged behind our back.
 
+Every one of them also names the *anchor*, the first fragment of the lineage, which never changes. A
+late publish is compared with the versions after its base that are left, and after a cleanup that
+may be the newest alone, which removed another state than ours. The anchor is in both.
+
 The newest lineage rows live in the file of the state and are rewritten with it: a few rows
 more cost nothing, a second file costs as much as the first. Once there are too many of them they
 move to a file of their own, which is never touched again but to be merged with others.
@@ -53,6 +57,8 @@ class LedgerState:
     fragment_ids: tuple[int, ...]
     recent: pa.Table
     """The lineage rows that share a file with the state."""
+    anchor: FragmentMetadata | None
+    """The fragment that every publish names; None if there is no fragment of lineage yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +96,14 @@ def stage_ledger(
     if is_table(location):
         raise AlreadyExists(f"a table already exists at {location}")
     marked = schema.append(MARK)
-    rows = _add_marks(_join_rows([state], lineage)).cast(marked)
-    written = write_uncommitted(location, rows)
+    written = write_uncommitted(location, lineage) if lineage.num_rows else []
+    written += write_uncommitted(location, _add_marks(_join_rows([state])).cast(marked))
     return stage_first_version(location, marked, written, uuid=uuid, properties=properties)
 
 
 def read_state(table: Table) -> LedgerState:
     """The state rows: reads the state's own file and nothing else."""
-    ids = _list_state_fragments(table)
+    ids, anchor = _find_parts(table)
     if not ids:
         raise ManifestCorrupt(f"{table!r} is not a manifest, or has lost its state")
     # The one fragment has no deleted rows: it is replaced whole. A scan costs three times as much.
@@ -105,16 +111,19 @@ def read_state(table: Table) -> LedgerState:
     is_state = pc.is_valid(rows.column(STATE_MARK))
     rows = rows.drop_columns([STATE_MARK])
     if pc.all(is_state).as_py():
-        return LedgerState(table, rows, tuple(ids), rows.slice(0, 0))
-    return LedgerState(table, rows.filter(is_state), tuple(ids), rows.filter(pc.invert(is_state)))
+        return LedgerState(table, rows, tuple(ids), rows.slice(0, 0), anchor)
+    recent = rows.filter(pc.invert(is_state))
+    return LedgerState(table, rows.filter(is_state), tuple(ids), recent, anchor)
 
 
-def make_written_state(table: Table, rows: pa.Table, recent: pa.Table) -> LedgerState:
-    """The state a publish has just written, known without reading it back."""
+def make_written_state(base: LedgerState, table: Table, file: StateFile) -> LedgerState:
+    """The state a publish on `base` has just written, known without reading it back."""
     newest = table.newest_fragment()
     assert newest is not None, f"{table!r} has lost its state"
-    ids = [newest.id] if _is_marked(table, newest) else _list_state_fragments(table)
-    return LedgerState(table, rows, tuple(ids), recent)
+    if base.anchor is not None and _is_marked(table, newest):
+        return LedgerState(table, file.state, (newest.id,), file.recent, base.anchor)
+    ids, anchor = _find_parts(table)
+    return LedgerState(table, file.state, tuple(ids), file.recent, anchor)
 
 
 def make_state_file(
@@ -123,8 +132,11 @@ def make_state_file(
     lineage: pa.Table,
     recent_lineage: int = RECENT_LINEAGE,
 ) -> StateFile:
-    """The file of the next state once `lineage` is added; too much lineage is left out of it."""
-    if base.recent.num_rows + lineage.num_rows > recent_lineage:
+    """The file of the next state once `lineage` is added.
+
+    Too much lineage is left out of it, and so is the first, which becomes the anchor.
+    """
+    if base.anchor is None or base.recent.num_rows + lineage.num_rows > recent_lineage:
         return _join_rows(state)
     return _join_rows(state, base.recent, lineage)
 
@@ -151,7 +163,7 @@ def stage_manifest(
         removed_ids=list(base.fragment_ids),
         updated=[],
         added=added,
-        sentinel=_encode_metadata(table, base.fragment_ids[0]),
+        sentinel=base.anchor,
     )
     return stage_operation(
         table,
@@ -173,15 +185,17 @@ def compact_lineage(
 ) -> CommittedVersion | None:
     """Merge the small lineage fragments into one version of its own; None if there are too few.
 
-    It names the state fragment without changing it, so it collides with every publish of the
-    same base. Row ids are not carried: theirs are scattered, and keeping each in the metadata of
+    It names the anchor without changing it, as every publish does, so it collides with all of
+    them. Row ids are not carried: theirs are scattered, and keeping each in the metadata of
     every later version would make publishing slower for ever.
     """
-    state_ids = _list_state_fragments(table)
+    state_ids, anchor = _find_parts(table)
+    if anchor is None:
+        return None
     small = [
         fragment.id
         for fragment in table.fragments()
-        if fragment.id not in state_ids and fragment.rows < full_fragment_rows
+        if fragment.id not in (anchor.id, *state_ids) and fragment.rows < full_fragment_rows
     ]
     if len(small) < max(small_fragments, 2):
         return None
@@ -192,7 +206,7 @@ def compact_lineage(
         removed_ids=small,
         updated=[],
         added=write_uncommitted(table, rows),
-        sentinel=_encode_metadata(table, state_ids[0]),
+        sentinel=anchor,
     )
     return commit_exact(stage_operation(table, operation, uuid=uuid, properties=properties))
 
@@ -201,24 +215,21 @@ def is_ledger(table: Table) -> bool:
     return STATE_MARK in table.columns.ids
 
 
-def _list_state_fragments(table: Table) -> list[int]:
-    """The fragments whose files have the mark column, from metadata alone."""
-    every = (fragment.metadata for fragment in table.native.get_fragments())
-    return [fragment.id for fragment in every if _is_marked(table, fragment)]
+def _find_parts(table: Table) -> tuple[list[int], FragmentMetadata | None]:
+    """The fragments whose files have the mark column, and the first other one.
+
+    From metadata alone. Fragments are numbered as they are added, and what is merged gets a number
+    of its own, so the first one stays the first.
+    """
+    every = [fragment.metadata for fragment in table.native.get_fragments()]
+    marked = [fragment.id for fragment in every if _is_marked(table, fragment)]
+    others = (fragment for fragment in every if fragment.id not in marked)
+    return marked, min(others, key=lambda fragment: fragment.id, default=None)
 
 
 def _is_marked(table: Table, fragment: FragmentMetadata) -> bool:
     mark = table.columns.ids.get(STATE_MARK)
     return any(mark in file.fields for file in fragment.files)
-
-
-def _encode_metadata(table: Table, id: int) -> FragmentMetadata:
-    newest = table.newest_fragment()
-    if newest is not None and newest.id == id:
-        return newest  # mostly, and then it is known
-    fragment = table.native.get_fragment(id)
-    assert fragment is not None, f"no fragment {id} in {table!r}"
-    return fragment.metadata
 
 
 def _list_held_columns(rows: pa.Table) -> pa.Table:
