@@ -241,7 +241,10 @@ class NeededFiles:
             (file,) = fragment.files
             path = f"{manifest.home(file.base_id, folder)}/data/{file._path}"
             if path not in self._parsed:
-                content: Any = self._files.by_path[path].content
+                held = self._files.by_path.get(path)
+                if held is None:
+                    raise Violation(f"version {manifest.number} of {folder} names {path}: gone")
+                content: Any = held.content
                 rows = content.to_pylist()
                 empty = dict.fromkeys(("_state", "table_branch", "location", "author"))
                 self._parsed[path] = [{**empty, **row, **_read_author(row)} for row in rows]

@@ -101,6 +101,8 @@ class Theme:
     """At which of its effects a process sleeps at the latest."""
     sleeps_at: tuple[str, ...] = ("",)
     """How these effects begin, one of which is drawn; all of them by default."""
+    sleeping_in_reads: float = 0.4
+    """How many of those that sleep do so before any step, and not before an effect."""
     graces_s: tuple[float, ...] = (60.0, 60.0, 3_600.0, 86_400.0)
 
 
@@ -167,6 +169,22 @@ THEMES = {
             "delete nodes",
             "put_if_absent __manifest",
         ),
+        graces_s=(60.0,),
+    ),
+    # Those who have looked, and act on it when others have gone on and cleaned up.
+    "looks": Theme(
+        {"write": 8, "read": 2, "create_branch": 1, "pull": 3, "settle": 1},
+        trouble=0.7,
+        dying=0.1,
+        sleeping=1.0,
+        failing=0.1,
+        pausing=0.4,
+        cleaners=2,
+        has_troubled_cleaners=True,
+        sleeps_s=(35.0, 120.0, 400.0, 2_000.0),
+        sleeps_by=8,
+        sleeps_at=("list __manifest", "list __manifest", "find __manifest", "find nodes", ""),
+        sleeping_in_reads=1.0,
         graces_s=(60.0,),
     ),
 }
@@ -405,7 +423,11 @@ class Life:
                 faults[chance.randint(1, 40)] = chance.choice(list(Fault))
         sleeps_s = chance.choice(theme.sleeps_s)
         at = chance.choice(theme.sleeps_at) if len(theme.sleeps_at) > 1 else theme.sleeps_at[0]
-        return Fate(dies, sleeps, sleeps_s, at, faults)
+        in_reads = sleeps is not None and chance.random() < theme.sleeping_in_reads
+        if in_reads and not at:
+            # There are many more of them: an effect comes after a dozen looks.
+            sleeps = chance.randint(1, theme.sleeps_by * 12)
+        return Fate(dies, sleeps, sleeps_s, at, in_reads, faults)
 
     def _start_cleaner(self) -> None:
         """A process that does nothing but clean up, now and then."""

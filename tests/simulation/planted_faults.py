@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from omnigraph.maintenance import reachability
-from omnigraph.storage import first_seen, lasting_versions, staged, write
+from omnigraph.storage import first_seen, lasting_versions, write
 from omnigraph.storage.fence import lease
 from omnigraph.storage.recovery import recovery_decision, resolve_intents
-from omnigraph.storage.tables import stage_table
+from omnigraph.storage.tables import ledger, stage_table
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -101,9 +101,14 @@ def _start_at_what_goes() -> None:
     lasting_versions._require_unlisted = _nothing
 
 
-def _leave_forks() -> None:
-    """A write that fails before it is announced leaves its forks, and cleanup is told so."""
-    staged.drop_fork = _nothing
+def _name_no_anchor() -> None:
+    """A publish is compared with the state it replaces, and with nothing that stays."""
+    update = ledger.make_strict_update
+
+    def update_without_anchor(table: Any, **given: Any) -> Any:
+        return update(table, **{**given, "sentinel": None})
+
+    ledger.make_strict_update = update_without_anchor
 
 
 PLANTED: dict[str, Callable[[], None]] = {
@@ -117,4 +122,5 @@ PLANTED: dict[str, Callable[[], None]] = {
     "never_check_the_lease": _never_check_the_lease,
     "name_no_fragment": _name_no_fragment,
     "start_at_what_goes": _start_at_what_goes,
+    "name_no_anchor": _name_no_anchor,
 }

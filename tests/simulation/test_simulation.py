@@ -33,6 +33,7 @@ SUBTLE = {
     "skip_proof_of_files": "cleaning",
     "never_check_the_lease": "leases",
     "start_at_what_goes": "past",
+    "name_no_anchor": "looks",
 }
 """Those that take longer: other safeguards cover most of what they cause."""
 

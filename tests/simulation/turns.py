@@ -46,6 +46,8 @@ class Fate:
     sleeps_s: float = 0.0
     sleeps_at: str = ""
     """How the effects begin that are counted until it sleeps; all of them by default."""
+    sleeps_in_reads: bool = False
+    """Whether reads and listings are counted as well."""
     faults: dict[int, Fault] = field(default_factory=dict)
 
 
@@ -127,6 +129,8 @@ class Turns:
     def look(self, what: str) -> None:
         """A step without an effect."""
         self._step(what)
+        if self.process.fate.sleeps_in_reads:
+            self._perhaps_sleep(what)
         self._hand_over()
 
     def act(self, what: str) -> Fault | None:
@@ -136,15 +140,10 @@ class Turns:
         process.effects += 1
         self.effects += 1
         fate, at = process.fate, process.effects
-        process.chances_to_sleep += what.startswith(fate.sleeps_at)
         if at == fate.dies_before:
             self.crashes += 1
             self._die(what)
-        if process.chances_to_sleep == fate.sleeps_before and not process.has_slept:
-            self.sleeps += 1
-            process.has_slept = True
-            process.asleep_until = self.now_s + fate.sleeps_s
-            self._note("sleeps before", what)
+        self._perhaps_sleep(what)
         self._hand_over()
         fault = fate.faults.get(at)
         self.faults += fault is not None
@@ -167,6 +166,15 @@ class Turns:
             raise Stuck(f"{MOST_STEPS} steps, the last of them {what}")
         self.now_s += STEP_S * self.chance.random()
         self._note("", what)
+
+    def _perhaps_sleep(self, what: str) -> None:
+        process, fate = self.process, self.process.fate
+        process.chances_to_sleep += what.startswith(fate.sleeps_at)
+        if process.chances_to_sleep == fate.sleeps_before and not process.has_slept:
+            self.sleeps += 1
+            process.has_slept = True
+            process.asleep_until = self.now_s + fate.sleeps_s
+            self._note("sleeps before", what)
 
     def _refuse_dead(self) -> None:
         if self.process.is_dead:
