@@ -119,7 +119,7 @@ def _with_a_long_history(graph: Graph) -> None:
     for number in range(SMALL_FRAGMENTS * (RECENT_LINEAGE + 1)):
         ledger = graph._open.views.read_newest("main").snapshot.manifest.ledger
         pieces = len(ledger.table.fragments())
-        if pieces == SMALL_FRAGMENTS and ledger.recent.num_rows == RECENT_LINEAGE:
+        if pieces == SMALL_FRAGMENTS + 1 and ledger.recent.num_rows == RECENT_LINEAGE:
             return
         run(graph, f'update Person set {{age: {100 + number}}} where slug = "cy"')
     raise AssertionError("the history was merged too early")
