@@ -93,28 +93,29 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         FilesMissing: a branch or a retained commit shows what is not there.
         OmniError: a branch cannot be read. In all these cases nothing has been removed.
     """
-    marker, before = ReachabilityScan(root, retention), None
-    with suppress(OmniError):  # what cannot be read is looked at again where nobody interferes
-        before = marker.mark()  # what must be read is, so that the fence is held for the rest only
-    if before is not None:
-        _require_whole(root, before)
+    marker, is_whole = ReachabilityScan(root, retention), False
+    # What must be read is, so that the fence is held for the rest only. What cannot be read, or is
+    # gone because others clean up as well, is looked at again where nobody interferes.
+    with suppress(OmniError):
+        _require_whole(root, marker.mark())
+        is_whole = True
     rows = {path: _Row() for path in (MANIFEST, *root.table_paths())}
     with root.hold() as hold:
-        # Files shared with a branch that has another address for them would count as unneeded.
-        relocate(root, hold)
-        _settle(root, hold, marker, rows)
-        _require_no_drift(root, hold)
-        mark = marker.mark()
-        if before is None:
-            _require_whole(root, mark)
-        leftovers = UnreferencedFiles(marker, hold)
-        leftovers.announce_versions(_list_unneeded_manifests(root, mark))
-        _clean_manifest(root, mark, rows[MANIFEST], partial(_remove_announced, leftovers, hold))
         try:
+            # Files shared with a branch that has another address for them would count as unneeded.
+            relocate(root, hold)
+            _settle(root, hold, marker, rows)
+            _require_no_drift(root, hold)
+            mark = marker.mark()
+            if not is_whole:
+                _require_whole(root, mark)
+            leftovers = UnreferencedFiles(marker, hold)
+            leftovers.announce_versions(_list_unneeded_manifests(root, mark))
+            _clean_manifest(root, mark, rows[MANIFEST], partial(_remove_announced, leftovers, hold))
             mark = marker.remaining(mark)
         finally:
             # Whatever is created from now on starts at what was marked. Where the fence is a lease
-            # and we slept, it may not; and what was marked may be gone.
+            # and we slept, it may not; and what was marked may be gone, which is no damage.
             hold.check()
     _clean_tables(root, mark, rows, partial(_remove_held, root, leftovers))
     _reclaim(root, leftovers, mark, rows)
