@@ -119,8 +119,7 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
         _require_sole_branch(request)
         _require_files(request)
         hold.check()
-        # A version that is shown from now on must not be cleaned away while we sleep before that.
-        is_announced = bool(request.tables or (request.adopted and snapshot.root.has_sleepers))
+        is_announced = _is_announced(request)
         if is_announced:
             write_intent(snapshot.root.store, intent)
     if not is_announced:
@@ -130,6 +129,15 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
         )
     with ConcurrentCalls(snapshot.root.settings.write_concurrency) as beside:
         return _apply_effects(request, hold, intent, newest, beside)
+
+
+def _is_announced(request: WriteRequest) -> bool:
+    """Whether it needs an intent: others must know of it before it is visible.
+
+    Because tables move, or because we may sleep before the publish, and what it shows must not be
+    cleaned away meanwhile: a version of another branch, a new table, its own file.
+    """
+    return bool(request.tables) or request.snapshot.root.has_sleepers
 
 
 def _require_files(request: WriteRequest) -> None:
