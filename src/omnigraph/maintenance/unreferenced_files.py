@@ -36,7 +36,7 @@ from omnigraph.storage.tables.remove_versions import (
     remove_versions,
     remove_versions_by_list,
 )
-from omnigraph.storage.tables.table import is_table
+from omnigraph.storage.tables.table import find_latest_version, is_table
 from omnigraph.storage.temporary_files import find_temporary_files, remove_temporary_files
 from omnigraph.storage.write_notes import SILENCE_S, FoundNote, list_notes, remove_dead_note
 
@@ -233,7 +233,7 @@ class UnreferencedFiles:
         return freed
 
     def _remove_due(self, place: TableLocation, found: dict[str, UnreferencedFile]) -> int:
-        due, freed = self._first_seen.due(found), 0
+        due, freed = self._first_seen.due(found, self._list_possible_bases(place)), 0
         for start in range(0, len(due), _FILES_AT_A_TIME):
             names = due[start : start + _FILES_AT_A_TIME]
             with self._root.hold() as hold:
@@ -242,6 +242,18 @@ class UnreferencedFiles:
             self._first_seen.forget(names)
             self.reclaimed += names
         return freed
+
+    def _list_possible_bases(self, place: TableLocation) -> list[str]:
+        """The versions on which a file of the manifest may still be published.
+
+        Whoever publishes proves nothing of its file: it is written under the fence. Where that is a
+        lease, its author may sleep until the file was seen twice. So it stays until the manifest
+        has moved, and what was prepared on the version before is refused.
+        """
+        is_manifest = place.uri == self._root.manifest().uri
+        if not is_manifest or not self._root.has_sleepers or not self._grace_s:
+            return []
+        return [self._root.version_path(place, find_latest_version(place))]
 
     def reclaim_folders(self, tables: Iterable[str]) -> int:
         """Remove tables that no branch knows and input that is no longer being loaded.

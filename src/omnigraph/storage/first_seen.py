@@ -35,7 +35,10 @@ _MALFORMED = (
 
 @dataclass(frozen=True, slots=True)
 class FirstSeenNote:
-    """When something was first seen, by the clock of that process, and the live write notes."""
+    """When something was first seen, by the clock of that process, and beside which notes.
+
+    A note is the path of a write note, or of the manifest version that was the newest.
+    """
 
     at_us: int
     notes: frozenset[str] = frozenset()
@@ -65,13 +68,14 @@ class FirstSeen:
         self._after: dict[str, FirstSeenNote] = {}
         self._announced: set[str] = set()
 
-    def due(self, paths: Iterable[str]) -> list[str]:
+    def due(self, paths: Iterable[str], beside: Collection[str] = ()) -> list[str]:
         """Those of the paths that may go now; all are noted.
 
         Call it after looking: whoever wrote what was found had left a note before, and if that is
-        gone by now, so is its author.
+        gone by now, so is its author. `beside` is what else keeps what is first seen now, for as
+        long as it is given.
         """
-        live_notes = self._live_notes()
+        live_notes = self._live_notes().union(beside)
         return [path for path in paths if self._is_due(path, self._grace_us, live_notes)]
 
     def is_unchanged_for(self, path: str, seconds: float) -> bool:
