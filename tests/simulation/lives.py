@@ -44,13 +44,14 @@ from omnigraph.maintenance.cleanup import run_cleanup
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import Settings
 from omnigraph.storage import generations, graph_branches
+from omnigraph.storage.created import create_table
 from omnigraph.storage.fence import process as process_fence
 from omnigraph.storage.fence.hold import make_fence_lost
 from omnigraph.storage.fence.lease import LeaseTerms
 from omnigraph.storage.fence.open_fence import open_fence
 from omnigraph.storage.initialize import NewTable, initialize
 from omnigraph.storage.manifest import History, ManifestState, SchemaContract
-from omnigraph.storage.manifest.manifest_changes import SetVersion
+from omnigraph.storage.manifest.manifest_changes import Register, SchemaChange, SetVersion
 from omnigraph.storage.recovery import WriterKind, list_operations, settle_all
 from omnigraph.storage.refs import find_ref, list_names
 from omnigraph.storage.root import GraphRoot
@@ -63,6 +64,8 @@ from omnigraph.storage.staged import (
     open_writable,
 )
 from omnigraph.storage.tables import stage_changes
+from omnigraph.storage.tables.ledger import compact_lineage
+from omnigraph.storage.tables.table import open_newest
 from omnigraph.storage.tags import create_tag
 from omnigraph.writer.change import CatalogSnapshot, Change, Prepared
 from omnigraph.writer.driver import Writer
@@ -73,6 +76,7 @@ from simulation.simulated_time import enter_life, leave_life
 from simulation.turns import DAY_US, UNTROUBLED, Crashed, Fate, Fault, Process, Turns
 
 TABLES = tuple(TableKey(key) for key in ("node:Item", "node:Place", "edge:In"))
+SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), ("value", pa.int64())])
 BRANCHES = ("a", "b")
 NEVER = (ManifestCorrupt, FilesMissing, UncoveredDrift)
 """Errors that say the graph is broken: nobody has damaged it."""
@@ -115,6 +119,9 @@ MIXED = {
     "clean": 3,
     "settle": 1,
     "tag": 1,
+    "mark": 2,
+    "add_type": 1,
+    "merge_history": 1,
 }
 THEMES = {
     "calm": Theme(MIXED, trouble=0.0, dying=0.0, sleeping=0.0, failing=0.0, pausing=0.1),
@@ -122,7 +129,7 @@ THEMES = {
     "crashes": Theme(MIXED, trouble=1.0, dying=1.0, sleeping=0.1, failing=0.1, pausing=0.0),
     # Slow writers beside those who clean up again and again.
     "cleaning": Theme(
-        {"write": 8, "read": 1, "create_branch": 2},
+        {"write": 8, "read": 1, "create_branch": 2, "mark": 2, "add_type": 2, "merge_history": 1},
         trouble=0.9,
         dying=0.1,
         sleeping=0.9,
@@ -173,7 +180,16 @@ THEMES = {
     ),
     # Those who have looked, and act on it when others have gone on and cleaned up.
     "looks": Theme(
-        {"write": 8, "read": 2, "create_branch": 1, "pull": 3, "settle": 1},
+        {
+            "write": 6,
+            "read": 2,
+            "create_branch": 1,
+            "pull": 2,
+            "settle": 1,
+            "mark": 2,
+            "add_type": 2,
+            "merge_history": 2,
+        },
         trouble=0.7,
         dying=0.1,
         sleeping=1.0,
@@ -309,7 +325,7 @@ class Pull:
         adopted = [
             SetVersion(e.identity, key, e.version, e.owner_branch, e.row_count, e.owner)
             for key, e in self.source.snapshot.entries.items()
-            if mine not in (e.owner, view.snapshot.entry(key).owner)
+            if key in TABLES and mine not in (e.owner, view.snapshot.entry(key).owner)
         ]
         if not adopted:
             return None
@@ -324,6 +340,57 @@ class Pull:
     def may_retry(self, cause: ReadSetChanged) -> bool:
         del cause
         return False
+
+
+@dataclass
+class Mark:
+    """A commit that moves no table, as the end of an optimization or an empty merge is."""
+
+    fact: Fact
+    kind = WriterKind.MUTATION
+    is_costly = False
+
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        del view, ticket
+        return Prepared(origin=self.fact.writing.name)
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:
+        del cause
+        return True
+
+
+@dataclass
+class AddType:
+    """Another schema, with a table that is made for it and that nothing shows before."""
+
+    fact: Fact
+    draw_number: Callable[[], int]
+    """Ids are given out once, also to a change that is prepared again."""
+    kind = WriterKind.SCHEMA_APPLY
+    is_costly = False
+
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        number = self.draw_number()
+        identity = TableIdentity(TypeId(number), TableIncarnationId(number))
+        new = NewTable(identity, TableKey(f"node:Type{number}"), SCHEMA)
+        shown = create_table(view.snapshot.root, new, ticket)
+        self.fact.writing = replace(self.fact.writing, brings={str(new.table_key): {}})
+        return Prepared(
+            origin=self.fact.writing.name,
+            schema=SchemaChange(
+                SchemaContract("", "", _encode_schema(number)),
+                registered=(Register(identity, new.table_key, new.path),),
+                created=(shown,),
+            ),
+        )
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:
+        del cause
+        return True
+
+
+def _encode_schema(number: int) -> str:
+    return json.dumps({"schema_identity_domain": "simulated", "number": number})
 
 
 @dataclass
@@ -365,6 +432,7 @@ class Life:
         self.theme = THEMES[theme or drawn]
         self.grace_s = chance.choice(self.theme.graces_s)
         self._processes = 0
+        self._numbers = len(TABLES)
 
     def live(self) -> Lived:
         """Live it to its end; gives what was done, and what went wrong."""
@@ -543,6 +611,31 @@ class Life:
         fact = self.journal.facts[name] = Fact(Writing(name, target, {}, {}), self.turns.steps)
         self._change(graph, fact, Pull(fact, view))
 
+    def _mark(self, graph: OpenGraph, branch: str | None = None) -> None:
+        name = f"w{len(self.journal.facts)}"
+        writing = Writing(name, branch or self._pick_branch(), {}, {})
+        fact = self.journal.facts[name] = Fact(writing, self.turns.steps)
+        self._change(graph, fact, Mark(fact))
+
+    def _add_type(self, graph: OpenGraph) -> None:
+        name = f"w{len(self.journal.facts)}"
+        writing = Writing(name, self._pick_branch(), {}, {})
+        fact = self.journal.facts[name] = Fact(writing, self.turns.steps)
+        self._change(graph, fact, AddType(fact, self._draw_number))
+
+    def _draw_number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    def _merge_history(self, graph: OpenGraph) -> None:
+        """What `optimize` does with the manifest."""
+        view = graph.views.read_newest(self._pick_branch())
+        with graph.root.hold() as hold:
+            settle_all(graph.root, hold)
+            table = open_newest(view.snapshot.manifest.location)
+            hold.check()
+            compact_lineage(table, uuid=str(uuid.uuid4()), properties={}, small_fragments=2)
+
     def _change(self, graph: OpenGraph, fact: Fact, change: Change) -> None:
         writing = fact.writing
         try:
@@ -693,6 +786,8 @@ class Life:
         for _ in range(3):
             self.turns.wait(lambda: False, 100_000.0)
             self._clean(graph)
+            for name in names:  # a file of the manifest goes once that has moved
+                self._mark(graph, name)
         self.needed.require_whole()
         for name in names:
             self._require_right(graph, name)
@@ -724,18 +819,16 @@ def _read_rows(view: CatalogSnapshot) -> State:
 def make_template() -> Files:
     """A graph that was just created, for lives to start from."""
     files, turns = Files(), Turns(random.Random(0), 0.0)
-    schema = pa.schema([pa.field("id", pa.string(), nullable=False), ("value", pa.int64())])
     tables = [
-        NewTable(TableIdentity(TypeId(at), TableIncarnationId(at)), key, schema)
+        NewTable(TableIdentity(TypeId(at), TableIncarnationId(at)), key, SCHEMA)
         for at, key in enumerate(TABLES, 1)
     ]
     assert {key.partition(":")[0] for key in TABLES} == set(map(str, EntityKind))
-    state = json.dumps({"schema_identity_domain": "simulated"})
 
     def create() -> None:
         ids = UlidSource(lambda: turns.clock_us() // 1_000, turns.chance.randbytes)
         root = GraphRoot(SimulatedStore(files, 0), Settings(), ids, turns.clock_us)
-        initialize(root, tables, SchemaContract("", "", state))
+        initialize(root, tables, SchemaContract("", "", _encode_schema(0)))
 
     enter_life(turns)
     try:

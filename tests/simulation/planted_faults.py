@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from omnigraph.maintenance import reachability
+from omnigraph.maintenance import reachability, unreferenced_files
 from omnigraph.storage import first_seen, lasting_versions, write
 from omnigraph.storage.fence import lease
 from omnigraph.storage.recovery import recovery_decision, resolve_intents
@@ -111,6 +111,16 @@ def _name_no_anchor() -> None:
     ledger.make_strict_update = update_without_anchor
 
 
+def _forget_that_the_manifest_stands_still() -> None:
+    """Cleanup takes the file of a publish whose author may still be about to make it visible."""
+    unreferenced_files.UnreferencedFiles._list_possible_bases = lambda *_: []
+
+
+def _announce_moves_alone() -> None:
+    """A new table that nothing shows yet is not announced where the fence may be lost."""
+    write._is_announced = lambda request: bool(request.tables)
+
+
 PLANTED: dict[str, Callable[[], None]] = {
     "skip_proof_of_files": _skip_proof_of_files,
     "trust_the_clock": _trust_the_clock,
@@ -123,4 +133,6 @@ PLANTED: dict[str, Callable[[], None]] = {
     "name_no_fragment": _name_no_fragment,
     "start_at_what_goes": _start_at_what_goes,
     "name_no_anchor": _name_no_anchor,
+    "forget_that_the_manifest_stands_still": _forget_that_the_manifest_stands_still,
+    "announce_moves_alone": _announce_moves_alone,
 }

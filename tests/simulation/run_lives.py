@@ -19,6 +19,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from functools import partial
 
 from simulation.simulated_lance import replace_lance
 from simulation.simulated_time import replace_clocks_and_pools, replace_threads
@@ -33,10 +34,13 @@ def prepare() -> None:
     """Put simulated things in the place of real ones; before our code is imported."""
     replace_clocks_and_pools()
     replace_lance()
-    from omnigraph.storage import write_notes
+    from omnigraph.storage import publish, write_notes
     from omnigraph.storage.fence import lease
 
     replace_threads(lease, write_notes)
+    # A life has a dozen commits. Its history is set aside and merged as that of thousands is.
+    publish.make_state_file = partial(publish.make_state_file, recent_lineage=1)
+    publish.compact_lineage = partial(publish.compact_lineage, small_fragments=2)
 
 
 def main() -> int:

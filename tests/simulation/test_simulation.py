@@ -34,6 +34,8 @@ SUBTLE = {
     "never_check_the_lease": "leases",
     "start_at_what_goes": "past",
     "name_no_anchor": "looks",
+    "forget_that_the_manifest_stands_still": "looks",
+    "announce_moves_alone": "looks",
 }
 """Those that take longer: other safeguards cover most of what they cause."""
 

@@ -24,6 +24,7 @@ from omnigraph.errors import (
     WriterBusy,
 )
 from omnigraph.graph.graph import Graph
+from omnigraph.maintenance import cleanup
 from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.first_seen import list_removable_paths
 from omnigraph.storage.root import GraphRoot, read_clock_us
@@ -399,7 +400,80 @@ def test_nothing_starts_at_a_version_that_a_cleanup_is_about_to_remove(tmp_path)
     assert graph.verify(deep=True, history=True).findings == ()
 
 
-@pytest.mark.parametrize(("mode", "intents"), [(FenceMode.OFF, 1), (FenceMode.AUTO, 0)])
+FENCES = pytest.mark.parametrize(("mode", "intents"), [(FenceMode.OFF, 1), (FenceMode.AUTO, 0)])
+
+
+@FENCES
+def test_a_new_table_is_announced_where_the_fence_may_be_lost(tmp_path, mode, intents):
+    """Or a cleanup would remove it before the graph shows it, and the file of the publish too."""
+    place = make_people(tmp_path)
+    announced = []
+
+    def look() -> None:
+        announced.append(len(list(place.glob("__recovery/*.json"))))
+
+    with watched(At("before", "commit", MANIFEST, look)):
+        graph = with_clock(place, 0, 60.0, mode)
+        graph.apply_schema(f"{SCHEMA} node City {{ name: String @key }}")
+    assert announced == [intents]
+    assert list(place.glob("__recovery/*.json")) == []
+    assert len(graph.nodes("City")) == 0
+
+
+@pytest.mark.parametrize("branch", ["main", "side"])
+def test_a_file_of_the_manifest_stays_until_that_has_moved_where_the_fence_may_be_lost(
+    tmp_path, branch
+):
+    """Its author may be asleep right before it publishes, on the version that is still the newest.
+
+    A file of a table is another matter: a write proves that it is there before it is announced.
+    """
+    place = make_people(tmp_path)
+    with omnigraph.open(place) as graph:
+        graph.create_branch("side")
+        graph.load([{"type": "Person", "data": {"name": "Dee"}}], "append", branch="side")
+    manifest = place / "__manifest"
+    if branch == "side":
+        (manifest,) = (manifest / "tree").iterdir()
+    (table,) = (place / "nodes").iterdir()
+    strays = [folder / "data" / "stray.lance" for folder in (manifest, table)]
+    for stray in strays:
+        stray.write_bytes(b"staged")
+
+    def clean(*days: int) -> list[bool]:
+        for day in days:
+            with_clock(place, day * DAY_US, 60.0, FenceMode.OFF).cleanup(keep=1, confirm=True)
+        return [stray.exists() for stray in strays]
+
+    assert clean(1, 2, 3) == [True, False]
+    other = "side" if branch == "main" else "main"
+    for written, left in ((other, [True, False]), (branch, [False, False])):
+        with omnigraph.open(place) as graph:
+            graph.load([{"type": "Person", "data": {"name": written}}], "append", branch=written)
+        assert clean(4) == left
+
+
+def test_a_cleanup_that_others_overtake_says_nothing_of_damage(tmp_path, monkeypatch):
+    """What it found to be needed before it came to the fence may be gone by then."""
+    place = make_people(tmp_path)
+    others = omnigraph.open(place)
+    look = cleanup.find_missing
+
+    def look_late(opened):
+        monkeypatch.setattr(cleanup, "find_missing", look)
+        others.mutate('query q() { delete Person where name = "Ada" }')
+        others.optimize()
+        others.cleanup(keep=1, confirm=True)
+        return look(opened)
+
+    monkeypatch.setattr(cleanup, "find_missing", look_late)
+    with omnigraph.open(place) as graph:
+        done = graph.cleanup(keep=2, confirm=True)
+        assert [row.error for row in done.tables] == [None, None]
+        assert names(graph) == {"Ben", "Cy"}
+
+
+@FENCES
 def test_a_table_that_a_branch_takes_over_is_announced_where_the_fence_may_be_lost(
     tmp_path, mode, intents
 ):
