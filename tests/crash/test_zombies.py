@@ -7,11 +7,12 @@ Another takes over, settles the sleeper's operation and goes on; then the sleepe
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
 from crash.crash_checks import check, check_order, content_of, drift, intents
-from crash.crash_scenario import create, run
+from crash.crash_scenario import MORE_TYPES, create, run
 from crash.foreign_writers import append_raw
 from crash.windows import (
     EDGES,
@@ -27,11 +28,12 @@ from crash.windows import (
 )
 from omnigraph.errors import (
     ConflictError,
-    ExpectedVersionMismatch,
+    ReadSetChanged,
     RecoveryRequired,
     UncoveredDrift,
 )
 from omnigraph.graph.graph import Graph
+from omnigraph.settings import FenceMode
 from omnigraph.storage.fence.hold import make_fence_lost
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.refs import MAIN_REF
@@ -82,10 +84,19 @@ class Sleeper:
     def __init__(self, place) -> None:
         self.hold, self._place = LostLease(), place
 
-    def opens(self):
-        root = GraphRoot.at(str(self._place), settings_of(self._place))
+    def opens(self, **settings):
+        root = GraphRoot.at(str(self._place), replace(settings_of(self._place), **settings))
         root.__dict__["fence"] = LeaseInNameOnly(self.hold)
         return Graph(root, actor="sleeper")
+
+    def applies(self, schema):
+        """Changes the schema, where whatever may be slept on is announced."""
+
+        def open_and_work():
+            graph = self.opens(writer_fence=FenceMode.OFF)
+            return lambda: graph.apply_schema(schema)
+
+        return open_and_work
 
     def mutates(self, statements, branch="main"):
         def open_and_work():
@@ -273,6 +284,19 @@ def test_a_late_publish_that_nobody_forestalled_is_a_whole_commit(place, graph, 
     assert check(place, {"with the sleeper's write": after})
 
 
+def test_a_late_publish_of_what_is_being_given_up_is_a_whole_commit(place, graph, sleeper):
+    """Others find no effect of it, and it comes right before they have said so."""
+    with (
+        parked("before", "commit", MANIFEST, sleeper.applies(MORE_TYPES)) as asleep,
+        watched(At("before", "commit", MANIFEST, lambda: sleeper.wakes(asleep))),
+    ):
+        open_graph(place)
+    assert kinds(graph) == []
+    assert graph.verify(deep=True, history=True).findings == ()
+    assert graph.schema == MORE_TYPES
+    assert check(place, {"with another schema": content_of(graph)})
+
+
 def test_a_late_removal_of_an_announcement_harms_nobody(place, graph, sleeper):
     with parked("before", "delete", INTENTS, sleeper.mutates(PAIR)) as asleep:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
@@ -303,7 +327,7 @@ def test_a_late_restore_of_a_recovery_is_undone(place, sleeper):
     with parked("before", "restore", EDGES, lambda: sleeper.opens) as asleep:
         graph = open_graph(place)
         assert kinds(graph) == ["RolledBack"]
-        with pytest.raises(ExpectedVersionMismatch):
+        with pytest.raises(ReadSetChanged, match="writer_fence"):
             sleeper.wakes(asleep)
     assert drifted(place) == ["edge:Knows"]
     run(graph, PAIR)

@@ -12,7 +12,13 @@ from hashlib import sha256
 from typing import assert_never
 from uuid import uuid4
 
-from omnigraph.errors import ConflictError, ManifestCorrupt, RecoveryRequired
+from omnigraph.errors import (
+    ConflictError,
+    ExpectedVersionMismatch,
+    ManifestCorrupt,
+    ReadSetChanged,
+    RecoveryRequired,
+)
 from omnigraph.identity import CommitId, OperationId, TableIdentity, TableKey
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import make_intent_path
@@ -58,6 +64,9 @@ from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.commit import restore
 from omnigraph.storage.tables.lance_branches import delete_branch
 from omnigraph.storage.tables.table import open_table
+
+_LOOKS = 3
+"""So often is a write examined whose writer goes on meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,8 +194,24 @@ def _list_concerns(intent: Intent, branch: BranchRef) -> bool:
 
 
 def settle(root: GraphRoot, hold: Hold, intent: Intent) -> SettledIntent:
-    found = examine(root, intent)
-    decision = found.verdict.decision
+    """Finish one pending write or undo it.
+
+    Where the fence is a lease, its writer may wake up in the middle of this and publish it, if all
+    that was left to do was one step. What was decided holds only for the manifest it was decided
+    on, so then it is examined again.
+    """
+    for remaining in reversed(range(_LOOKS)):
+        try:
+            return _carry_out(root, hold, examine(root, intent))
+        except (ReadSetChanged, ExpectedVersionMismatch):
+            hold.check()  # who lost it leaves the rest to others
+            if not remaining:
+                raise
+    raise AssertionError("the last look returns or raises")
+
+
+def _carry_out(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> SettledIntent:
+    intent, decision = found.intent, found.verdict.decision
     commit_id: CommitId | None = None
     match decision:
         case RecoveryDecision.REFUSE:
@@ -262,9 +287,12 @@ def _roll_back(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId:
         intent.rollback_commit_id, RECOVERY_ACTOR, intent.created_at, kind=RECOVERY_KIND
     )
     audit = _make_audit(root, intent, RecoveryKind.ROLLED_BACK, commit.commit_id, tuple(outcomes))
-    expected = list_expected_pins(found.manifest.state, [t.intent for t in undone])
     publication = Publication(
-        changes=tuple(changes), expected=expected, commit=commit, audits=(audit,)
+        changes=tuple(changes),
+        expected=list_expected_pins(found.manifest.state, [t.intent for t in undone]),
+        head=_get_exact_head(found, ref),
+        commit=commit,
+        audits=(audit,),
     )
     publish(root, ref, publication, before_commit=hold.check)
     _drop_unshown(root, hold, intent)
@@ -324,9 +352,21 @@ def _discard(root: GraphRoot, hold: Hold, intent: Intent) -> None:
 
 
 def _make_record(root: GraphRoot, hold: Hold, found: ExaminedIntent, kind: RecoveryKind) -> None:
-    assert found.ref is not None, "recording needs the branch"
-    publication = Publication(audits=(_make_audit(root, found.intent, kind, None, ()),))
-    publish(root, found.ref, publication, before_commit=hold.check)
+    """Record that a write did not happen; from then on it cannot, because the manifest moved."""
+    intent, ref = found.intent, found.ref
+    assert ref is not None, "recording needs the branch"
+    publication = Publication(
+        expected=list_expected_pins(found.manifest.state, (*intent.tables, *intent.adopted)),
+        head=_get_exact_head(found, ref),
+        audits=(_make_audit(root, intent, kind, None, ()),),
+    )
+    publish(root, ref, publication, before_commit=hold.check)
+
+
+def _get_exact_head(found: ExaminedIntent, ref: BranchRef) -> ExactHead:
+    """The head the write was examined at."""
+    head = found.manifest.state.head_of(ref.name, ref.incarnation)
+    return ExactHead(head.commit_id if head else None)
 
 
 def _is_recorded(manifest: ManifestSnapshot, intent: Intent, kind: RecoveryKind) -> bool:
