@@ -400,6 +400,24 @@ def test_nothing_starts_at_a_version_that_a_cleanup_is_about_to_remove(tmp_path)
     assert graph.verify(deep=True, history=True).findings == ()
 
 
+@pytest.mark.parametrize("is_done", [False, True], ids=["is about to go", "is gone"])
+def test_a_consumer_is_refused_a_commit_after_which_one(tmp_path, is_done):
+    """The feed would not come from there to the newest commit."""
+    place = make_people(tmp_path)
+    graph = with_clock(place, DAY_US, 60.0, FenceMode.OFF)
+    _, _, early, *_ = graph.commits()
+    graph.tag("kept", at=early.commit_id)
+    if is_done:
+        graph.cleanup(keep=1, confirm=True)
+    else:
+        with watched(At("before", "remove_versions", MANIFEST, stop)), pytest.raises(Stopped):
+            with_clock(place, DAY_US, 60.0, FenceMode.OFF).cleanup(keep=1, confirm=True)
+    with pytest.raises(HistoricalVersionReclaimed):
+        graph.set_consumer("reader", early.commit_id)
+    assert graph.consumers() == []
+    graph.set_consumer("reader")
+
+
 FENCES = pytest.mark.parametrize(("mode", "intents"), [(FenceMode.OFF, 1), (FenceMode.AUTO, 0)])
 
 

@@ -207,6 +207,7 @@ def note_consumer(
                 wanted, history.binding, FeedTokenKind.FEED_CURSOR, any_filter=True
             )
             commit_id = CommitId(token.commit)
-    walk_commits(history, commit_id, history.head)  # what the feed does not come to keeps nothing
-    commit = history.commits[commit_id]
-    return set_consumer(views.root, name, history.ref, commit, int(lasts_s * 1_000_000))
+    # What the feed does not come to keeps nothing.
+    unread = walk_commits(history, commit_id, history.head)
+    commit, lasts_us = history.commits[commit_id], int(lasts_s * 1_000_000)
+    return set_consumer(views.root, name, history.ref, commit, lasts_us, unread)

@@ -6,13 +6,13 @@ follow on its branch. Each is a small object, replaced by compare-and-swap.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from omnigraph.errors import ConflictError, ConsumerNotFound, StorageError
 from omnigraph.identity import BranchName, CommitId
 from omnigraph.storage.fence.hold import is_held
-from omnigraph.storage.lasting_versions import require_lasting_manifest
+from omnigraph.storage.lasting_versions import require_lasting_manifest, require_lasting_versions
 from omnigraph.storage.layout import CONSUMERS, make_consumer_path
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.named_records import NamedRecords
@@ -61,12 +61,19 @@ def normalize_consumer(name: str) -> str:
 
 
 def set_consumer(
-    root: GraphRoot, name: str, ref: BranchRef, commit: Commit, lasts_us: int
+    root: GraphRoot,
+    name: str,
+    ref: BranchRef,
+    commit: Commit,
+    lasts_us: int,
+    unread: Sequence[Commit] = (),
 ) -> Consumer:
     """Note that a consumer has read a branch up to this commit, whatever was noted before.
 
+    `unread` are the commits that came after it.
+
     Raises:
-        HistoricalVersionReclaimed: cleanup has removed what the commit shows.
+        HistoricalVersionReclaimed: cleanup has removed what one of these commits shows.
         ConflictError: somebody else moved the consumer at the same time.
     """
     now = root.now_us()
@@ -80,19 +87,24 @@ def set_consumer(
     )
     with root.hold() as hold:
         # Under the fence nothing more is cleaned away; before, what it shows may have been.
-        _require_lasting(root, commit)
+        _require_lasting(root, commit, unread)
         hold.check()
         known = root.store.find_versioned(make_consumer_path(consumer.name))
         _put(root, consumer, known)
         is_in_time = is_held(hold)
     if not is_in_time:
         with root.hold():  # a cleanup that came before the note may have removed what it is about
-            _require_lasting(root, commit)
+            _require_lasting(root, commit, unread)
     return consumer
 
 
-def _require_lasting(root: GraphRoot, commit: Commit) -> None:
+def _require_lasting(root: GraphRoot, commit: Commit, unread: Sequence[Commit]) -> None:
     require_lasting_manifest(root, commit.branch, commit.incarnation, commit.manifest_version)
+    versions: dict[str | None, list[int]] = {}
+    for one in unread:
+        versions.setdefault(one.incarnation, []).append(one.manifest_version)
+    for incarnation, numbers in versions.items():
+        require_lasting_versions(root, root.manifest(incarnation), numbers)
 
 
 def _put(root: GraphRoot, consumer: Consumer, known: Versioned | None) -> None:

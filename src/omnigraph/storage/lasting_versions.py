@@ -7,12 +7,15 @@ decided on. It has listed that before, so nothing may start at a version that is
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from omnigraph.errors import BranchNotFound, HistoricalVersionReclaimed, StorageFailure
 from omnigraph.storage.first_seen import list_removable_paths
 from omnigraph.storage.manifest.read import read_manifest
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import is_lance_branch
+from omnigraph.storage.tables.remove_versions import list_versions
 from omnigraph.storage.tables.table import open_table
 
 
@@ -41,8 +44,21 @@ def require_lasting_table(root: GraphRoot, location: TableLocation, version: int
     _require_unlisted(root, location, version)
 
 
-def _require_unlisted(root: GraphRoot, location: TableLocation, version: int) -> None:
+def require_lasting_versions(
+    root: GraphRoot, location: TableLocation, versions: Collection[int]
+) -> None:
+    """The same for many versions, which are looked for and not read."""
+    there = set(list_versions(location))
+    for version in sorted(versions):
+        if version not in there:
+            raise HistoricalVersionReclaimed(version, str(location))
+    _require_unlisted(root, location, *versions)
+
+
+def _require_unlisted(root: GraphRoot, location: TableLocation, *versions: int) -> None:
     if not root.has_sleepers:
         return
-    if root.version_path(location, version) in list_removable_paths(root.store):
-        raise HistoricalVersionReclaimed(version, str(location))
+    listed = list_removable_paths(root.store)
+    for version in versions:
+        if root.version_path(location, version) in listed:
+            raise HistoricalVersionReclaimed(version, str(location))
