@@ -8,7 +8,7 @@ exactly what these operations make of them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +71,8 @@ class Journal:
     """Branches whose creation was acknowledged: their names by incarnation."""
     doomed: set[str] = field(default_factory=set)
     """Names that somebody set out to delete or rename."""
+    consumers: dict[str, tuple[str | None, str]] = field(default_factory=dict)
+    """What was acknowledged to those who read the feed: a branch, and a commit of its history."""
 
     def list_acknowledged(self, incarnation: str | None) -> list[Fact]:
         return [
@@ -145,6 +147,10 @@ class NeededFiles:
         if path.startswith((REFS, TAGS)) or "/_versions/" in path:
             self._needed = None
 
+    def forget(self) -> None:
+        """Something else is needed from now on."""
+        self._needed = None
+
     def list_needed(self) -> frozenset[str]:
         if self._needed is None:
             needed: set[str] = set()
@@ -185,6 +191,9 @@ class NeededFiles:
             newest = self._version(folder, max(there))
             own = sorted(self._list_own_commits(folder, newest, incarnation), reverse=True)
             found.setdefault(folder, set()).update([newest.number, *own[: self._keep]])
+        for incarnation, commit in self._journal.consumers.values():
+            for author, number in self._list_unread(incarnation, commit):
+                found.setdefault(_manifest_folder(author), set()).add(number)
         for name in self._files.peek_names(TAGS):
             tag = json.loads(self._files.by_path[f"{TAGS}/{name}"].data)
             folder = _manifest_folder(tag["incarnation"])
@@ -235,6 +244,23 @@ class NeededFiles:
         rows = self._read_rows(folder, manifest)
         return {row["table_version"] for row in rows if row["author"] == (incarnation,)}
 
+    def _list_unread(
+        self, incarnation: str | None, commit: str
+    ) -> Iterator[tuple[str | None, int]]:
+        """Where a commit of a branch that lives is, and all that came after it there."""
+        folder = _manifest_folder(incarnation)
+        there = [number_version(n) for n in self._files.peek_names(f"{folder}/_versions")]
+        if incarnation not in (None, *self._list_incarnations()) or not there:
+            return
+        rows = self._read_rows(folder, self._version(folder, max(there)))
+        commits = {row["object_id"]: row for row in rows if row["author"] is not None}
+        unread = {commit}
+        # Each comes before those that were made from it.
+        for row in sorted(commits.values(), key=lambda row: row["table_version"]):
+            if row["object_id"] in unread or row["parent"] in unread:
+                unread.add(row["object_id"])
+                yield row["author"][0], row["table_version"]
+
     def _read_rows(self, folder: str, manifest: Version) -> list[dict[str, Any]]:
         found = []
         for fragment in manifest.fragments:
@@ -246,17 +272,18 @@ class NeededFiles:
                     raise Violation(f"version {manifest.number} of {folder} names {path}: gone")
                 content: Any = held.content
                 rows = content.to_pylist()
-                empty = dict.fromkeys(("_state", "table_branch", "location", "author"))
+                empty = dict.fromkeys(("_state", "table_branch", "location", "author", "parent"))
                 self._parsed[path] = [{**empty, **row, **_read_author(row)} for row in rows]
             found += self._parsed[path]
         return found
 
 
 def _read_author(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The branch a commit was made on; nothing of other rows."""
+    """The branch a commit was made on, and the one before it; nothing of other rows."""
     if row["object_type"] != "graph_commit":
         return {}
-    return {"author": (json.loads(row["metadata"])["incarnation"],)}
+    said = json.loads(row["metadata"])
+    return {"author": (said["incarnation"],), "parent": said["parent_commit_id"]}
 
 
 def _manifest_folder(incarnation: str | None) -> str:

@@ -44,6 +44,7 @@ from omnigraph.maintenance.cleanup import run_cleanup
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import Settings
 from omnigraph.storage import generations, graph_branches
+from omnigraph.storage.consumers import set_consumer
 from omnigraph.storage.created import create_table
 from omnigraph.storage.fence import process as process_fence
 from omnigraph.storage.fence.hold import make_fence_lost
@@ -119,6 +120,7 @@ MIXED = {
     "clean": 3,
     "settle": 1,
     "tag": 1,
+    "consume": 1,
     "mark": 2,
     "add_type": 1,
     "merge_history": 1,
@@ -160,7 +162,7 @@ THEMES = {
     ),
     # Places in the past that get a name while somebody cleans them away.
     "past": Theme(
-        {"write": 8, "read": 2, "create_branch": 2, "tag_old": 4, "pull": 3},
+        {"write": 8, "read": 2, "create_branch": 2, "tag_old": 3, "consume": 3, "pull": 3},
         trouble=0.5,
         dying=0.1,
         sleeping=1.0,
@@ -753,6 +755,16 @@ class Life:
         view = graph.views.read_newest(self._pick_branch())
         commits = History().commits(view.snapshot.manifest)
         create_tag(graph.root, f"t{self.turns.steps}", self.chance.choice(commits))
+
+    def _consume(self, graph: OpenGraph) -> None:
+        """Note that the feed of a branch was read up to some commit of its history."""
+        view = graph.views.read_newest(self._pick_branch())
+        commits = History().commits(view.snapshot.manifest)
+        at = self.chance.randrange(len(commits))
+        commit, unread, name = commits[at], commits[:at], f"c{self.turns.steps}"
+        set_consumer(graph.root, name, view.snapshot.ref, commit, 100_000 * DAY_US, unread)
+        self.journal.consumers[name] = (view.snapshot.ref.incarnation, commit.commit_id)
+        self.needed.forget()
 
     # --- at the end -------------------------------------------------------------------------------
 
