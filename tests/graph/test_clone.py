@@ -364,3 +364,22 @@ def test_a_clone_of_one_branch_leaves_the_tags_of_others(branched, music_place, 
     with omnigraph.open(there) as clone:
         assert [tag.name for tag in clone.tags()] == ["here"]
         assert clone.verify().is_sound
+
+
+@pytest.mark.parametrize("shallow", [False, True])
+def test_a_graph_that_was_cleaned_up_can_be_cloned(branched, music_place, there, shallow):
+    """What its branches start at may be gone; they need nothing of it."""
+    for number in range(3):
+        for name in branched.branches():
+            run(branched, LABEL.format(f"{name}-{number}"), branch=name)
+            run(branched, 'update Artist set { name: "again" } where slug = "ada"', branch=name)
+    branched.cleanup(keep=1, confirm=True)
+    before = {name: contents(branched, branch=name) for name in branched.branches()}
+    omnigraph.clone(music_place, there, shallow=shallow)
+    shutil.rmtree(music_place)
+    with omnigraph.open(there) as clone:
+        assert {name: contents(clone, branch=name) for name in clone.branches()} == before
+        for name in clone.branches():
+            run(clone, LABEL.format(f"new-{name}"), branch=name)
+        clone.cleanup(keep=1, confirm=True)
+        assert clone.verify(deep=True, history=True).is_sound

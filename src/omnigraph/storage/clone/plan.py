@@ -127,7 +127,11 @@ class _Planner:
         return tuple(manifest.state.entries.values())
 
     def with_parents(self, versions: Mapping[Place, Iterable[int]]) -> dict[Place, frozenset[int]]:
-        """The same with the versions that branches start at: without them they are no branches."""
+        """The same with the versions that branches start at: without them they are no branches.
+
+        Cleanup removes such a version once the branch reads none of its files. The branch it was
+        made from stays, and is copied with its newest version then.
+        """
         found: dict[Place, set[int]] = defaultdict(set)
         for place, all_ in versions.items():
             found[place].update(all_)
@@ -141,9 +145,14 @@ class _Planner:
                 record = known.get(branch)
                 if record is None:
                     raise StorageFailure(StorageKind.NOT_FOUND, f"no branch {branch} of {path}")
-                if (path, record.parent_branch) not in found:
+                parent = (path, record.parent_branch)
+                there = list_versions(self._root.location(*parent))
+                if parent not in found:
                     waiting.append(record.parent_branch)
-                found[path, record.parent_branch].add(record.parent_version)
+                if record.parent_version in there:
+                    found[parent].add(record.parent_version)
+                elif parent not in found:
+                    found[parent].add(max(there))
         return {place: frozenset(all_) for place, all_ in found.items()}
 
     def files(self, versions: Mapping[Place, frozenset[int]]) -> frozenset[str]:
