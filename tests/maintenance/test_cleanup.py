@@ -204,6 +204,22 @@ def test_what_a_deleted_branch_leaves_goes_at_once(library):
     assert not Path(f"{library.uri}/{fork.path}/tree/{fork.owner_branch}").exists()
 
 
+def test_keeping_more_than_an_earlier_cleanup_did_finds_nothing_missing(tmp_path):
+    """What a merge brought in from a branch that was deleted since went with the commit."""
+    with omnigraph.init(tmp_path / "g.omni", "node Person { name: String @key }") as graph:
+        graph.create_branch("side")
+        for name, branch in (("Ada", "side"), ("Ben", "main")):
+            graph.load([{"type": "Person", "data": {"name": name}}], "append", branch=branch)
+        graph.merge("side")
+        graph.delete_branch("side")
+        for name in ("Cy", "Dee"):
+            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+        for keep in (1, 10):
+            done = graph.cleanup(keep=keep, confirm=True)
+            assert [row.error for row in done.tables] == [None, None]
+        assert len(graph.nodes("Person")) == 4
+
+
 def test_a_fork_nothing_shows_goes_and_the_legitimate_one_beside_it_stays(library, impatient):
     library.create_branch("dev")
     write_a_little(library, branch="dev")

@@ -397,16 +397,18 @@ class ReachabilityScan:
     ) -> Iterator[MergedState]:
         """States that were merged and may be the base of another merge.
 
-        Those of merges that are kept, and of the newest merge of each branch that still lives.
+        Those of merges that are kept and still there, and of the newest merge of each branch that
+        still lives. An earlier cleanup may have kept fewer, and what was merged is gone with them.
         """
         for branch, merges in self._merges.items():
             met: set[str | None] = set()
+            there = manifests[branch].intersection(self._versions[branch])
             for commit in merges:
                 assert commit.merged is not None, "only merges are remembered"
                 source = commit.merged.incarnation
                 is_newest = source in manifests and source not in met
                 met.add(source)
-                if is_newest or commit.manifest_version in manifests[branch]:
+                if is_newest or commit.manifest_version in there:
                     yield commit.merged
 
     def _read_shown_entries(self, branch: str | None, version: int, *, needed: bool) -> Entries:
