@@ -16,7 +16,7 @@ import pytest
 
 import omnigraph
 from crash.harness import environment
-from crash.windows import MANIFEST, NODES, At, Stopped, fail, stop, watched
+from crash.windows import MANIFEST, NODES, At, Stopped, fail, parked, stop, watched
 from omnigraph.errors import (
     ConflictError,
     FilesMissing,
@@ -416,6 +416,38 @@ def test_a_consumer_is_refused_a_commit_after_which_one(tmp_path, is_done):
         graph.set_consumer("reader", early.commit_id)
     assert graph.consumers() == []
     graph.set_consumer("reader")
+
+
+@pytest.mark.parametrize("mode", [FenceMode.AUTO, FenceMode.OFF])
+def test_what_a_write_shows_again_while_a_cleanup_is_at_work_stays(tmp_path, monkeypatch, mode):
+    """It was prepared before, and comes to the fence before table versions are removed."""
+    place = tmp_path / "g.omni"
+    with omnigraph.init(place, f"{SCHEMA} node Pet {{ name: String @key }}") as graph:
+        for name in ("Ada", "Ben", "Cy"):
+            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+        early = graph.commits()[1].commit_id
+        graph.create_branch("side")
+        graph.load([{"type": "Pet", "data": {"name": "Rex"}}], "append", branch="side")
+        for name in ("Dee", "Eve"):
+            graph.load([{"type": "Person", "data": {"name": name}}], "append")
+
+    def open_and_restore():
+        graph = with_clock(place, 0, 60.0, mode)
+        return lambda: graph.restore(early, branch="side")
+
+    find_unneeded = cleanup._find_unneeded
+    with parked("after", "write_deletions", NODES, open_and_restore) as restoring:
+
+        def find_late(*seen):
+            restoring.finish()
+            return find_unneeded(*seen)
+
+        monkeypatch.setattr(cleanup, "_find_unneeded", find_late)
+        done = with_clock(place, DAY_US, 60.0, mode).cleanup(keep=1, confirm=True).tables
+    assert [row.error for row in done] == [None, None, None]
+    with omnigraph.open(place) as graph:
+        assert names(graph, "side") == {"Ada", "Ben"}
+        assert graph.verify(deep=True, history=True).findings == ()
 
 
 FENCES = pytest.mark.parametrize(("mode", "intents"), [(FenceMode.OFF, 1), (FenceMode.AUTO, 0)])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -48,6 +48,8 @@ from omnigraph.storage.tables.table import find_latest_version, is_table
 T = TypeVar("T")
 _LOOKS = 4
 """So often is a branch looked at that others create or delete meanwhile."""
+_AT_A_TIME = 16
+"""So many branches of tables are shortened before other writers get their turn."""
 
 
 @dataclass
@@ -117,32 +119,78 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
             # Whatever is created from now on starts at what was marked. Where the fence is a lease
             # and we slept, it may not; and what was marked may be gone, which is no damage.
             hold.check()
-    _clean_tables(root, mark, rows, partial(_remove_held, root, leftovers))
+        current = _CurrentMark(marker, mark, hold)
+    unneeded = _find_unneeded(root, mark, rows)
+    _remove_held(root, leftovers, current, rows, unneeded)
     _reclaim(root, leftovers, mark, rows)
     forget_old_requests(root)
     return _make_result(retention, mark, rows, leftovers.reclaimed, confirm=True)
 
 
-def _remove_held(
-    root: GraphRoot, leftovers: UnreferencedFiles, location: TableLocation, versions: Sequence[int]
-) -> Removed:
-    """Remove versions of a table under the fence, where no writer is about to commit.
+class _CurrentMark:
+    """What is needed, looked at again whenever somebody else had the fence since.
 
-    Along with them the substrate takes files that no version names and that are a week old by the
-    clock of this machine, which may have been set. A writer whose files went before it came to the
-    fence finds that out there, and starts over. Where one may fall asleep at the fence, what it
-    did is settled first, and versions are removed by list.
+    Manifest versions that are gone cannot be started from. But a write that was prepared before may
+    come to the fence after that, and show an old version of a table again: a restore, or a merge
+    that takes it over. It finds the version there.
     """
-    if not versions:
-        return Removed()
-    with root.hold() as hold:
-        settle_all(root, hold)
-        return _announce_and_remove(leftovers, hold, location, versions)
+
+    def __init__(self, marker: ReachabilityScan, mark: Reachable, hold: Hold) -> None:
+        self._marker, self._mark, self._epoch = marker, mark, hold.epoch
+
+    def renew(self, hold: Hold) -> Reachable:
+        """What is needed now. Each hold of the fence has the epoch after that of the one before."""
+        if hold.epoch != self._epoch + 1:
+            self._mark = self._marker.mark_remaining()
+        self._epoch = hold.epoch
+        return self._mark
+
+
+def _remove_held(
+    root: GraphRoot,
+    leftovers: UnreferencedFiles,
+    current: _CurrentMark,
+    rows: Mapping[str, _Row],
+    unneeded: Sequence[_Unneeded],
+) -> None:
+    """Remove versions of tables under the fence, a few branches of tables at a time.
+
+    No writer is about to commit there. Along with them the substrate takes files that no version
+    names and that are a week old by the clock of this machine, which may have been set. A writer
+    whose files went before it came to the fence finds that out there, and starts over. Where one
+    may fall asleep at the fence, what it did is settled first, and versions are removed by list.
+    """
+    for start in range(0, len(unneeded), _AT_A_TIME):
+        some = unneeded[start : start + _AT_A_TIME]
+        try:
+            with root.hold() as hold:
+                settle_all(root, hold)
+                mark = current.renew(hold)
+                for one in some:
+                    versions = mark.list_unneeded(one.place, one.versions)
+                    with _noting_errors(one, rows[one.path]):
+                        removed = _announce_and_remove(leftovers, hold, one.location, versions)
+                        rows[one.path].take(one.location.branch, removed)
+        except OmniError as error:
+            for path in {one.path for one in some}:
+                rows[path].errors.append(error.message)
+
+
+@contextmanager
+def _noting_errors(one: _Unneeded, row: _Row) -> Iterator[None]:
+    """Note what goes wrong with one table, and go on; a branch of it may be deleted by then."""
+    try:
+        yield
+    except OmniError as error:
+        if one.location.branch is None or is_table(one.location):
+            row.errors.append(error.message)
 
 
 def _announce_and_remove(
     leftovers: UnreferencedFiles, hold: Hold, location: TableLocation, versions: Sequence[int]
 ) -> Removed:
+    if not versions:
+        return Removed()
     leftovers.announce_versions([(location, versions)])
     return _remove_announced(leftovers, hold, location, versions)
 
@@ -302,47 +350,75 @@ def _list_unneeded_manifests(
             yield root.manifest(ref.incarnation), unneeded
 
 
+@dataclass(frozen=True, slots=True)
+class _Unneeded:
+    """Versions of one branch of a table that nothing shows."""
+
+    path: str
+    location: TableLocation
+    versions: Sequence[int]
+
+    @property
+    def place(self) -> Place:
+        return self.path, self.location.branch
+
+
 def _clean_tables(
     root: GraphRoot, mark: Reachable, rows: Mapping[str, _Row], remove: Remove
 ) -> None:
+    """The versions of all tables; a failure is noted and the rest goes on."""
+    for one in _find_unneeded(root, mark, rows):
+        with _noting_errors(one, rows[one.path]):
+            rows[one.path].take(one.location.branch, remove(one.location, one.versions))
+
+
+def _find_unneeded(
+    root: GraphRoot, mark: Reachable, rows: Mapping[str, _Row]
+) -> Sequence[_Unneeded]:
+    """What can go of each table, on each of its branches."""
     tables = [path for path in rows if path != MANIFEST]
     with working("cleaning", total=len(tables), unit="tables") as work:
 
-        def clean(path: str) -> None:
-            _clean_table(root, mark, path, rows[path], remove)
+        def look(path: str) -> list[_Unneeded]:
+            found = _find_unneeded_of(root, mark, path, rows[path])
             work.advance()
+            return found
 
         with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
-            list(pool.map(clean, tables))
+            return [one for found in pool.map(look, tables) for one in found]
 
 
-def _clean_table(root: GraphRoot, mark: Reachable, path: str, row: _Row, remove: Remove) -> None:
-    """The versions of a table on each of its branches; a failure is noted and the rest goes on."""
+def _find_unneeded_of(root: GraphRoot, mark: Reachable, path: str, row: _Row) -> list[_Unneeded]:
     if path not in mark.keys:
-        return  # no branch knows it: it is no table but a leftover
+        return []  # no branch knows it: it is no table but a leftover
     try:
         forks = list_branches(root.location(path))
     except OmniError as error:
         row.errors.append(error.message)
-        return
+        return []
     starts = {None: 0} | {name: fork.parent_version for name, fork in forks.items()}
+    found = []
     for branch, start in starts.items():
         location = root.location(path, branch)
         try:
-            clean = partial(_clean_branch, mark, path, location, start, remove)
-            row.take(branch, clean() if branch is None else _retry_settled(clean))
+            look = partial(_list_unneeded, mark, path, location, start)
+            versions = look() if branch is None else _retry_settled(look)
         except OmniError as error:
             row.errors.append(error.message)
+            continue
+        if versions:
+            found.append(_Unneeded(path, location, versions))
+    return found
 
 
-def _clean_branch(
-    mark: Reachable, path: str, location: TableLocation, start: int, remove: Remove
-) -> Removed:
+def _list_unneeded(
+    mark: Reachable, path: str, location: TableLocation, start: int
+) -> Sequence[int]:
     """The versions of one branch; as of the manifest, the one it starts at goes with others."""
     if location.branch is not None and not is_table(location):
-        return Removed()  # deleted since it was listed
+        return []  # deleted since it was listed
     unneeded = mark.list_unneeded((path, location.branch), list_versions(location))
-    return Removed() if unneeded == [start] else remove(location, unneeded)
+    return [] if unneeded == [start] else unneeded
 
 
 def _make_result(
