@@ -76,20 +76,22 @@ def set_consumer(
         HistoricalVersionReclaimed: cleanup has removed what one of these commits shows.
         ConflictError: somebody else moved the consumer at the same time.
     """
-    now = root.now_us()
-    consumer = Consumer(
-        name=normalize_consumer(name),
-        branch=str(ref.name),
-        incarnation=ref.incarnation,
-        commit_id=commit.commit_id,
-        expires_at=now + lasts_us,
-        updated_at=now,
-    )
+    wanted = normalize_consumer(name)
     with root.hold() as hold:
         # Under the fence nothing more is cleaned away; before, what it shows may have been.
         _require_lasting(root, commit, unread)
+        # Read before the look at the fence: what others note from then on is not replaced.
+        known = root.store.find_versioned(make_consumer_path(wanted))
+        now = root.now_us()
+        consumer = Consumer(
+            name=wanted,
+            branch=str(ref.name),
+            incarnation=ref.incarnation,
+            commit_id=commit.commit_id,
+            expires_at=now + lasts_us,
+            updated_at=now,
+        )
         hold.check()
-        known = root.store.find_versioned(make_consumer_path(consumer.name))
         _put(root, consumer, known)
         is_in_time = is_held(hold)
     if not is_in_time:
