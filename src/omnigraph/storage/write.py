@@ -338,6 +338,10 @@ def _handle_failure(
             return published
         if isinstance(trouble, RecoveryRequired):
             raise
+        if not request.tables and not isinstance(error, OutcomeUnknown):
+            # It was refused, and the publish was all it had to do. Whoever has the fence now gives
+            # up what was announced.
+            raise error from trouble
         raise RecoveryRequired(intent.operation_id, f"{error}; then: {trouble}") from error
     if settled.is_published:
         published = _find_published(request, intent)
