@@ -631,9 +631,10 @@ class Life:
 
     def _merge_history(self, graph: OpenGraph) -> None:
         """What `optimize` does with the manifest."""
-        view = graph.views.read_newest(self._pick_branch())
+        branch = self._pick_branch()
         with graph.root.hold() as hold:
             settle_all(graph.root, hold)
+            view = graph.views.read_newest(branch)
             table = open_newest(view.snapshot.manifest.location)
             hold.check()
             compact_lineage(table, uuid=str(uuid.uuid4()), properties={}, small_fragments=2)

@@ -6,6 +6,7 @@ Each takes one safeguard away. A simulation that finds none of these would find 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from omnigraph.maintenance import reachability, unreferenced_files
@@ -106,7 +107,7 @@ def _name_no_anchor() -> None:
     update = ledger.make_strict_update
 
     def update_without_anchor(table: Any, **given: Any) -> Any:
-        return update(table, **{**given, "sentinel": None})
+        return replace(update(table, **given), updated_fragments=given["updated"])
 
     ledger.make_strict_update = update_without_anchor
 

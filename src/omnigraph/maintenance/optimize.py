@@ -51,7 +51,7 @@ from omnigraph.storage.staged import StagedTable, Ticket, Writable
 from omnigraph.storage.tables import CompactionJob, commit_exact, open_table
 from omnigraph.storage.tables.auto_cleanup import stage_without_auto_cleanup
 from omnigraph.storage.tables.compaction_jobs import is_gone
-from omnigraph.storage.tables.ledger import compact_lineage
+from omnigraph.storage.tables.ledger import compact_lineage, name_anchor
 from omnigraph.storage.tables.table import find_latest_version, open_newest
 from omnigraph.storage.write_notes import WriteNote, begin_write_note
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
@@ -361,6 +361,8 @@ def _compact_manifest(run: _OptimizeRun) -> OptimizedTable:
             table = commit_exact(strip).table if strip is not None else before
             hold.check()
             merged = compact_lineage(table, uuid=str(uuid4()), properties={}, small_fragments=2)
+            if merged is None and strip is not None:
+                merged = name_anchor(table, uuid=str(uuid4()), properties={})
             after = merged.table if merged is not None else table
             old, new = ({f.id for f in t.fragments()} for t in (before, after))
             return OptimizedTable(

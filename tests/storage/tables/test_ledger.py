@@ -14,6 +14,7 @@ from omnigraph.storage.tables.ledger import (
     STATE_MARK,
     compact_lineage,
     is_ledger,
+    name_anchor,
     read_state,
     stage_ledger,
 )
@@ -158,6 +159,27 @@ def test_a_ledger_without_an_anchor_gets_one_with_the_next_publish(location, led
     table = publish(table, 3, recent=9)
     assert read_state(table).anchor == anchor
     assert lineage(publish(table, 4)) == [0, 1, 2, 3, 4]
+
+
+def test_the_publish_that_brings_an_anchor_covers_nothing_when_it_comes_late(location, ledger):
+    open_newest(location).native.optimize.compact_files()
+    mixed = open_newest(location)
+    late, later = (stage_publish(read_state(mixed), rows({"s": n}), rows({})) for n in (7, 8))
+    newest = publish(publish(mixed, 1), 2)
+    with pytest.raises(CommitConflictError):
+        lance_directly.commit(mixed.native, late.native)
+    remove_versions(newest, *range(mixed.version, newest.version))
+    assert lance_directly.commit(mixed.native, later.native).version < newest.version
+    assert state(open_newest(location)) == {"s": 2, "t": -2}
+
+
+def test_a_version_that_names_the_anchor_alone_refuses_who_comes_late(ledger):
+    table = publish(ledger, 1)
+    late = stage_publish(read_state(table), rows({"s": 7}), rows({"late": 7}))
+    named = name_anchor(table, **identity()).table
+    assert (state(named), lineage(named)) == (state(table), lineage(table))
+    with pytest.raises(CommitConflictError):
+        lance_directly.commit(table.native, late.native)
 
 
 def test_the_state_is_read_without_touching_the_lineage(ledger):

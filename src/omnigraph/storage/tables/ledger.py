@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import AlreadyExists, ManifestCorrupt
@@ -158,21 +159,47 @@ def stage_manifest(
     added = write_uncommitted(table, _list_held_columns(_add_marks(file)))
     if not file.has_recent and (base.recent.num_rows or lineage.num_rows):
         added += write_uncommitted(table, pa.concat_tables([base.recent, lineage]))
-    operation = make_strict_update(
-        table,
-        removed_ids=list(base.fragment_ids),
-        updated=[],
-        added=added,
-        sentinel=base.anchor,
-    )
     return stage_operation(
         table,
-        operation,
+        _replace_state(base, added),
         uuid=uuid,
         properties=properties,
         inserted=file.state_rows + base.recent.num_rows + lineage.num_rows,
         deleted=base.rows.num_rows + base.recent.num_rows,
     )
+
+
+def _replace_state(
+    base: LedgerState, added: list[FragmentMetadata]
+) -> LanceOperation.BaseOperation:
+    """What puts these fragments in the place of the state.
+
+    Without an anchor there is nothing but the state, and nothing to name: all is overwritten. That
+    is never put on top of another version, however late it comes.
+    """
+    if base.anchor is None:
+        return LanceOperation.Overwrite(base.table.native.lance_schema, added)
+    return make_strict_update(
+        base.table,
+        removed_ids=list(base.fragment_ids),
+        updated=[],
+        added=added,
+        sentinel=base.anchor,
+    )
+
+
+def name_anchor(
+    table: Table, *, uuid: str, properties: Mapping[str, str]
+) -> CommittedVersion | None:
+    """A version that changes nothing and names the anchor; None if there is none.
+
+    For after one that does not name it: that would refuse nobody who comes late.
+    """
+    _, anchor = _find_parts(table)
+    if anchor is None:
+        return None
+    operation = make_strict_update(table, removed_ids=[], updated=[], added=[], sentinel=anchor)
+    return commit_exact(stage_operation(table, operation, uuid=uuid, properties=properties))
 
 
 def compact_lineage(

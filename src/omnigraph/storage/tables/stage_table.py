@@ -295,14 +295,10 @@ def make_strict_update(
     removed_ids: list[int],
     updated: list[FragmentMetadata],
     added: list[FragmentMetadata],
-    sentinel: FragmentMetadata | None,
+    sentinel: FragmentMetadata,
 ) -> LanceOperation.Update:
-    """An update that collides with every other one that names the same sentinel.
-
-    Without one it collides with those that remove or change a fragment that it does.
-    """
-    named = {*removed_ids, *(fragment.id for fragment in updated)}
-    if sentinel is not None and sentinel.id not in named:
+    """An update that collides with every other one that names the same sentinel."""
+    if sentinel.id not in removed_ids and all(f.id != sentinel.id for f in updated):
         updated = [*updated, sentinel]
     return LanceOperation.Update(
         removed_fragment_ids=removed_ids,
