@@ -141,6 +141,7 @@ class UnreferencedFiles:
             try:
                 found += [(path, name) for name in self._find_unwanted_of(mark, path)]
             except OmniError as error:
+                self._first_seen.keep(f"{path}/tree/")
                 errors.setdefault(path, []).append(error.message)
         return found
 
@@ -233,6 +234,8 @@ class UnreferencedFiles:
         return freed
 
     def _remove_due(self, place: TableLocation, found: dict[str, UnreferencedFile]) -> int:
+        if not found:
+            return 0
         due, freed = self._first_seen.due(found, self._list_possible_bases(place)), 0
         for start in range(0, len(due), _FILES_AT_A_TIME):
             names = due[start : start + _FILES_AT_A_TIME]

@@ -163,7 +163,7 @@ def _decide_outlook(intent: Intent, ref: BranchRef, manifest: ManifestSnapshot) 
 def is_showing_targets(state: ManifestState, intent: Intent) -> bool:
     """Whether the graph shows every table at exactly the version the write made of it."""
     pins = [(t, state.by_identity.get(t.identity)) for t in intent.tables]
-    return all(
+    return bool(pins) and all(
         pin is not None and (pin.owner_branch, pin.version) == (t.branch, t.target_version)
         for t, pin in pins
     )
