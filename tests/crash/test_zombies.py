@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
 from crash.crash_checks import check, check_order, content_of, drift, intents
-from crash.crash_scenario import MORE_TYPES, create, run
+from crash.crash_scenario import MORE_TYPES, SCHEMA, create, run
 from crash.foreign_writers import append_raw
 from crash.windows import (
     EDGES,
@@ -36,6 +37,7 @@ from omnigraph.graph.graph import Graph
 from omnigraph.settings import FenceMode
 from omnigraph.storage.fence.hold import make_fence_lost
 from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
@@ -295,6 +297,34 @@ def test_a_late_publish_of_what_is_being_given_up_is_a_whole_commit(place, graph
     assert graph.verify(deep=True, history=True).findings == ()
     assert graph.schema == MORE_TYPES
     assert check(place, {"with another schema": content_of(graph)})
+
+
+def test_a_late_publish_of_what_was_given_up_says_that_the_fence_was_lost(place, graph, sleeper):
+    """There is nothing to recover: whoever has the fence now has settled it."""
+    with parked("before", "commit", MANIFEST, sleeper.applies(MORE_TYPES)) as asleep:
+        open_graph(place)
+        assert kinds(graph) == ["Abandoned"]
+        before = content_of(graph)
+        with pytest.raises(ReadSetChanged, match="writer_fence"):
+            sleeper.wakes(asleep)
+    assert graph.schema == SCHEMA
+    assert check(place, {"without the schema": before})
+
+
+def test_a_late_note_of_a_consumer_replaces_no_other(place, graph, sleeper, monkeypatch):
+    late, find = sleeper.opens(), LocalObjectStore.find_versioned
+
+    def find_late(store, path):
+        if "consumers" in path and not sleeper.hold.is_lost:
+            sleeper.hold.is_lost = True
+            graph.set_consumer("reader", lasts=timedelta(days=30))
+        return find(store, path)
+
+    monkeypatch.setattr(LocalObjectStore, "find_versioned", find_late)
+    with pytest.raises(ReadSetChanged, match="writer_fence"):
+        late.set_consumer("reader", lasts=timedelta(seconds=1))
+    (noted,) = graph.consumers()
+    assert noted.expires_at - noted.updated_at == timedelta(days=30) / timedelta(microseconds=1)
 
 
 def test_a_late_removal_of_an_announcement_harms_nobody(place, graph, sleeper):
