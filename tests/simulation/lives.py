@@ -607,8 +607,12 @@ class Life:
         self._change(graph, fact, PutRows(writing))
 
     def _pull(self, graph: OpenGraph) -> None:
+        """Show tables of a branch as another one has them, or had them."""
         source, target = self.chance.sample(("main", *BRANCHES), 2)
         view = graph.views.read_newest(source)
+        old = [one for one in graph.seen if one.snapshot.branch == source]
+        if old and self.chance.random() < 0.5:
+            view = self.chance.choice(old)  # as a restore does
         name = f"w{len(self.journal.facts)}"
         fact = self.journal.facts[name] = Fact(Writing(name, target, {}, {}), self.turns.steps)
         self._change(graph, fact, Pull(fact, view))
