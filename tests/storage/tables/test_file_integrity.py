@@ -12,14 +12,16 @@ import pytest
 
 from omnigraph.errors import OmniError, StorageFailure
 from omnigraph.storage.tables.blob_columns import make_blob_array, make_blob_field
+from omnigraph.storage.tables.blob_files import (
+    INLINE_BLOB_BYTES,
+    SHARED_BLOB_BYTES,
+    LongBlobs,
+    get_blob_files,
+)
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.compaction import plan_groups, write_groups
-from omnigraph.storage.tables.file_integrity import (
-    INLINE_BLOB_BYTES,
-    count_long_blob_bytes,
-    sum_complete_version,
-)
-from omnigraph.storage.tables.fragments import write_fragments
+from omnigraph.storage.tables.file_integrity import sum_complete_version
+from omnigraph.storage.tables.fragments import parse_fragments, write_fragments
 from omnigraph.storage.tables.indices import (
     IndexSpec,
     LanceIndexKind,
@@ -106,6 +108,32 @@ def blobs(*sizes: int | None) -> pa.Table:
     return pa.table([pa.array(ids), make_blob_array(values)], schema=SCHEMA)
 
 
+def measure(given: pa.Table) -> LongBlobs:
+    long_blobs = LongBlobs()
+    long_blobs.add(given)
+    return long_blobs
+
+
+@pytest.mark.parametrize(
+    ("sizes", "count"),
+    [
+        ((None, 0, INLINE_BLOB_BYTES), 0),
+        ((INLINE_BLOB_BYTES + 1, 90_000, SHARED_BLOB_BYTES), 1),
+        ((SHARED_BLOB_BYTES + 1,), 1),
+        ((70_000, SHARED_BLOB_BYTES + 1, 5_000_000, SHARED_BLOB_BYTES), 3),
+    ],
+)
+def test_the_blob_files_of_rows_go_with_their_fragment(location, sizes, count):
+    """How many there must be is told from the rows: nothing else would notice the last one gone."""
+    table = commit_exact(stage_create(location, SCHEMA, **identity())).table
+    given, root = blobs(*sizes), Path(location.native_uri)
+    (fragment,) = parse_fragments(write_fragments(table, given))
+    there = {path.relative_to(root).as_posix() for path in root.glob("data/*/*.blob")}
+    assert measure(given).fewest_files == count
+    assert len(there) == count
+    assert set(get_blob_files(fragment)) == there
+
+
 @pytest.mark.parametrize(
     "sizes", [(70_000,), (70_000, 90_000), (5_000_000,), (None, 0, 5, INLINE_BLOB_BYTES, 70_001)]
 )
@@ -120,7 +148,7 @@ def test_blobs_that_do_not_fit_on_the_disk_are_an_error_wherever_they_are_cut(lo
 
 def test_blobs_are_measured_in_every_form_rows_may_have(location):
     given = blobs(INLINE_BLOB_BYTES, INLINE_BLOB_BYTES + 1, None, 100_000)
-    assert count_long_blob_bytes(given) == INLINE_BLOB_BYTES + 1 + 100_000
+    assert measure(given).bytes == INLINE_BLOB_BYTES + 1 + 100_000
     table = commit_exact(stage_create(location, SCHEMA, **identity())).table
     batch = given.combine_chunks().to_batches()[0]
     for form in (given, batch, given.to_reader(max_chunksize=1)):

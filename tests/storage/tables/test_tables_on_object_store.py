@@ -6,9 +6,19 @@ import pickle
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
+import pyarrow as pa
 import pytest
+from lance.file import LanceFileSession
 
-from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailure, StorageKind
+from crash.windows import At, watched
+from omnigraph.errors import (
+    HistoricalVersionReclaimed,
+    OmniError,
+    ReadSetChanged,
+    StorageFailure,
+    StorageKind,
+)
+from omnigraph.storage.tables.blob_columns import make_blob_array, make_blob_field
 from omnigraph.storage.tables.commit import commit_exact, restore
 from omnigraph.storage.tables.history import read_history
 from omnigraph.storage.tables.lance_branches import (
@@ -22,7 +32,9 @@ from omnigraph.storage.tables.ledger import (
     stage_ledger,
 )
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.presence import find_missing_staged, list_staged_files
 from omnigraph.storage.tables.probes import name_branch_file, remove_files
+from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import is_table, open_newest, open_table
 from storage.tables.table_fixtures import (
@@ -135,3 +147,26 @@ def test_wrong_credentials_or_endpoint_are_told_apart_from_absence(location):
     with pytest.raises(StorageFailure) as failure:
         open_table(TableLocation(location.uri, storage_options=unreachable), 1)
     assert failure.value.kind in (StorageKind.TRANSIENT, StorageKind.UNKNOWN)
+
+
+def test_a_blob_file_that_is_gone_is_missed_before_and_after_it_was_listed(location):
+    schema = mark_primary_key(
+        pa.schema([pa.field("id", pa.string()), make_blob_field("body")]), "id"
+    )
+    values = make_blob_array([b"s" * 70_000, b"a" * 5_000_000])
+    documents = pa.table([pa.array(["shared", "alone"]), values], schema=schema)
+    table = commit_exact(stage_create(location, schema, **identity())).table
+    staged = stage_changes(table, documents, **identity())
+    blobs = [name for name in list_staged_files(staged) if name.endswith(".blob")]
+    assert len(blobs) == 2
+    assert find_missing_staged(staged) is None
+    remove_files(location, blobs[1:])
+    assert find_missing_staged(staged) == blobs[1]
+
+    def take_one() -> None:
+        files = LanceFileSession(location.native_uri, storage_options=location.native_options)
+        fresh = [str(n) for n in files.list("data") if n.endswith(".blob") and n not in blobs]
+        remove_files(location, fresh[:1])
+
+    with watched(At("after", "write_fragments", "*", take_one)), pytest.raises(ReadSetChanged):
+        stage_changes(table, documents, **identity())

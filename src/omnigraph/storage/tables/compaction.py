@@ -16,6 +16,7 @@ from lance import FragmentMetadata, LanceOperation
 from lance.fragment import DataFile
 from lance.optimize import CompactionTask
 
+from omnigraph.storage.tables.blob_files import add_blob_files, has_blob_columns
 from omnigraph.storage.tables.effects import report_native_write
 from omnigraph.storage.tables.file_integrity import require_complete_rows
 from omnigraph.storage.tables.indices import LanceIndexKind, Layout, TableIndex
@@ -165,6 +166,8 @@ def _write_group(table: Table, replaced: Sequence[FragmentMetadata]) -> WrittenG
             task = CompactionTask.from_json(_make_task(table, replaced))  # type: ignore[attr-defined]
             result = task.execute(table.native)
         written = tuple(result.new_fragments)
+        if has_blob_columns(table.schema):
+            written = tuple(add_blob_files(table.location, written))
     assert sum(f.physical_rows for f in written) == sum(f.num_rows for f in replaced)
     require_complete_rows(table.location, written)
     note_rows(table.location, written)

@@ -12,24 +12,21 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from lance.blob import BlobType
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import ReadSetChanged, StorageFailure, StorageKind
 from omnigraph.storage.objects.small_files import read_small_file
+from omnigraph.storage.tables.blob_files import LongBlobs, get_blob_files
 from omnigraph.storage.tables.checksums import Checksum
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import name_version_file
 
 STAGED_FILES = "staged_files"
 """What changed when cleanup took the files of a slow write. No row did: any write may be redone."""
-INLINE_BLOB_BYTES = 1 << 16
-"""Longer values go to files of their own, whose sizes no metadata records."""
 
 _LENGTH = struct.Struct("<I")
 _FOOTER = struct.Struct("<QHH4s")
@@ -41,31 +38,21 @@ _OFFSETS_FROM = 4
 _ARRAY_LIMIT, _BITS_BYTES = 4096, 8192
 
 
-def count_long_blob_bytes(rows: pa.Table | pa.RecordBatch) -> int:
-    """How many bytes of these rows go to blob files."""
-    total = 0
-    for at, kind in enumerate(rows.schema.types):
-        if not isinstance(kind, BlobType):
-            continue
-        column = rows.column(at)
-        for chunk in column.chunks if isinstance(column, pa.ChunkedArray) else [column]:
-            lengths = pc.binary_length(pc.struct_field(chunk.storage, 0))
-            long = lengths.filter(pc.greater(lengths, INLINE_BLOB_BYTES))
-            total += pc.sum(long).as_py() or 0
-    return total
-
-
 def require_complete_rows(
-    location: TableLocation, written: Iterable[FragmentMetadata], blob_bytes: int | None = None
+    location: TableLocation,
+    written: Sequence[FragmentMetadata],
+    long_blobs: LongBlobs | None = None,
 ) -> None:
     """Raise unless the data files of these fragments are as long as their metadata says.
 
-    Their blob files must hold `blob_bytes` in all, where that is known.
+    Their blob files must all have been listed and hold `long_blobs`, where these are known.
     """
+    if long_blobs is not None and long_blobs.bytes:
+        _require_blob_files(location, written, long_blobs.fewest_files)
     root = location.local_folder
     if root is None:
         return
-    found = 0
+    found, blob_bytes = 0, None if long_blobs is None else long_blobs.bytes
     for fragment in written:
         for file in fragment.files:
             if file.base_id is not None:
@@ -78,6 +65,15 @@ def require_complete_rows(
         raise _make_truncated_error(
             f"{root}/data", f"its new blob files hold {found} bytes", blob_bytes
         )
+
+
+def _require_blob_files(
+    location: TableLocation, written: Iterable[FragmentMetadata], fewest: int
+) -> None:
+    """Raise if a blob file was gone before it could be listed."""
+    found = sum(len(get_blob_files(fragment)) for fragment in written)
+    if found < fewest:
+        raise _make_taken(f"{fewest - found} of {fewest} blob files in {location}/data")
 
 
 def require_complete_deletions(

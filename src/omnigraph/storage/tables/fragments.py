@@ -10,8 +10,14 @@ import pyarrow as pa
 from lance.fragment import DataFile, FragmentMetadata
 from lance.fragment import write_fragments as write_native_fragments
 
+from omnigraph.storage.tables.blob_files import (
+    BLOB_FILES,
+    LongBlobs,
+    add_blob_files,
+    attach_blob_files,
+)
 from omnigraph.storage.tables.effects import report_native_write
-from omnigraph.storage.tables.file_integrity import count_long_blob_bytes, require_complete_rows
+from omnigraph.storage.tables.file_integrity import require_complete_rows
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.lance_session import open_shared_session
 from omnigraph.storage.tables.location import TableLocation
@@ -74,8 +80,12 @@ def write_uncommitted(
                 written = [small]
             else:
                 written = _write_any(target, measured.rows, mode, rows_per_file, bytes_per_file)
-        require_complete_rows(location, written, measured.long_blob_bytes)
-        note_rows(location, written, may_have_blobs=measured.long_blob_bytes > 0)
+        long_blobs = measured.long_blobs
+        if long_blobs.bytes:
+            # Listed before they are measured: what is measured as whole was listed as whole.
+            written = add_blob_files(location, written)
+        require_complete_rows(location, written, long_blobs)
+        note_rows(location, written, may_have_blobs=long_blobs.bytes > 0)
     return written
 
 
@@ -104,22 +114,29 @@ def _write_any(
 
 
 class _Measured:
-    """Rows, and how many of their bytes go to blob files, known once the rows were read."""
+    """Rows, and what of them goes to blob files, known once the rows were read."""
 
     def __init__(self, rows: pa.Table | pa.RecordBatchReader) -> None:
-        self.long_blob_bytes = 0
+        self.long_blobs = LongBlobs()
         self.rows = rows
         if isinstance(rows, pa.RecordBatchReader):
             self.rows = pa.RecordBatchReader.from_batches(rows.schema, self._measure(rows))
         else:
-            self.long_blob_bytes = count_long_blob_bytes(rows)
+            self.long_blobs.add(rows)
 
     def _measure(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            self.long_blob_bytes += count_long_blob_bytes(batch)
+            self.long_blobs.add(batch)
             yield batch
 
 
 def parse_fragments(fragments: Iterable[str]) -> list[FragmentMetadata]:
     with translate_errors("reading fragments handed over"):
-        return [FragmentMetadata.from_json(text) for text in fragments]
+        return [_parse_fragment(text) for text in fragments]
+
+
+def _parse_fragment(text: str) -> FragmentMetadata:
+    fragment = FragmentMetadata.from_json(text)
+    if f'"{BLOB_FILES}"' not in text:
+        return fragment
+    return attach_blob_files(fragment, json.loads(text)[BLOB_FILES])

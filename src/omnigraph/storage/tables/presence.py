@@ -14,6 +14,7 @@ from lance import LanceOperation
 from lance.file import LanceFileSession
 from lance.fragment import FragmentMetadata
 
+from omnigraph.storage.tables.blob_files import get_blob_files
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.probes import is_version
@@ -129,6 +130,7 @@ def _find_base_location(table: Table, path: str) -> TableLocation:
 def _list_own_files(fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
     for fragment in fragments:
         yield from (f"data/{file.path}" for file in fragment.files if file.base_id is None)
+        yield from get_blob_files(fragment)
 
 
 def _list_own_deletions(fragments: Iterable[FragmentMetadata]) -> Iterator[str]:
