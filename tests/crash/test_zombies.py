@@ -13,7 +13,7 @@ from datetime import timedelta
 import pytest
 
 from crash.crash_checks import check, check_order, content_of, drift, intents
-from crash.crash_scenario import MORE_TYPES, SCHEMA, create, run
+from crash.crash_scenario import MORE_TYPES, SCHEMA, create, person, run
 from crash.foreign_writers import append_raw
 from crash.windows import (
     EDGES,
@@ -41,7 +41,7 @@ from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
-from store_places import open_graph, settings_of
+from store_places import init_graph, open_graph, settings_of
 
 INSERT = 'insert Person {slug: "eve", name: "E"}'
 PAIR = INSERT + ' insert Knows {from: "eve", to: "ada"}'
@@ -364,6 +364,99 @@ def test_a_late_restore_of_a_recovery_is_undone(place, sleeper):
     assert kinds(graph)[-1] == "RevokedEffect"
     assert len(content_of(graph)["main"]) == len(before["main"]) + 2
     check_order(place, graph)
+
+
+def leave_late_restore_on_top(place, sleeper):
+    """The one who recovers falls asleep, somebody else recovers, and somebody else dies in a write
+    to the same table; then the restore arrives. Gives the content of the graph.
+    """
+    with watched(At("after", "commit", EDGES, stop)), pytest.raises(Stopped):
+        run(open_graph(place), PAIR)
+    with parked("before", "restore", EDGES, lambda: sleeper.opens) as asleep:
+        graph = open_graph(place)
+        assert kinds(graph) == ["RolledBack"]
+        before = content_of(graph)
+        with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
+            run(open_graph(place), 'insert Knows {from: "ada", to: "cy"}')
+        with pytest.raises(ReadSetChanged, match="writer_fence"):
+            sleeper.wakes(asleep)
+    return before
+
+
+def test_a_late_restore_on_top_of_an_interrupted_write_is_undone_together_with_it(place, sleeper):
+    before = leave_late_restore_on_top(place, sleeper)
+    (pending,) = open_graph(place, read_only=True).recovery_pending()
+    assert pending.decision == "roll_back"
+    assert check(place, {"without both": before})
+    assert kinds(open_graph(place)) == ["RolledBack"] * 2
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_undoing_a_late_restore_with_a_write_may_itself_be_stopped(place, sleeper, moment):
+    before = leave_late_restore_on_top(place, sleeper)
+    with watched(At(moment, "restore", EDGES, stop)), pytest.raises(Stopped):
+        open_graph(place)
+    assert check(place, {"without both": before})
+
+
+def test_a_version_of_a_stranger_on_top_of_both_is_never_undone(place, sleeper):
+    before = leave_late_restore_on_top(place, sleeper)
+    graph = open_graph(place, read_only=True)
+    append_raw(place, graph, "edge:Knows")
+    with pytest.raises(RecoveryRequired, match="buried"):
+        open_graph(place)
+    assert drifted(place) == ["edge:Knows"]
+    assert content_of(graph) == before
+
+
+@pytest.fixture
+def indexed(tmp_path):
+    """A graph whose optimization compacts a table and then makes an index of it."""
+    place = tmp_path / "indexed"
+    graph = init_graph(place, "node Person { slug: String @key  name: String?  age: I32? @index }")
+    for batch in range(3):
+        graph.load([person(f"p{batch}-{n}", n) for n in range(50)], "append")
+    return place
+
+
+def optimizes_late(sleeper):
+    """Sleeps right before it commits an index, which Lance puts on top of whatever is there."""
+    return parked("before", "commit", NODES, lambda: sleeper.opens().optimize, nth=2)
+
+
+def test_a_late_index_on_top_of_an_interrupted_write_is_undone_together_with_it(indexed):
+    sleeper = Sleeper(indexed)
+    with optimizes_late(sleeper) as asleep:
+        graph = open_graph(indexed)
+        assert kinds(graph) == ["Abandoned"]
+        before = content_of(graph)
+        with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
+            run(open_graph(indexed), INSERT)
+        with pytest.raises(RecoveryRequired):
+            sleeper.wakes(asleep)
+    graph = open_graph(indexed)
+    assert kinds(graph) == ["Abandoned", "RolledBack"]
+    assert content_of(graph) == before
+    run(graph, INSERT)
+    check_order(indexed, graph)
+
+
+def test_a_late_index_right_before_the_commit_of_a_writer_is_undone_and_the_writer_succeeds(
+    indexed,
+):
+    sleeper = Sleeper(indexed)
+
+    def arrive():
+        with pytest.raises(RecoveryRequired):
+            sleeper.wakes(asleep)
+
+    with optimizes_late(sleeper) as asleep, watched(At("before", "commit", NODES, arrive)):
+        graph = open_graph(indexed)
+        before = content_of(graph)
+        run(graph, INSERT)
+    assert kinds(graph) == ["Abandoned", "RolledBack"]
+    assert len(content_of(graph)["main"]) == len(before["main"]) + 1
+    check_order(indexed, graph)
 
 
 def test_a_late_effect_on_a_fork_that_was_removed_reaches_nobody(place, graph, sleeper):

@@ -347,7 +347,8 @@ def _handle_failure(
         published = _find_published(request, intent)
         assert published is not None, "a write that was settled as published can be seen"
         return published
-    if isinstance(error, RetryableCommitConflict):
+    if isinstance(error, RetryableCommitConflict | RecoveryRequired):
+        # Where it landed on top of a late effect, both are undone by now.
         raise _explain_drift(request, hold) from error
     if isinstance(error, OutcomeUnknown):
         # Known by now: should it still arrive, it is on record as ended and will be undone.

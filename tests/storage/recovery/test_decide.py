@@ -7,7 +7,7 @@ from itertools import chain, combinations, product
 import pytest
 
 from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
-from omnigraph.storage.recovery.intent import TableIntent
+from omnigraph.storage.recovery.intent import OPERATION_PROPERTY, TableIntent
 from omnigraph.storage.recovery.recovery_decision import (
     Outlook,
     RecoveryDecision,
@@ -15,13 +15,18 @@ from omnigraph.storage.recovery.recovery_decision import (
     classify,
     decide,
 )
-from omnigraph.storage.recovery.recovery_observation import ObservedTable, Ownership
+from omnigraph.storage.recovery.recovery_observation import (
+    ObservedTable,
+    Ownership,
+    find_ownership,
+)
+from omnigraph.storage.tables.history import TableVersionRecord
 
 BASE = 4
 ALIVE = Outlook(is_branch_alive=True)
 MOVED_ON = Outlook(is_branch_alive=True, is_authority_unchanged=False)
 C = TableClass
-OURS = {C.COMPLETE, C.MISPLACED, C.COMPENSATED}
+OURS = {C.COMPLETE, C.MISPLACED, C.COMPENSATED, C.AMONG_LATE}
 BROKEN = {C.INVARIANT_BROKEN, C.UNVERIFIABLE, C.BURIED}
 
 
@@ -67,6 +72,9 @@ def observed(
         ),
         pytest.param(observed(Ownership.COMPENSATED, 6), C.COMPENSATED, id="ours, undone"),
         pytest.param(observed(Ownership.BEFORE_HEAD, 6), C.BURIED, id="ours, with one on top"),
+        pytest.param(
+            observed(Ownership.AMONG_LATE, 6), C.AMONG_LATE, id="ours, and what nobody waits for"
+        ),
         pytest.param(observed(Ownership.UNVERIFIABLE, 9), C.UNVERIFIABLE, id="a gap"),
         pytest.param(
             observed(Ownership.NONE, 3), C.INVARIANT_BROKEN, id="the graph shows what is not there"
@@ -110,6 +118,10 @@ D = RecoveryDecision
         ([C.COMPENSATED, C.NO_MOVEMENT], MOVED_ON, D.ROLL_BACK),
         ([C.MISPLACED], ALIVE, D.ROLL_BACK),
         ([C.MISPLACED, C.COMPLETE], MOVED_ON, D.ROLL_BACK),
+        ([C.AMONG_LATE], ALIVE, D.ROLL_BACK),
+        ([C.AMONG_LATE, C.COMPLETE], ALIVE, D.ROLL_BACK),
+        ([C.AMONG_LATE, C.NO_MOVEMENT], MOVED_ON, D.ROLL_BACK),
+        ([C.AMONG_LATE, C.BURIED], ALIVE, D.REFUSE),
         ([C.BURIED], ALIVE, D.REFUSE),
         ([C.COMPLETE, C.BURIED], ALIVE, D.REFUSE),
         ([C.COMPLETE, C.UNVERIFIABLE], ALIVE, D.REFUSE),
@@ -168,3 +180,49 @@ def test_whatever_is_found_the_decision_destroys_nothing_and_leaves_nothing_half
             assert outlook.is_branch_alive
             assert not outlook.is_published
             assert not outlook.is_rolled_back
+
+
+def make_record(kind: str, version: int) -> TableVersionRecord:
+    uuid, before = f"{kind}-{version}", version - 1
+    match kind:
+        case "ours":
+            return TableVersionRecord(version, "Update", "ours", before, {OPERATION_PROPERTY: "us"})
+        case "ended":
+            return TableVersionRecord(version, "Append", uuid, before, {OPERATION_PROPERTY: "over"})
+        case "late restore":
+            settled = {OPERATION_PROPERTY: "settled"}
+            return TableVersionRecord(version, "Restore", uuid, before, settled, 2)
+        case "pending":
+            return TableVersionRecord(version, "Append", uuid, before, {OPERATION_PROPERTY: "them"})
+        case "foreign":
+            return TableVersionRecord(version, "Append", uuid, before)
+        case "foreign restore":
+            return TableVersionRecord(version, "Restore", uuid, before, {}, 2)
+    return TableVersionRecord(version, None)
+
+
+NOBODYS = {"ended", "late restore"}
+KINDS = ("ours", *sorted(NOBODYS), "pending", "foreign", "foreign restore", "unreadable")
+
+
+def all_histories():
+    for size in range(1, 5):
+        yield from (kinds for kinds in product(KINDS, repeat=size) if kinds.count("ours") < 2)
+
+
+def test_a_write_is_undone_among_what_nobody_waits_for_and_never_with_the_work_of_others():
+    """All that a restore to the pin takes away is ours, or of operations that are over."""
+    for kinds, is_fork in product(all_histories(), (False, True)):
+        history = [make_record(kind, BASE + 1 + place) for place, kind in enumerate(kinds)]
+        head = BASE + len(kinds)
+        for pin in (None, *range(BASE - 1, head + 1)):
+            fork = observed(Ownership.NONE, None, is_fork=is_fork).intent
+            owner = find_ownership(history, fork, pin, frozenset({"over"}))
+            found = classify(observed(owner, head, pin, is_fork=is_fork))
+            ahead = kinds if pin is None else kinds[max(pin - BASE, 0) :]
+            if decide([found], MOVED_ON).decision is D.ROLL_BACK:
+                assert "ours" in ahead or pin == head
+                assert set(ahead) <= NOBODYS | {"ours"}
+            is_known = not is_fork and pin is not None and pin >= BASE
+            if is_known and "ours" in ahead and set(ahead) <= NOBODYS | {"ours"}:
+                assert decide([found], ALIVE).decision in (D.ROLL_BACK, D.ROLL_FORWARD)

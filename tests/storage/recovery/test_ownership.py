@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
-from omnigraph.storage.recovery.intent import TableIntent
+from omnigraph.storage.recovery.intent import OPERATION_PROPERTY, TableIntent
 from omnigraph.storage.recovery.recovery_observation import Ownership, find_ownership
 from omnigraph.storage.tables.history import TableVersionRecord
 
@@ -33,6 +33,16 @@ def theirs(version: int) -> TableVersionRecord:
 
 def restore(version: int, to: int) -> TableVersionRecord:
     return TableVersionRecord(version, "Restore", f"restore-{version}", version - 1, {}, to)
+
+
+def ended(version: int) -> TableVersionRecord:
+    properties = {OPERATION_PROPERTY: "over"}
+    return TableVersionRecord(version, "CreateIndex", f"over-{version}", version - 1, properties)
+
+
+def late_restore(version: int, to: int) -> TableVersionRecord:
+    properties = {OPERATION_PROPERTY: "settled"}
+    return replace(restore(version, to), properties=properties)
 
 
 def gap(version: int) -> TableVersionRecord:
@@ -81,6 +91,42 @@ def gap(version: int) -> TableVersionRecord:
 )
 def test_where_the_planned_transaction_stands(history, pin, expected):
     assert find_ownership(history, TABLE, pin) is expected
+
+
+@pytest.mark.parametrize(
+    ("history", "pin", "expected"),
+    [
+        pytest.param([ours(5), ended(6)], BASE, Ownership.AMONG_LATE, id="below"),
+        pytest.param([ended(5), ours(6)], BASE, Ownership.AMONG_LATE, id="above"),
+        pytest.param([ended(5), ours(6), ended(7)], BASE, Ownership.AMONG_LATE, id="between"),
+        pytest.param([ours(5), late_restore(6, 2)], BASE, Ownership.AMONG_LATE, id="restored"),
+        pytest.param(
+            [ours(5), ended(6), late_restore(7, BASE)], BASE, Ownership.COMPENSATED, id="undone"
+        ),
+        pytest.param(
+            [ours(5), late_restore(6, BASE), ended(7)],
+            BASE,
+            Ownership.AMONG_LATE,
+            id="undone and late again",
+        ),
+        pytest.param(
+            [theirs(5), ended(6), ours(7)], 5, Ownership.AMONG_LATE, id="above what is shown"
+        ),
+        pytest.param([ended(5), ours(6)], 5, Ownership.AT_HEAD, id="nothing between"),
+        pytest.param(
+            [theirs(5), ended(6), ours(7)], BASE, Ownership.AT_HEAD, id="and a stranger below"
+        ),
+        pytest.param(
+            [ours(5), ended(6), theirs(7)], BASE, Ownership.BEFORE_HEAD, id="and a stranger above"
+        ),
+        pytest.param([ours(5), ended(6)], 5, Ownership.BEFORE_HEAD, id="ours is shown"),
+        pytest.param([ours(5), ended(6)], BASE - 1, Ownership.BEFORE_HEAD, id="not all was read"),
+        pytest.param([ours(5), ended(6)], None, Ownership.BEFORE_HEAD, id="nothing is shown"),
+        pytest.param([ended(5)], BASE, Ownership.NONE, id="nothing of ours"),
+    ],
+)
+def test_where_it_stands_among_versions_nobody_waits_for(history, pin, expected):
+    assert find_ownership(history, TABLE, pin, frozenset({"over"})) is expected
 
 
 def test_a_gap_in_a_fork_is_never_taken_for_the_work_of_others():

@@ -23,6 +23,8 @@ class TableClass(StrEnum):
     """Our transaction is the head, on top of what others published meanwhile."""
     COMPENSATED = "compensated"
     """Our transaction was undone by a restore already."""
+    AMONG_LATE = "among_late"
+    """Our transaction is above or below versions of operations that ended without them."""
     BURIED = "buried"
     """Our transaction is above or below one of somebody else that was never published."""
     FOREIGN_DRIFT = "foreign_drift"
@@ -84,6 +86,8 @@ def classify(table: ObservedTable) -> TableClass:
             return TableClass.MISPLACED if is_on_pin else TableClass.BURIED
         case Ownership.COMPENSATED:
             return TableClass.COMPENSATED
+        case Ownership.AMONG_LATE:
+            return TableClass.AMONG_LATE
         case Ownership.BEFORE_HEAD:
             return TableClass.BURIED
         case Ownership.NONE:
@@ -91,7 +95,10 @@ def classify(table: ObservedTable) -> TableClass:
             return TableClass.FOREIGN_DRIFT if ahead else TableClass.NO_MOVEMENT
 
 
-_OURS = frozenset({TableClass.COMPLETE, TableClass.MISPLACED, TableClass.COMPENSATED})
+OURS = frozenset(
+    {TableClass.COMPLETE, TableClass.MISPLACED, TableClass.COMPENSATED, TableClass.AMONG_LATE}
+)
+"""Where something of ours is there, which can be undone."""
 
 
 def decide(classes: Sequence[TableClass], outlook: Outlook) -> Verdict:
@@ -112,7 +119,7 @@ def decide(classes: Sequence[TableClass], outlook: Outlook) -> Verdict:
     for broken in (TableClass.INVARIANT_BROKEN, TableClass.UNVERIFIABLE, TableClass.BURIED):
         if broken in seen:
             return Verdict(RecoveryDecision.REFUSE, f"a table is {broken}")
-    if not seen & _OURS:
+    if not seen & OURS:
         return Verdict(RecoveryDecision.ABANDON, "it had no effect")
     if seen == {TableClass.COMPLETE} and outlook.is_authority_unchanged:
         return Verdict(RecoveryDecision.ROLL_FORWARD, "every effect is in place")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from omnigraph.storage.manifest.read import ManifestSnapshot
 from omnigraph.storage.manifest.state import ManifestState
+from omnigraph.storage.recovery.ended_operations import RESTORE, is_late, list_ended_operations
 from omnigraph.storage.recovery.intent import Intent, TableIntent
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.history import TableVersionRecord, read_history
 from omnigraph.storage.tables.table import find_latest_version, is_table
 
 MAX_VERSIONS_READ = 1_026
-RESTORE = "Restore"
 
 
 class Ownership(StrEnum):
@@ -23,6 +25,8 @@ class Ownership(StrEnum):
     BEFORE_HEAD = "before_head"
     COMPENSATED = "compensated"
     """Ours, and undone by a restore to the pin that is the head now."""
+    AMONG_LATE = "among_late"
+    """Ours, with nothing but versions that nobody waits for between the pin and the head."""
     UNVERIFIABLE = "unverifiable"
 
 
@@ -40,11 +44,16 @@ class ObservedTable:
     pin: int | None
 
 
-def observe(root: GraphRoot, intent: Intent, state: ManifestState) -> tuple[ObservedTable, ...]:
-    return tuple(_observe_table(root, table, state) for table in intent.tables)
+def observe(
+    root: GraphRoot, intent: Intent, manifest: ManifestSnapshot
+) -> tuple[ObservedTable, ...]:
+    ended = list_ended_operations(manifest)
+    return tuple(_observe_table(root, table, manifest.state, ended) for table in intent.tables)
 
 
-def _observe_table(root: GraphRoot, table: TableIntent, state: ManifestState) -> ObservedTable:
+def _observe_table(
+    root: GraphRoot, table: TableIntent, state: ManifestState, ended: frozenset[str]
+) -> ObservedTable:
     location = root.location(table.path, table.branch)
     if table.is_fork and not is_table(location):
         return ObservedTable(table, None, Ownership.NONE, None)
@@ -55,7 +64,7 @@ def _observe_table(root: GraphRoot, table: TableIntent, state: ManifestState) ->
     if head - table.base_version > MAX_VERSIONS_READ:
         return ObservedTable(table, head, Ownership.UNVERIFIABLE, pin)
     history = read_history(location, table.base_version + 1, head)
-    return ObservedTable(table, head, find_ownership(history, table, pin), pin)
+    return ObservedTable(table, head, find_ownership(history, table, pin, ended), pin)
 
 
 def _pin(table: TableIntent, state: ManifestState) -> int | None:
@@ -66,12 +75,16 @@ def _pin(table: TableIntent, state: ManifestState) -> int | None:
 
 
 def find_ownership(
-    history: list[TableVersionRecord], table: TableIntent, pin: int | None
+    history: Sequence[TableVersionRecord],
+    table: TableIntent,
+    pin: int | None,
+    ended: frozenset[str] = frozenset(),
 ) -> Ownership:
     """Where the planned transaction stands among the versions after its base.
 
     A version up to the pin that cleanup has removed was not made by it: who published the pin had
     settled before whatever was pending. So it was announced late, by a writer that slept.
+    `ended` are the operations that nobody waits for.
     """
     unreadable = [record.version for record in history if record.operation is None]
     if unreadable and (table.is_fork or pin is None or unreadable[-1] > pin):
@@ -80,7 +93,26 @@ def find_ownership(
     if not owned:
         return Ownership.NONE
     newest = history[-1]
-    if newest.uuid == table.transaction:
-        return Ownership.AT_HEAD
-    undone = newest.operation == RESTORE and newest.restored_version in (pin, table.base_version)
-    return Ownership.COMPENSATED if undone else Ownership.BEFORE_HEAD
+    if newest.operation == RESTORE and newest.restored_version in (pin, table.base_version):
+        return Ownership.COMPENSATED
+    if _is_among_late(history, table, pin, ended):
+        return Ownership.AMONG_LATE
+    is_newest = newest.uuid == table.transaction
+    return Ownership.AT_HEAD if is_newest else Ownership.BEFORE_HEAD
+
+
+def _is_among_late(
+    history: Sequence[TableVersionRecord],
+    table: TableIntent,
+    pin: int | None,
+    ended: frozenset[str],
+) -> bool:
+    """Whether ours is ahead of the graph, and so is what nobody waits for, and nothing else.
+
+    All that is ahead must have been read. Nobody comes late to a fork, which is made for one write.
+    """
+    if table.is_fork or pin is None or pin < table.base_version:
+        return False
+    ahead = [record for record in history if record.version > pin]
+    others = [record for record in ahead if record.uuid != table.transaction]
+    return 0 < len(others) < len(ahead) and all(is_late(record, ended) for record in others)

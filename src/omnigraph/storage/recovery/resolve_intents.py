@@ -50,6 +50,7 @@ from omnigraph.storage.recovery.intent import (
     list_pending_intents,
 )
 from omnigraph.storage.recovery.recovery_decision import (
+    OURS,
     Outlook,
     RecoveryDecision,
     TableClass,
@@ -124,7 +125,7 @@ def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:
         lost = intent.incarnation is not None and is_lost(root, intent.incarnation)
         verdict = decide([], Outlook(is_branch_alive=False, is_branch_lost=lost))
         return ExaminedIntent(intent, None, manifest, (), verdict)
-    tables = observe(root, intent, manifest.state)
+    tables = observe(root, intent, manifest)
     verdict = decide([classify(t) for t in tables], _decide_outlook(intent, ref, manifest))
     return ExaminedIntent(intent, ref, manifest, tables, verdict)
 
@@ -273,7 +274,7 @@ def _roll_back(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId:
     """
     intent, ref = found.intent, found.ref
     assert ref is not None, "rolling back needs the branch"
-    undone = [t for t in found.tables if not t.intent.is_fork and _is_ours(t)]
+    undone = [t for t in found.tables if not t.intent.is_fork and classify(t) in OURS]
     changes: list[SetVersion] = []
     outcomes: list[TableOutcome] = []
     for table in undone:
@@ -297,11 +298,6 @@ def _roll_back(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId:
     publish(root, ref, publication, before_commit=hold.check)
     _drop_unshown(root, hold, intent)
     return commit.commit_id
-
-
-def _is_ours(table: ObservedTable) -> bool:
-    ours = (TableClass.COMPLETE, TableClass.MISPLACED, TableClass.COMPENSATED)
-    return classify(table) in ours
 
 
 def _restore_table(

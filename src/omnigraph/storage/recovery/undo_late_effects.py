@@ -15,24 +15,13 @@ from omnigraph.identity import OperationId, TableIdentity
 from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.manifest.commits import RecoveryAudit, RecoveryKind, TableOutcome
 from omnigraph.storage.manifest.manifest_changes import Publication, SetVersion
-from omnigraph.storage.manifest.read import History
 from omnigraph.storage.manifest.state import TableEntry
 from omnigraph.storage.publish import publish
+from omnigraph.storage.recovery.ended_operations import is_late, list_ended_operations
 from omnigraph.storage.recovery.intent import EPOCH_PROPERTY, OPERATION_PROPERTY
-from omnigraph.storage.recovery.recovery_observation import RESTORE
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.commit import restore
 from omnigraph.storage.tables.history import TableVersionRecord, read_history
-
-ENDED = frozenset(
-    {
-        RecoveryKind.ROLLED_BACK,
-        RecoveryKind.ABANDONED,
-        RecoveryKind.ORPHANED_BRANCH_DISCARDED,
-        RecoveryKind.REVOKED_EFFECT,
-    }
-)
-"""Ways in which an operation ended without its effects becoming visible."""
 
 
 def revoke_late_effects(
@@ -60,28 +49,13 @@ def revoke_late_effects(
 
 def has_only_late_effects(snapshot: Snapshot, history: Sequence[TableVersionRecord]) -> bool:
     """Whether all these versions were made after their operations had ended without them."""
-    ended = _list_ended_operations(snapshot)
-    return all(_is_late(record, ended) for record in history)
-
-
-def _is_late(record: TableVersionRecord, ended: set[str]) -> bool:
-    """Whether nobody waits for a version of a table that is ahead of the graph.
-
-    A restore is made by recovery alone and brings nothing that was not there before. One that comes
-    after the graph has moved on is that of a settler that slept while another finished the write.
-    """
-    operation = record.properties.get(OPERATION_PROPERTY, "")
-    return operation in ended or (bool(operation) and record.operation == RESTORE)
+    ended = list_ended_operations(snapshot.manifest)
+    return all(is_late(record, ended) for record in history)
 
 
 def _list_operations(history: Sequence[TableVersionRecord]) -> set[str]:
     """The operations these versions belong to; an empty one for those of no writer of ours."""
     return {record.properties.get(OPERATION_PROPERTY, "") for record in history}
-
-
-def _list_ended_operations(snapshot: Snapshot) -> set[str]:
-    audits = History().audits(snapshot.manifest)
-    return {audit.operation_id for audit in audits if audit.kind in ENDED}
 
 
 def _undo(
