@@ -39,12 +39,16 @@ from omnigraph.storage.fence.hold import make_fence_lost
 from omnigraph.storage.manifest.read import read_newest
 from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.refs import MAIN_REF
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.root import GraphRoot, read_clock_us
 from omnigraph.storage.snapshot import Snapshot
 from store_places import init_graph, open_graph, settings_of
 
 INSERT = 'insert Person {slug: "eve", name: "E"}'
 PAIR = INSERT + ' insert Knows {from: "eve", to: "ada"}'
+WITHOUT_CITIES = """
+node Person { slug: String @key  name: String  age: I32?  tags: [String]? }
+edge Knows: Person -> Person { since: I32? }
+"""
 UPDATE = "update Person set {age: 99} where age = 30"
 
 
@@ -257,6 +261,43 @@ def test_a_late_announcement_is_abandoned_by_the_next_writer(place, graph, sleep
             sleeper.wakes(asleep)
     assert len(intents(place)) == 1
     assert check(place, {"without the sleeper": before})
+
+
+def clean_up_days_later(place, days):
+    root = GraphRoot.at(str(place), replace(settings_of(place), cleanup_grace_s=60.0))
+    object.__setattr__(root, "now_us", lambda: read_clock_us() + days * 86_400_000_000)
+    Graph(root).cleanup(keep=1, confirm=True)
+
+
+@pytest.mark.parametrize(
+    "cleanups",
+    [
+        pytest.param([-1], id="versions went before"),
+        pytest.param([1], id="versions went after"),
+        pytest.param([1, 2, 3], id="the table went"),
+    ],
+)
+def test_a_late_announcement_for_a_type_that_was_dropped_is_abandoned(
+    place, graph, sleeper, cleanups
+):
+    city = 'insert City {{slug: "{}", name: "L"}}'
+    with parked("before", "put", INTENTS, sleeper.mutates(city.format("late"))) as asleep:
+        for slug in ("lima", "bern", "kyiv"):
+            run(graph, city.format(slug))
+        for days in (day for day in cleanups if day < 0):
+            clean_up_days_later(place, -days)
+        graph.apply_schema(WITHOUT_CITIES)
+        for days in (day for day in cleanups if day > 0):
+            clean_up_days_later(place, days)
+        before = content_of(graph)
+        with pytest.raises(RecoveryRequired):
+            sleeper.wakes(asleep)
+    assert len(intents(place)) == 1
+    graph = open_graph(place)
+    assert kinds(graph) == ["Abandoned"]
+    assert content_of(graph) == before
+    run(graph, PAIR)
+    check_order(place, graph, is_cleaned=True)
 
 
 def test_a_late_publish_fails_and_its_write_is_visible_once(place, graph, sleeper):

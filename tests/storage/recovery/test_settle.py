@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph
 from crash.crash_checks import check_order, content_of
-from crash.crash_scenario import create
+from crash.crash_scenario import SCHEMA, create
 from omnigraph.errors import RecoveryRequired
 from omnigraph.identity import CommitId, OperationId
 from omnigraph.storage.layout import make_intent_path
@@ -261,6 +261,36 @@ def test_a_write_that_is_announced_when_its_base_is_long_gone_is_abandoned(inter
     assert interrupted.settle_all() == [RecoveryDecision.ABANDON]
     assert content_of(interrupted.graph) == before
     check_order(interrupted.place, omnigraph.open(interrupted.place), is_cleaned=True)
+
+
+def test_the_fork_of_a_write_is_gone_with_its_branch_and_its_table(interrupted):
+    """Its writer slept before the announcement, and the branch and the type were dropped."""
+    interrupted.graph.create_branch("dev")
+    written = interrupted.announce(CITY, branch="dev")
+    interrupted.root.store.delete(make_intent_path(written.intent.operation_id))
+    interrupted.graph.delete_branch("dev")
+    interrupted.graph.apply_schema(SCHEMA.partition("node City")[0])
+    interrupted.root.store.delete_prefix(written.intent.tables[0].path)
+    write_intent(interrupted.root.store, written.intent)
+    assert interrupted.settle_all() == [RecoveryDecision.DISCARD_BRANCH]
+    check_order(interrupted.place, omnigraph.open(interrupted.place))
+
+
+def test_a_late_announcement_for_a_branch_of_a_table_that_was_left_is_abandoned(interrupted):
+    """The branch shows the table of another one again, and cleanup removed its own."""
+    graph = interrupted.graph
+    graph.create_branch("dev")
+    graph.load([{"type": "Person", "data": {"slug": "fay", "name": "F"}}], "append", branch="dev")
+    written = interrupted.announce(PERSON, branch="dev")
+    interrupted.root.store.delete(make_intent_path(written.intent.operation_id))
+    (table,) = written.intent.tables
+    assert table.branch is not None
+    assert not table.is_fork
+    elsewhere = replace(table, branch="01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    written.intent = replace(written.intent, tables=(elsewhere,))
+    write_intent(interrupted.root.store, written.intent)
+    assert interrupted.settle_all() == [RecoveryDecision.ABANDON]
+    check_order(interrupted.place, omnigraph.open(interrupted.place))
 
 
 def test_an_effect_on_top_of_a_published_version_is_undone_down_to_that_version(interrupted):

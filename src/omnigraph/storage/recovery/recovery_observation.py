@@ -34,8 +34,9 @@ class Ownership(StrEnum):
 class ObservedTable:
     """A table of an intent as it is: its head, whose head it is, and what the graph shows.
 
-    `head` is None for a fork that does not exist. `pin` is the version the graph shows on the
-    same physical branch, None where the graph shows another one.
+    `head` is None for a fork that does not exist, and where the graph shows that branch of the
+    table no longer. `pin` is the version the graph shows on the same physical branch, None where
+    the graph shows another one.
     """
 
     intent: TableIntent
@@ -54,11 +55,14 @@ def observe(
 def _observe_table(
     root: GraphRoot, table: TableIntent, state: ManifestState, ended: frozenset[str]
 ) -> ObservedTable:
-    location = root.location(table.path, table.branch)
-    if table.is_fork and not is_table(location):
+    location, pin = root.location(table.path, table.branch), _pin(table, state)
+    # Who dropped the table, or left that branch of it, had settled what was pending. So this was
+    # announced late, by a writer that slept, and there is nothing to show or to lose. Cleanup may
+    # have removed versions, or all of it.
+    is_there = is_table(location) if table.is_fork else pin is not None
+    if not is_there:
         return ObservedTable(table, None, Ownership.NONE, None)
     head = find_latest_version(location)
-    pin = _pin(table, state)
     if head <= table.base_version:
         return ObservedTable(table, head, Ownership.NONE, pin)
     if head - table.base_version > MAX_VERSIONS_READ:
