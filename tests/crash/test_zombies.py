@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import pytest
 
+import omnigraph
 from crash.crash_checks import check, check_order, content_of, drift, intents
 from crash.crash_scenario import MORE_TYPES, SCHEMA, create, person, run
 from crash.foreign_writers import append_raw
@@ -164,6 +165,56 @@ def test_a_late_effect_is_undone_by_the_next_writer_which_then_succeeds(place, s
     assert "RevokedEffect" in kinds(graph)
     assert content_of(graph) != before
     check_order(place, graph)
+
+
+def quarantine_pending(place):
+    (name,) = intents(place)
+    omnigraph.quarantine(str(place), name.removesuffix(".json"), settings=settings_of(place))
+
+
+def test_a_late_effect_of_a_write_that_was_set_aside_is_undone(place, graph, sleeper):
+    with parked("before", "commit", NODES, sleeper.mutates(INSERT)) as asleep:
+        before = content_of(graph)
+        quarantine_pending(place)
+        assert (kinds(graph), intents(place)) == (["Abandoned"], [])
+        with pytest.raises(RecoveryRequired):
+            sleeper.wakes(asleep)
+    assert drifted(place) == ["node:Person"]
+    assert content_of(graph) == before
+    run(graph, UPDATE)
+    assert "RevokedEffect" in kinds(graph)
+    check_order(place, graph)
+
+
+def test_a_late_publish_of_a_write_that_was_set_aside_fails(place, graph, sleeper):
+    with parked("before", "commit", MANIFEST, sleeper.applies(MORE_TYPES)) as asleep:
+        before = content_of(graph)
+        quarantine_pending(place)
+        with pytest.raises(RecoveryRequired):
+            sleeper.wakes(asleep)
+    assert kinds(graph) == ["Abandoned"]
+    assert check(place, {"without the sleeper": before})
+
+
+def test_a_write_that_is_visible_already_is_set_aside_without_a_word(place, graph, sleeper):
+    with parked("before", "delete", INTENTS, sleeper.mutates(PAIR)) as asleep:
+        after = content_of(graph)
+        quarantine_pending(place)
+        assert (kinds(graph), intents(place)) == ([], [])
+        sleeper.wakes(asleep)
+    assert check(place, {"with the sleeper's write": after})
+
+
+def test_a_write_to_a_branch_that_is_gone_is_set_aside_without_a_word(place, graph, sleeper):
+    graph.create_branch("dev")
+    with parked("before", "put", INTENTS, sleeper.mutates(INSERT, "dev")) as asleep:
+        graph.delete_branch("dev")
+        before = content_of(graph)
+        with pytest.raises(RecoveryRequired):
+            sleeper.wakes(asleep)
+    quarantine_pending(place)
+    assert (kinds(graph), intents(place)) == ([], [])
+    assert check(place, {"without the sleeper": before})
 
 
 def test_a_late_effect_on_one_table_does_not_stop_writers_of_others(place, sleeper):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from omnigraph.errors import BadRequest, ConflictError, ManifestCorrupt, NotFoundError
 from omnigraph.identity import OperationId
+from omnigraph.storage.fence.hold import Hold
 from omnigraph.storage.layout import make_intent_path, make_quarantined_intent_path
 from omnigraph.storage.manifest import TableEntry, read_newest
 from omnigraph.storage.recovery.intent import Intent, decode_intent
+from omnigraph.storage.recovery.resolve_intents import give_up
 from omnigraph.storage.refs import list_refs
 from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
@@ -17,7 +19,7 @@ def quarantine_intent(root: GraphRoot, operation_id: str) -> str:
     """Move the intent of an operation out of the way; gives the place it is kept at.
 
     Only if that loses nothing: every table it names, or all of them if it cannot be read at all,
-    must be where the graph shows it.
+    must be where the graph shows it. One that can be read is recorded as abandoned.
 
     Raises:
         NotFoundError: there is no such intent.
@@ -31,7 +33,10 @@ def quarantine_intent(root: GraphRoot, operation_id: str) -> str:
         data = root.store.find(path)
         if data is None:
             raise NotFoundError(f"no pending write {operation_id}")
-        _require_in_place(root, _decode_if_readable(data, path))
+        intent = _decode_if_readable(data, path)
+        _require_in_place(root, intent)
+        if intent is not None:
+            _record_end(root, hold, intent)
         hold.check()
         root.store.put(place, data)
         root.store.delete(path)
@@ -43,6 +48,14 @@ def _decode_if_readable(data: bytes, path: str) -> Intent | None:
         return decode_intent(data, path)
     except ManifestCorrupt:
         return None
+
+
+def _record_end(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+    """Have it on record that the write is over, for its writer may only be asleep."""
+    try:
+        give_up(root, hold, intent)
+    except ManifestCorrupt:
+        return  # of another graph, or the history cannot be read: setting it aside still helps
 
 
 def _require_in_place(root: GraphRoot, intent: Intent | None) -> None:

@@ -140,6 +140,25 @@ def assert_settled_for_good(interrupted, written, decision):
     check_order(interrupted.place, omnigraph.open(interrupted.place))
 
 
+def test_an_announcement_of_another_graph_is_set_aside_without_a_record(interrupted):
+    written = interrupted.announce(PERSON)
+    written.intent = replace(written.intent, graph="another")
+    write_intent(interrupted.root.store, written.intent)
+    kept_at = omnigraph.quarantine(interrupted.place, written.intent.operation_id)
+    assert interrupted.root.store.find(kept_at) is not None
+    assert list_operations(interrupted.root.store) == []
+    assert interrupted.kinds() == []
+
+
+def test_an_announcement_that_was_abandoned_is_set_aside_without_a_second_record(interrupted):
+    written = interrupted.announce(PERSON)
+    assert interrupted.settle_all() == [RecoveryDecision.ABANDON]
+    write_intent(interrupted.root.store, written.intent)
+    omnigraph.quarantine(interrupted.place, written.intent.operation_id)
+    assert interrupted.kinds() == [RecoveryKind.ABANDONED]
+    check_order(interrupted.place, omnigraph.open(interrupted.place))
+
+
 def test_an_announcement_without_effects_is_abandoned(interrupted):
     written = interrupted.announce(PERSON, CITY)
     assert interrupted.settle_all() == [RecoveryDecision.ABANDON]

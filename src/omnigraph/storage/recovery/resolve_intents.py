@@ -125,7 +125,12 @@ def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:
         lost = intent.incarnation is not None and is_lost(root, intent.incarnation)
         verdict = decide([], Outlook(is_branch_alive=False, is_branch_lost=lost))
         return ExaminedIntent(intent, None, manifest, (), verdict)
-    tables = observe(root, intent, manifest)
+    return _judge(intent, ref, manifest, observe(root, intent, manifest))
+
+
+def _judge(
+    intent: Intent, ref: BranchRef, manifest: ManifestSnapshot, tables: tuple[ObservedTable, ...]
+) -> ExaminedIntent:
     verdict = decide([classify(t) for t in tables], _decide_outlook(intent, ref, manifest))
     return ExaminedIntent(intent, ref, manifest, tables, verdict)
 
@@ -209,6 +214,25 @@ def settle(root: GraphRoot, hold: Hold, intent: Intent) -> SettledIntent:
             if not remaining:
                 raise
     raise AssertionError("the last look returns or raises")
+
+
+def give_up(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+    """Record as abandoned a write none of whose tables moved, unless its end can be seen already.
+
+    Should its writer wake up after that, it cannot publish, and what it does to a table is known as
+    late. What it does to a branch that is gone reaches nobody, so that needs no record.
+
+    Raises:
+        ManifestCorrupt: it is a write to another graph.
+    """
+    ref = find_branch(root.store, intent.branch, intent.incarnation)
+    if ref is None:
+        return
+    manifest = read_newest(root.manifest(ref.incarnation))
+    _require_own(root, intent, manifest.state)
+    found = _judge(intent, ref, manifest, ())
+    if found.verdict.decision is RecoveryDecision.ABANDON:
+        _make_record(root, hold, found, RecoveryKind.ABANDONED)
 
 
 def _carry_out(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> SettledIntent:
