@@ -1,7 +1,8 @@
 """A draft gets its identities: those of the accepted schema where it continues, else fresh ones.
 
 Names are not identity. One counter per graph numbers types, properties and table incarnations; it
-only ever grows, so an id that was dropped never comes back as something else.
+only ever grows, so an id that was dropped never comes back as something else. What is planned and
+never published moves no counter: where that matters, a distance of its own is skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from omnigraph.catalog.renames import (
     match_declarations,
 )
 from omnigraph.errors import Diagnostic, ResourceLimitExceeded
-from omnigraph.identity import PropertyId, TableIncarnationId, TypeId
+from omnigraph.identity import OperationId, PropertyId, TableIncarnationId, TypeId
 
 FIRST_IDENTITY = 1
 MAX_IDENTITY = 2**64 - 1
@@ -63,15 +64,27 @@ def derive_first_identity(identity_domain: str) -> int:
     return FIRST_IDENTITY + int.from_bytes(digest[:6], "big")
 
 
-def apart_from_other_branches(accepted: Catalog, table_incarnation: str | None) -> Catalog:
+def apart_from_other_branches(accepted: Catalog, incarnation: str | None) -> Catalog:
     """The accepted schema with its counter where no other branch will count.
 
     Branches give out ids on their own, and what they give out must still be told apart when one
     is merged into another. `main` goes on counting; any other branch starts somewhere else.
     """
-    if table_incarnation is None:
-        return accepted
-    digest = hashlib.sha256(table_incarnation.encode()).digest()
+    return accepted if incarnation is None else _skip(accepted, incarnation)
+
+
+def apart_from_other_attempts(accepted: Catalog, operation: OperationId) -> Catalog:
+    """The accepted schema with its counter where no other attempt to change it will count.
+
+    The place of a new table follows from its ids. Whoever removes the table of an attempt that
+    failed may come late, and must not meet that of another attempt in its place.
+    """
+    return _skip(accepted, operation)
+
+
+def _skip(accepted: Catalog, drawn: str) -> Catalog:
+    """Move the counter by a distance that follows from a ULID, and so from chance."""
+    digest = hashlib.sha256(drawn.encode()).digest()
     distance = 1 + int.from_bytes(digest[:4], "big")
     return replace(accepted, next_identity_id=accepted.next_identity_id + distance)
 

@@ -8,7 +8,7 @@ together with every table it changes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from omnigraph.catalog.build import compile_schema
@@ -16,10 +16,9 @@ from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
 from omnigraph.catalog.draft import Draft
 from omnigraph.catalog.evolve import MigrationPlan, plan_migration
-from omnigraph.catalog.identify import apart_from_other_branches
-from omnigraph.catalog.migration_steps import Step
+from omnigraph.catalog.identify import apart_from_other_attempts, apart_from_other_branches
+from omnigraph.catalog.migration_steps import AddType, Step
 from omnigraph.errors import (
-    AlreadyExists,
     CompileError,
     ReadSetChanged,
     SchemaDropsEverything,
@@ -41,6 +40,7 @@ from omnigraph.evolution.rewritten_rows import open_rewritten_rows
 from omnigraph.evolution.rule_check import require_rules
 from omnigraph.evolution.schema_places import find_step_place, placing_expressions
 from omnigraph.execution.stage_changes import Placement, stage_tables
+from omnigraph.identity import OperationId
 from omnigraph.language.source import SourceText
 from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest import (
@@ -59,8 +59,6 @@ from omnigraph.writer.change import CatalogSnapshot, Prepared
 SCHEMA = "schema_contract"
 PURGES = "purges"
 """In the record of a commit: what was dropped is to go from older states too."""
-_MOST_COUNTERS = 64
-"""So often ids are given out anew because a table that nobody knows is in their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +103,12 @@ class SchemaApply:
             self._require_expressions(rows, self.outline)
             require_rules(rows, self.outline, self._wanted.schema)
 
-    def _plan_on(self, view: CatalogSnapshot) -> MigrationPlan:
+    def _plan_on(
+        self, view: CatalogSnapshot, operation: OperationId | None = None
+    ) -> MigrationPlan:
         """Everything that can be said and refused before a row is read.
+
+        For an `operation` that goes on to make the new tables, they get a place of their own.
 
         Raises:
             CompileError: rename hints that do not fit the schema of the branch.
@@ -121,6 +123,9 @@ class SchemaApply:
         if self._wanted.other is None:
             start = apart_from_other_branches(start, view.snapshot.ref.incarnation)
         plan = self._plan_from(start)
+        makes_tables = any(isinstance(step, AddType) for step in plan.steps)
+        if operation is not None and makes_tables and self._wanted.other is None:
+            plan = self._plan_from(apart_from_other_attempts(start, operation))
         self._require_some_left(view, plan)
         schema = self._wanted.schema
         self._needs_sole_branch = require_sole_branch(view.snapshot, plan.steps, schema)
@@ -180,7 +185,7 @@ class SchemaApply:
         return plan
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
-        plan = self._plan_on(view)
+        plan = self._plan_on(view, ticket.operation_id)
         with run_mutations(view, self._choose_mutations(plan), ticket) as rows:
             return self._prepare_on(view, rows, self._outline(view, rows, plan), ticket)
 
@@ -194,7 +199,7 @@ class SchemaApply:
         require_rules(rows, outline, self._wanted.schema)
         made = MadeTables(view.snapshot, ticket)
         with made.undo_on_failure():
-            outline = self.outline = self._create(view, rows, outline, made)
+            self._create(outline, made)
             moved = [work for work in outline.kept if work.is_moved]
             staged = tuple(
                 table for work in moved if (table := self._stage(work, rows, made)) is not None
@@ -213,26 +218,13 @@ class SchemaApply:
         """
         return cause.member != SCHEMA or not self._is_overtaken
 
-    def _create(
-        self, view: CatalogSnapshot, rows: Snapshot, outline: Outline, made: MadeTables
-    ) -> Outline:
-        """Make the new tables; where the place of one is taken, all ids are given out anew."""
-        if self._wanted.other is not None:
-            for type_ in outline.added:
+    def _create(self, outline: Outline, made: MadeTables) -> None:
+        """Make the new tables, or show those that the other branch has."""
+        for type_ in outline.added:
+            if self._wanted.other is None:
+                made.create(type_)
+            else:
                 made.share(type_, self._wanted.other.snapshot)
-            return outline
-        for _ in range(_MOST_COUNTERS):
-            try:
-                for type_ in outline.added:
-                    made.create(type_)
-            except AlreadyExists:
-                made.undo()
-                counter = outline.plan.catalog.next_identity_id
-                plan = self._plan_from(replace(view.catalog, next_identity_id=counter))
-                outline = self._outline(view, rows, plan)
-                continue
-            return outline
-        raise AlreadyExists(f"no place for the tables of {view.snapshot.root.uri}")
 
     def _stage(self, work: TableWork, rows: Snapshot, made: MadeTables) -> StagedTable | None:
         """The next version of a table; None where mutations left every row as it was."""

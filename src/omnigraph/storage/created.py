@@ -1,7 +1,8 @@
 """Tables that a write makes: empty, and unknown to the graph until the write is published.
 
-The place of a table follows from ids that are given out once. So one that a crash leaves behind is
-garbage that nobody builds on.
+The place of a table follows from ids that are given out once, also to a change that is prepared
+again. So one that a crash leaves behind is garbage that nobody builds on, and whoever removes it
+may come as late as he likes.
 """
 
 from __future__ import annotations
