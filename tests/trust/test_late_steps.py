@@ -12,6 +12,7 @@ import pytest
 import omnigraph
 from crash.windows import MANIFEST, At, Stopped, stop, watched
 from evolution.beside import run_apart
+from omnigraph.errors import AlreadyExists, ConflictError, WriteNotFound
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import FenceMode, Settings
 from trust.test_clocks import SCHEMA, make_people, names
@@ -73,3 +74,90 @@ def test_every_attempt_to_add_a_type_has_a_place_of_its_own(tmp_path):
 def test_a_plan_of_new_types_is_the_same_every_time(tmp_path):
     graph = omnigraph.open(make_people(tmp_path))
     assert graph.plan_schema(CITIES) == graph.plan_schema(CITIES)
+
+
+CREATE_AGAIN = """
+graph.create_branch("side", idempotency_key="k")
+graph.mutate('query q() { insert Person { name: "Dee" } }', branch="side")
+"""
+BRANCH_RECORDS = "_refs/branches/*"
+
+
+def die_before_the_name(place: Path) -> None:
+    """Leave a branch of the manifest that was about to be called `side`."""
+    with watched(At("before", "put_if_absent", BRANCH_RECORDS, stop)), pytest.raises(Stopped):
+        open_late(place).create_branch("side", idempotency_key="k")
+
+
+def test_a_branch_that_a_cleanup_is_about_to_remove_gets_no_name(tmp_path):
+    place = make_people(tmp_path)
+    die_before_the_name(place)
+    sleep = At("before", "delete_branch", MANIFEST, lambda: others_do(place, CREATE_AGAIN))
+    with watched(sleep):
+        open_late(place).cleanup(keep=1, confirm=True)
+    assert sleep.met == 1
+    with omnigraph.open(place) as graph:
+        assert names(graph, "side") == {"Ada", "Ben", "Cy", "Dee"}
+        assert graph.create_branch("side", idempotency_key="k").is_replayed
+        graph.cleanup(keep=1, confirm=True)
+        assert graph.verify(deep=True).findings == ()
+
+
+def test_who_names_a_branch_late_finds_that_another_attempt_has_made_it(tmp_path):
+    place = make_people(tmp_path)
+    sleep = At("before", "put_if_absent", BRANCH_RECORDS, lambda: others_do(place, CREATE_AGAIN))
+    with watched(sleep):
+        made = open_late(place).create_branch("side", idempotency_key="k")
+    assert made.is_replayed
+    with omnigraph.open(place) as graph:
+        assert [graph.branch(name).name for name in graph.branches()] == ["main", "side"]
+        assert graph.create_branch("side", idempotency_key="k").incarnation == made.incarnation
+        assert names(graph, "side") == {"Ada", "Ben", "Cy", "Dee"}
+
+
+def test_a_branch_that_was_made_and_renamed_is_not_made_again(tmp_path):
+    place = make_people(tmp_path)
+    with watched(At("after", "put_if_absent", BRANCH_RECORDS, stop)), pytest.raises(Stopped):
+        open_late(place).create_branch("side", idempotency_key="k")
+    with omnigraph.open(place) as graph:
+        renamed = graph.rename_branch("side", "other")
+        again = graph.create_branch("side", idempotency_key="k")
+        assert (again.incarnation, again.is_replayed) == (renamed.incarnation, True)
+        assert graph.branches() == ["main", "other"]
+        graph.tag("here", at="other")  # it does not count as deleted
+        assert graph.verify().findings == ()
+
+
+DELETE_AGAIN = """
+graph.delete_branch("child")
+graph.delete_branch("side", idempotency_key="k")
+graph.create_branch("side")
+"""
+
+
+def test_a_refusal_that_is_noted_late_does_not_replace_an_answer(tmp_path):
+    place = make_people(tmp_path)
+    with omnigraph.open(place) as graph:
+        graph.create_branch("side")
+        graph.create_branch("child", source="side")
+    noting = "_refs/requests/*"
+    sleep = At("before", "*", noting, lambda: others_do(place, DELETE_AGAIN), nth=2)
+    with watched(sleep), pytest.raises(ConflictError, match="is the source of child"):
+        open_late(place).delete_branch("side", idempotency_key="k")
+    assert sleep.met == 2
+    with omnigraph.open(place) as graph:
+        assert graph.delete_branch("side", idempotency_key="k").is_replayed
+        assert graph.branches() == ["main", "side"]
+
+
+def test_the_key_of_what_was_refused_can_be_used_for_anything(tmp_path):
+    with omnigraph.open(make_people(tmp_path)) as graph:
+        graph.create_branch("side")
+        for _ in range(2):
+            with pytest.raises(AlreadyExists):
+                graph.create_branch("side", idempotency_key="k")
+        with pytest.raises(WriteNotFound):
+            graph.find_write("k")
+        graph.delete_branch("side", idempotency_key="k")
+        assert graph.find_write("k").operation == "delete_branch"
+        assert graph.verify().findings == ()

@@ -3,11 +3,15 @@
 They make no commit that could keep their key, so a record beside the branches does. It is there
 before anything is done, and says how to recognise that it was done: by the id of the branch, which
 no other branch of the same name shares.
+
+Whoever is at a request may fall asleep and come late, while it is sent again. So a branch that was
+begun is not gone on with: another attempt makes another one, and notes its id first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -16,12 +20,13 @@ import msgspec
 from omnigraph.errors import IdempotencyKeyReused, OmniError, OutcomeUnknown
 from omnigraph.graph.keyed_writes import WriteKey
 from omnigraph.storage.request_records import (
+    KnownRequest,
     RequestRecord,
     begin_request,
-    find_request,
+    find_known_request,
     finish_request,
-    forget_request,
     name_request,
+    withdraw_request,
 )
 from omnigraph.storage.root import GraphRoot
 from omnigraph.typed_reading import convert_into
@@ -41,6 +46,8 @@ class BranchRequest(Generic[T]):
     perform: Callable[[Planned], T]
     find_done: Callable[[Planned], T | None]
     """What it gave, if it was done; None if not."""
+    plan_again: Callable[[Planned], dict[str, str]] = dict
+    """What another attempt goes by, if it was not."""
 
 
 def do_once(root: GraphRoot, key: WriteKey, request: BranchRequest[T]) -> tuple[T, bool]:
@@ -51,21 +58,33 @@ def do_once(root: GraphRoot, key: WriteKey, request: BranchRequest[T]) -> tuple[
     """
     while True:
         known = _find(root, key)
-        if known is None:
+        if known is None or known.record.is_withdrawn:
             record = _make_record(root, key, request.plan())
-            if begin_request(root.store, record):
+            if begin_request(root.store, record, known):
                 return _perform(root, record, request)
             continue  # the same was begun elsewhere meanwhile
-        if known.answer is not None:
-            return convert_into(known.answer, request.kind), True
-        return _resume(root, known, request)
+        done = _find_done(known.record, request)
+        if done is not None:
+            _finish(root, known.record, done)
+            return done, True
+        # It was interrupted, or is being done elsewhere at this moment.
+        record = replace(known.record, planned=request.plan_again(known.record.planned))
+        if record == known.record or begin_request(root.store, record, known):
+            return _perform_or_find(root, record, request)
 
 
-def _find(root: GraphRoot, key: WriteKey) -> RequestRecord | None:
-    known = find_request(root.store, key.key, key.actor)
-    if known is not None and known.digest != key.digest:
+def _find(root: GraphRoot, key: WriteKey) -> KnownRequest | None:
+    known = find_known_request(root.store, name_request(key.key, key.actor))
+    is_used = known is not None and not known.record.is_withdrawn
+    if known is not None and is_used and known.record.digest != key.digest:
         raise IdempotencyKeyReused(key.key)
     return known
+
+
+def _find_done(record: RequestRecord, request: BranchRequest[T]) -> T | None:
+    if record.answer is not None:
+        return convert_into(record.answer, request.kind)
+    return request.find_done(record.planned)
 
 
 def _make_record(root: GraphRoot, key: WriteKey, planned: dict[str, str]) -> RequestRecord:
@@ -87,17 +106,9 @@ def _perform(root: GraphRoot, record: RequestRecord, request: BranchRequest[T]) 
     except OutcomeUnknown:
         raise
     except OmniError:
-        forget_request(root.store, record)  # it was refused, and may be asked for again
+        with suppress(OmniError):  # what is still there is gone on with
+            withdraw_request(root, record)  # it was refused, and may be asked for again
         raise
-
-
-def _resume(root: GraphRoot, record: RequestRecord, request: BranchRequest[T]) -> tuple[T, bool]:
-    """Go on with what was interrupted, or is being done elsewhere at this moment."""
-    done = request.find_done(record.planned)
-    if done is None:
-        return _perform_or_find(root, record, request)
-    _finish(root, record, done)
-    return done, True
 
 
 def _perform_or_find(
@@ -107,12 +118,18 @@ def _perform_or_find(
     try:
         done = request.perform(record.planned)
     except OmniError:
-        found = request.find_done(record.planned)
+        found = _find_done(_read_again(root, record), request)
         if found is None:
             raise
         done = found
     _finish(root, record, done)
     return done, found is not None
+
+
+def _read_again(root: GraphRoot, record: RequestRecord) -> RequestRecord:
+    """What is known of the same request by now; another may be at it."""
+    known = find_known_request(root.store, record.name)
+    return known.record if known and known.record.digest == record.digest else record
 
 
 def _finish(root: GraphRoot, record: RequestRecord, done: object) -> None:

@@ -12,10 +12,13 @@ from omnigraph.graph.keyed_writes import WriteKey
 from omnigraph.graph.results import DeletedBranch, MadeBranch
 from omnigraph.storage import graph_branches
 from omnigraph.storage.names import normalize_branch, normalize_deletable_branch
-from omnigraph.storage.refs import BranchRef, find_ref
+from omnigraph.storage.refs import BranchRef, find_ref, list_refs
 from omnigraph.storage.root import GraphRoot
+from omnigraph.writer.change import CatalogSnapshot
 
 _ID = "incarnation"
+_GIVEN_UP = "given_up"
+"""The ids of attempts before, in order."""
 
 
 def create_branch(
@@ -32,20 +35,30 @@ def create_branch(
     key = WriteKey.of(idempotency_key, "create_branch", actor, *asked)
 
     def create(planned: Mapping[str, str]) -> BranchRef:
-        given = planned.get(_ID)
+        given, given_up = planned.get(_ID), planned.get(_GIVEN_UP, "").split()
+
+        def create_from(view: CatalogSnapshot) -> BranchRef:
+            return graph_branches.create(view.snapshot, name, actor, given, given_up)
+
         if commit is not None:
-            view = views.at_commit(commit, source)
-            return graph_branches.create(view.snapshot, name, actor, given)
-        return views.with_newest(
-            source, lambda view: graph_branches.create(view.snapshot, name, actor, given)
-        )
+            return create_from(views.at_commit(commit, source))
+        return views.with_newest(source, create_from)
+
+    def plan_again(planned: Mapping[str, str]) -> dict[str, str]:
+        return {_ID: root.ids.next(), _GIVEN_UP: " ".join(_list_ids(planned))}
 
     def find_created(planned: Mapping[str, str]) -> BranchRef | None:
-        return _find_branch(root, name, planned)
+        """The branch of this name; one that an attempt before made may be called otherwise now."""
+        if _GIVEN_UP not in planned:
+            return _find_branch(root, name, planned)
+        ids = _list_ids(planned)
+        return next((ref for ref in list_refs(root.store) if ref.incarnation in ids), None)
 
     if key is None:
         return _describe(create({}))
-    request = BranchRequest(BranchRef, lambda: {_ID: root.ids.next()}, create, find_created)
+    request = BranchRequest(
+        BranchRef, lambda: {_ID: root.ids.next()}, create, find_created, plan_again
+    )
     made, is_replayed = do_once(root, key, request)
     return _describe(made, is_replayed=is_replayed)
 
@@ -102,6 +115,11 @@ def _find_branch(root: GraphRoot, name: str, planned: Mapping[str, str]) -> Bran
     """The branch of this name, if it is the one that was meant."""
     ref = find_ref(root.store, normalize_branch(name))
     return ref if ref is not None and ref.incarnation == planned[_ID] else None
+
+
+def _list_ids(planned: Mapping[str, str]) -> list[str]:
+    """The ids under which a branch may have been created."""
+    return [*planned.get(_GIVEN_UP, "").split(), planned[_ID]]
 
 
 def _identify(root: GraphRoot, name: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ are inherited and forked when they are first written.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import replace
 
@@ -53,14 +54,20 @@ from omnigraph.storage.tags import list_tags
 
 
 def create(
-    source: Snapshot, name: str, actor_id: str | None = None, incarnation: str | None = None
+    source: Snapshot,
+    name: str,
+    actor_id: str | None = None,
+    incarnation: str | None = None,
+    given_up: Collection[str] = (),
 ) -> BranchRef:
     """A branch that starts as the snapshot is; `incarnation` is its id, a fresh one by default.
 
     The physical branch comes first and the name last, so a crash leaves no half branch: only a
-    physical one that no name refers to.
+    physical one that no name refers to. Cleanup may be removing that, so an attempt that follows
+    makes another one; `given_up` are the ids of those before.
 
     Raises:
+        AlreadyExists: there is a branch of this name, or an attempt before has made it.
         HistoricalVersionReclaimed: cleanup removed what the snapshot shows.
         ConflictError: the creator slept, and cleanup took the branch for garbage.
     """
@@ -69,6 +76,7 @@ def create(
         settle_all(root, hold, source.ref)
         if find_ref(root.store, branch) is not None:
             raise AlreadyExists(f"branch '{branch}' already exists")
+        _give_up(root, hold, branch, given_up)
         if find_ref(root.store, source.branch) != source.ref:
             raise BranchNotFound(source.branch)
         # Under the fence nothing more is cleaned away; before, what it shows may have been.
@@ -90,7 +98,7 @@ def create(
         hold.check()
         mark_related(root.store, source.ref)
         hold.check()
-        # The name is fresh: if it is there already, we made it and only the answer was lost.
+        # The id is fresh: if it is there already, we made it and only the answer was lost.
         with suppress(AlreadyExists):
             create_physical(
                 root.manifest(), ref.incarnation, source.ref.incarnation, source.manifest_version
@@ -103,6 +111,19 @@ def create(
         _require_created(root, ref)
         _require_parent(root, ref)
     return ref
+
+
+def _give_up(root: GraphRoot, hold: Hold, branch: BranchName, ids: Collection[str]) -> None:
+    """See to it that none of these gets a name any more: who made one may only be asleep."""
+    if not ids:
+        return
+    for ref in list_refs(root.store):
+        if ref.incarnation in ids:
+            raise AlreadyExists(f"branch '{branch}' was created, and is called '{ref.name}' now")
+    for one in ids:
+        if is_lance_branch(root.manifest(), one):
+            hold.check()
+            mark_deleted(root.store, BranchRef(branch, one))
 
 
 def _require_created(root: GraphRoot, ref: BranchRef) -> None:

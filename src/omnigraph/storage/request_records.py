@@ -1,14 +1,16 @@
 """Requests with an idempotency key that make no commit: creating, renaming, deleting a branch.
 
 A commit keeps the key of the request that made it. These leave a small object instead, twice: what
-is about to be done, so that it can be recognised after a crash, and then the answer.
+is about to be done, so that it can be recognised after a crash, and then the answer. Several may be
+at the same request, and each may come late: a record is replaced as it was read, or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
+from omnigraph.errors import OutcomeUnknown
 from omnigraph.storage.layout import REQUESTS, make_request_path
 from omnigraph.storage.named_records import NamedRecords
 from omnigraph.storage.objects.store import ObjectStore
@@ -17,6 +19,9 @@ from omnigraph.storage.root import GraphRoot
 
 KEPT = 10_000
 """So many of them stay; cleanup removes the oldest beyond."""
+_WITHDRAWN = "withdrawn"
+"""Among what is planned: it was refused, and the key may be used as if it never had been."""
+_TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,18 @@ class RequestRecord:
     """What tells the thing that is made or removed from another of the same name."""
     answer: dict[str, object] | None = None
 
+    @property
+    def is_withdrawn(self) -> bool:
+        return self.answer is None and _WITHDRAWN in self.planned
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRequest:
+    """A record as it was read, and the tag by which it is replaced."""
+
+    record: RequestRecord
+    tag: str
+
 
 REQUEST_RECORDS = NamedRecords("request", REQUESTS, make_request_path, RequestRecord)
 
@@ -47,19 +64,51 @@ def find_request(store: ObjectStore, key: str, actor_id: str | None) -> RequestR
     return REQUEST_RECORDS.find(store, name_request(key, actor_id))
 
 
-def begin_request(store: ObjectStore, record: RequestRecord) -> bool:
-    """Note what is about to be done; False where somebody else has begun the same."""
-    return create_logged(store, make_request_path(record.name), REQUEST_RECORDS.encode(record))
+def find_known_request(store: ObjectStore, name: str) -> KnownRequest | None:
+    """The record of this name, to be replaced."""
+    found = store.find_versioned(make_request_path(name))
+    if found is None:
+        return None
+    return KnownRequest(REQUEST_RECORDS.decode(found.data, name), found.tag)
+
+
+def begin_request(
+    store: ObjectStore, record: RequestRecord, known: KnownRequest | None = None
+) -> bool:
+    """Note what is about to be done, over what is known of the request.
+
+    False where somebody else has begun it, or gone on with it, meanwhile.
+    """
+    path, data = make_request_path(record.name), REQUEST_RECORDS.encode(record)
+    if known is None:
+        return create_logged(store, path, data)
+    return store.put_if_match(path, data, known.tag)
 
 
 def finish_request(store: ObjectStore, record: RequestRecord) -> None:
-    """Note the answer."""
-    store.put(make_request_path(record.name), REQUEST_RECORDS.encode(record))
+    """Note the answer, unless there is one, or the key was used for something else since."""
+    for tries_left in reversed(range(_TRIES)):
+        known = find_known_request(store, record.name)
+        is_same = known is None or known.record.digest == record.digest
+        if not is_same or (known is not None and known.record.answer is not None):
+            return
+        try:
+            if begin_request(store, record, known):
+                return
+        except OutcomeUnknown:
+            if not tries_left:
+                raise
 
 
-def forget_request(store: ObjectStore, record: RequestRecord) -> None:
-    """Remove the note of something that was refused."""
-    remove_logged(store, make_request_path(record.name))
+def withdraw_request(root: GraphRoot, record: RequestRecord) -> None:
+    """Note that it was refused, unless somebody else has gone on with it.
+
+    The record stays: by the time it were removed it might hold the answer of another.
+    """
+    known = find_known_request(root.store, record.name)
+    if known is not None and known.record == record:
+        planned = {**record.planned, _WITHDRAWN: root.ids.next()}
+        begin_request(root.store, replace(record, planned=planned), known)
 
 
 def forget_old_requests(root: GraphRoot, kept: int = KEPT) -> int:
