@@ -12,9 +12,16 @@ import pytest
 import omnigraph
 from crash.windows import MANIFEST, At, Stopped, stop, watched
 from evolution.beside import run_apart
-from omnigraph.errors import AlreadyExists, ConflictError, WriteNotFound
+from omnigraph.errors import (
+    AlreadyExists,
+    AlreadyInitialized,
+    CloneUnfinished,
+    ConflictError,
+    WriteNotFound,
+)
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import FenceMode, Settings
+from omnigraph.storage.layout import CLONE_CLAIM
 from trust.test_clocks import SCHEMA, make_people, names
 
 CITIES = f"{SCHEMA} node City {{ name: String @key }}"
@@ -161,3 +168,85 @@ def test_the_key_of_what_was_refused_can_be_used_for_anything(tmp_path):
         graph.delete_branch("side", idempotency_key="k")
         assert graph.find_write("k").operation == "delete_branch"
         assert graph.verify().findings == ()
+
+
+CLONE_HALFWAY = """
+import omnigraph
+from crash.windows import At, Stopped, stop, watched
+
+try:
+    with watched(At("before", "put", "*_versions*", stop)):
+        omnigraph.clone(sys.argv[1], sys.argv[2], force=True)
+except (Stopped, omnigraph.errors.AlreadyInitialized) as error:
+    print(type(error).__name__)
+"""
+
+
+def test_a_clone_that_finishes_late_does_not_finish_another(tmp_path):
+    source, there = make_people(tmp_path), tmp_path / "there.omni"
+    said = []
+    start_over = OPENS + CLONE_HALFWAY
+    sleep = At(
+        "before", "delete", CLONE_CLAIM, lambda: said.append(run_apart(start_over, source, there))
+    )
+    with watched(sleep):
+        omnigraph.clone(source, there)
+    assert said == ["AlreadyInitialized\n"]
+    with omnigraph.open(there) as graph:
+        assert names(graph) == {"Ada", "Ben", "Cy"}
+        assert graph.verify(deep=True).findings == ()
+
+
+def test_a_clone_that_was_started_over_meanwhile_does_not_go_on(tmp_path):
+    source, there = make_people(tmp_path), tmp_path / "there.omni"
+    said = []
+    start_over = OPENS + CLONE_HALFWAY
+    sleep = At(
+        "before",
+        "put_if_match",
+        CLONE_CLAIM,
+        lambda: said.append(run_apart(start_over, source, there)),
+    )
+    with watched(sleep), pytest.raises(ConflictError, match="another clone"):
+        omnigraph.clone(source, there)
+    assert said == ["Stopped\n"]
+    with pytest.raises(CloneUnfinished):
+        omnigraph.open(there)
+    omnigraph.clone(source, there, force=True)
+    assert names(omnigraph.open(there)) == {"Ada", "Ben", "Cy"}
+
+
+CLONE_AND_WRITE = """
+import omnigraph
+
+omnigraph.clone(sys.argv[1], sys.argv[2], force=True)
+omnigraph.open(sys.argv[2]).mutate('query q() { insert Person { name: "Dee" } }')
+"""
+
+
+def test_starting_a_clone_over_late_spares_one_that_was_finished_meanwhile(tmp_path):
+    source, there = make_people(tmp_path), tmp_path / "there.omni"
+    with watched(At("before", "put", "*_versions*", stop)), pytest.raises(Stopped):
+        omnigraph.clone(source, there)
+    sleep = At(
+        "before", "put*", CLONE_CLAIM, lambda: run_apart(OPENS + CLONE_AND_WRITE, source, there)
+    )
+    with watched(sleep), pytest.raises(ConflictError, match="another clone"):
+        omnigraph.clone(source, there, force=True)
+    with omnigraph.open(there) as graph:
+        assert names(graph) == {"Ada", "Ben", "Cy", "Dee"}
+        assert graph.verify(deep=True).findings == ()
+
+
+def test_a_claim_that_was_released_and_not_removed_is_in_nobodys_way(tmp_path):
+    source, there = make_people(tmp_path), tmp_path / "there.omni"
+    with watched(At("before", "delete", CLONE_CLAIM, stop)), pytest.raises(Stopped):
+        omnigraph.clone(source, there)
+    with omnigraph.open(there) as graph:
+        graph.mutate('query q() { insert Person { name: "Dee" } }')
+    for force in (False, True):
+        with pytest.raises(AlreadyInitialized):
+            omnigraph.clone(source, there, force=force)
+    with omnigraph.open(there) as graph:
+        assert names(graph) == {"Ada", "Ben", "Cy", "Dee"}
+        assert graph.verify(deep=True).findings == ()

@@ -9,12 +9,12 @@ from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
 from omnigraph.errors import GraphNotFound, StorageError, StorageFailure
 from omnigraph.execution.stored_rows import build_table_schema
 from omnigraph.language.source import SourceText
+from omnigraph.storage.clone_claim import require_finished
 from omnigraph.storage.initialize import (
     NewTable,
     initialize,
     is_initialized,
     list_mirror_files,
-    require_finished,
 )
 from omnigraph.storage.manifest import SchemaContract
 from omnigraph.storage.objects import require_create_if_absent

@@ -15,17 +15,16 @@ import pyarrow as pa
 
 from omnigraph.errors import (
     AlreadyInitialized,
-    CloneUnfinished,
     InitializationClaimed,
     InitializationCommitted,
     InitializationIndeterminate,
     OmniError,
 )
 from omnigraph.identity import MAIN, CommitId, EntityKind, TableIdentity, TableKey
+from omnigraph.storage.clone_claim import require_finished
 from omnigraph.storage.first_seen import write_empty_list
 from omnigraph.storage.layout import (
     ADDRESS,
-    CLONE_CLAIM,
     INIT_CLAIM,
     MANIFEST,
     SCHEMA_FILES,
@@ -116,20 +115,6 @@ def _refuse_used(store: ObjectStore, *, force: bool) -> None:
     for path in (MANIFEST_VERSIONS,) if force else (MANIFEST, *SCHEMA_FILES):
         if store.exists(path):
             raise AlreadyInitialized(store.uri, path)
-
-
-def require_finished(store: ObjectStore) -> None:
-    """Raise `CloneUnfinished` if a clone to this place is under way, or was interrupted."""
-    found = store.find(CLONE_CLAIM)
-    if found is not None:
-        raise CloneUnfinished(store.uri, _find_source(found))
-
-
-def _find_source(claim: bytes) -> str:
-    try:
-        return str(json.loads(claim)["source"])
-    except (ValueError, TypeError, LookupError, RecursionError):
-        return "an unknown graph"
 
 
 def is_initialized(store: ObjectStore) -> bool:

@@ -1,6 +1,6 @@
 """Copying what a plan names, so that a clone is there whole or not at all.
 
-A claim comes first. As long as it is there nothing opens the place as a graph, and a clone that
+A claim comes first. As long as it is held nothing opens the place as a graph, and a clone that
 was interrupted is started over. Files come before versions that refer to them, and versions
 before names. The source is only read. Cleanup may remove there what is being copied; then another
 plan is made, of what the graph has become, and files that are here already are not copied again.
@@ -8,7 +8,6 @@ plan is made, of what the graph has become, and files that are here already are 
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -28,12 +27,19 @@ from omnigraph.progress import Work, working
 from omnigraph.storage.clone.copied_checksums import CopiedChecksums
 from omnigraph.storage.clone.cut import take_cut
 from omnigraph.storage.clone.plan import Place, Plan, make_plan
+from omnigraph.storage.clone_claim import (
+    encode_claim,
+    find_claim,
+    holds_claim,
+    release_claim,
+    require_finished,
+    take_claim,
+)
 from omnigraph.storage.consumers import CONSUMER_RECORDS
-from omnigraph.storage.initialize import list_mirror_files, require_finished, write_control_files
+from omnigraph.storage.initialize import list_mirror_files, write_control_files
 from omnigraph.storage.layout import (
     ADDRESS,
     BRANCHES,
-    CLONE_CLAIM,
     INIT_CLAIM,
     MANIFEST,
     SCHEMA_FILES,
@@ -121,16 +127,18 @@ def _refuse_used(store: ObjectStore) -> None:
 class _Copying:
     def __init__(self, source: GraphRoot, target: GraphRoot, attempt: str) -> None:
         self._source, self._target = source, target
-        body = {"version": 1, "attempt_id": attempt, "source": source.uri}
-        self._claim = json.dumps(body).encode()
+        self._claim = encode_claim(attempt, source.uri)
+        self._released = encode_claim(attempt, source.uri, is_released=True)
         self._here: dict[str, int] = {}
         """The files that were copied, and how long they are."""
         self._checksums = CopiedChecksums(source, target)
 
     def claim(self, *, force: bool) -> None:
         store = self._target.store
-        if force and store.find(CLONE_CLAIM) is not None:
-            store.put(CLONE_CLAIM, self._claim)
+        before = find_claim(store)
+        if force and before is not None and not before.is_released:
+            if not take_claim(store, self._claim, before):
+                raise self._make_overtaken()
             for path in _FOLDERS:
                 store.delete_prefix(path)
             for path in (*SCHEMA_FILES, ADDRESS, SIGHTINGS):
@@ -138,14 +146,23 @@ class _Copying:
             return
         require_finished(store)
         _refuse_used(store)
-        if not store.put_if_absent(CLONE_CLAIM, self._claim):
+        if not take_claim(store, self._claim, before):
             require_finished(store)
             raise AlreadyInitialized(store.uri, MANIFEST)
         try:
             _refuse_used(store)  # somebody may have finished before we had the claim
         except AlreadyInitialized:
-            store.delete(CLONE_CLAIM)
+            release_claim(store, self._claim, self._released)
             raise
+
+    def _make_overtaken(self) -> ConflictError:
+        uri = self._target.store.uri
+        return ConflictError(f"another clone to {uri} was started or finished meanwhile")
+
+    def _require_claim(self) -> None:
+        """Raise if another clone has started over: what is here is no longer ours."""
+        if not holds_claim(self._target.store, self._claim):
+            raise self._make_overtaken()
 
     def run(self, branches: Collection[BranchName], *, shallow: bool) -> CloneResult:
         with (
@@ -181,6 +198,7 @@ class _Copying:
                     self._source, cut.only(branches) if branches else cut, shallow=shallow
                 )
                 self._copy_files(plan, work, pool)
+                self._require_claim()
                 self._copy_versions(plan, pool)
                 self._copy_branches(plan)
                 self._copy_tags(plan)
@@ -242,6 +260,7 @@ class _Copying:
     def _finish(self, plan: Plan) -> None:
         """Write what names the copied versions, look at them, and give up the claim."""
         target, store = self._target, self._target.store
+        self._require_claim()
         self._checksums.note(plan.versions)
         for ref in plan.cut.refs:
             if ref.incarnation is not None:
@@ -263,9 +282,8 @@ class _Copying:
         for path, text in list_mirror_files(plan.contract):
             store.put(path, text.encode())
         write_control_files(target)
-        if store.find(CLONE_CLAIM) != self._claim:
-            raise ConflictError(f"another clone to {store.uri} was started meanwhile")
-        store.delete(CLONE_CLAIM)
+        if not release_claim(store, self._claim, self._released):
+            raise self._make_overtaken()
 
 
 def _may_be_cleaned_away(failure: OmniError) -> bool:
