@@ -119,7 +119,7 @@ def test_a_writer_that_dies_while_it_settles_in_leaves_it_to_the_next(
     before = everything(branched)
     there = tmp_path / "moved.omni"
     music_place.rename(there)
-    with observed(Trouble(moment, "put", f"*{at}", instead=crash)), pytest.raises(Crash):
+    with observed(Trouble(moment, "put*", f"*{at}", instead=crash)), pytest.raises(Crash):
         omnigraph.open(there)
     assert everything(omnigraph.open(there, read_only=True)) == before
     graph = omnigraph.open(there)

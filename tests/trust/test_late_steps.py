@@ -250,3 +250,24 @@ def test_a_claim_that_was_released_and_not_removed_is_in_nobodys_way(tmp_path):
     with omnigraph.open(there) as graph:
         assert names(graph) == {"Ada", "Ben", "Cy", "Dee"}
         assert graph.verify(deep=True).findings == ()
+
+
+def test_settling_in_late_brings_no_version_back_that_was_removed(tmp_path):
+    place = make_people(tmp_path)
+    with omnigraph.open(place) as graph:
+        graph.create_branch("side")
+        graph.mutate('query q() { insert Person { name: "Dee" } }', branch="side")
+    moved = place.rename(tmp_path / "moved.omni")
+    sleep = At(
+        "before",
+        "put*",
+        "__manifest/tree/*",
+        lambda: others_do(moved, 'graph.delete_branch("side")'),
+    )
+    with watched(sleep):
+        open_late(moved)
+    assert sleep.met >= 1
+    assert list(moved.glob("__manifest/tree/**/*.manifest")) == []
+    with omnigraph.open(moved) as graph:
+        graph.cleanup(keep=1, confirm=True)
+        assert graph.verify(deep=True).findings == ()

@@ -69,17 +69,18 @@ def _list_branches(root: GraphRoot) -> Iterator[tuple[str, str]]:
 
 def _relocate(root: GraphRoot, hold: Hold, path: str, branch: str) -> None:
     for version in list_version_files(root.store, f"{path}/tree/{branch}"):
-        data = root.store.find(version)
-        if data is None:
+        found = root.store.find_versioned(version)
+        if found is None:
             continue  # removed since it was listed
         try:
-            moved = relocate_version(data, root.store.uri_of(path))
+            moved = relocate_version(found.data, root.store.uri_of(path))
         except ManifestCorrupt as error:
             raise ManifestCorrupt(f"{version}: {error.message}") from error
-        if moved != data:
+        if moved != found.data:
             hold.check()
             with rewritten_version(root.location(path, branch), version.rpartition("/")[2]):
-                root.store.put(version, moved)
+                # Where the fence is a lease, others may have removed it by now, or done the same.
+                root.store.put_if_match(version, moved, found.tag)
 
 
 def list_version_files(store: ObjectStore, folder: str) -> list[str]:
