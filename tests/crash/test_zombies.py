@@ -190,7 +190,7 @@ def test_a_late_publish_of_a_write_that_was_set_aside_fails(place, graph, sleepe
     with parked("before", "commit", MANIFEST, sleeper.applies(MORE_TYPES)) as asleep:
         before = content_of(graph)
         quarantine_pending(place)
-        with pytest.raises(RecoveryRequired):
+        with pytest.raises(ReadSetChanged, match="writer_fence"):
             sleeper.wakes(asleep)
     assert kinds(graph) == ["Abandoned"]
     assert check(place, {"without the sleeper": before})
