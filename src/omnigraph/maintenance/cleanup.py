@@ -138,9 +138,9 @@ class _CurrentMark:
     def __init__(self, marker: ReachabilityScan, mark: Reachable, hold: Hold) -> None:
         self._marker, self._mark, self._epoch = marker, mark, hold.epoch
 
-    def renew(self, hold: Hold) -> Reachable:
+    def renew(self, hold: Hold, *, has_settled: bool) -> Reachable:
         """What is needed now. Each hold of the fence has the epoch after that of the one before."""
-        if hold.epoch != self._epoch + 1:
+        if has_settled or hold.epoch != self._epoch + 1:
             self._mark = self._marker.mark_remaining()
         self._epoch = hold.epoch
         return self._mark
@@ -164,8 +164,7 @@ def _remove_held(
         some = unneeded[start : start + _AT_A_TIME]
         try:
             with root.hold() as hold:
-                settle_all(root, hold)
-                mark = current.renew(hold)
+                mark = current.renew(hold, has_settled=bool(settle_all(root, hold)))
                 for one in some:
                     versions = mark.list_unneeded(one.place, one.versions)
                     with _noting_errors(one, rows[one.path]):
