@@ -133,6 +133,7 @@ class _Planner:
         made from stays, and is copied with its newest version then.
         """
         found: dict[Place, set[int]] = defaultdict(set)
+        listed: dict[Place, list[int]] = {}
         for place, all_ in versions.items():
             found[place].update(all_)
         for path in sorted({path for path, branch in versions if branch is not None}):
@@ -146,7 +147,9 @@ class _Planner:
                 if record is None:
                     raise StorageFailure(StorageKind.NOT_FOUND, f"no branch {branch} of {path}")
                 parent = (path, record.parent_branch)
-                there = list_versions(self._root.location(*parent))
+                if parent not in listed:  # thousands of branches may start at one
+                    listed[parent] = list_versions(self._root.location(*parent))
+                there = listed[parent]
                 if parent not in found:
                     waiting.append(record.parent_branch)
                 if record.parent_version in there:
