@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import omnigraph
 from omnigraph.settings import Settings
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import (
     LOCAL_HIDDEN_PREFIX,
     WRITER_LEASE,
     WRITER_LOCK,
     WRITER_QUEUE_LOCK,
 )
-from omnigraph.storage.root import GraphRoot
 from s3_server import BUCKET, S3Server
 
 if TYPE_CHECKING:

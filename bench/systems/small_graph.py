@@ -8,9 +8,8 @@ from pathlib import Path
 import omnigraph
 from bench.systems.changes import ITEM, KNOWS, NOTE, PERSON, Change, Row
 from omnigraph.graph.graph import Graph
-from omnigraph.storage.objects.open_store import open_store
-from omnigraph.storage.objects.write_observer import CountingStore
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.objects.open_store import CountingStore, open_store
 
 SCHEMA = """
 node Note { text: String  number: I64 }

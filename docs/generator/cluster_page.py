@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from generator.page_note import NOTE
-from omnigraph.cluster.cluster_codes import (
+from omnigraph.cluster.cluster_diagnostics import (
     APPLY_CODES,
     CONFIG_CODES,
     RECOVERY_CODES,

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from generator.page_note import NOTE
-from omnigraph.catalog.catalog_codes import CATALOG_CODES
-from omnigraph.catalog.renames import IDENTITY_CODES
+from omnigraph.catalog.declarations import CATALOG_CODES
+from omnigraph.catalog.identify import IDENTITY_CODES
 from omnigraph.catalog.schema_lint import SCHEMA_LINT_CODES
-from omnigraph.language.query.query_syntax_codes import QUERY_SYNTAX_CODES
-from omnigraph.language.schema.schema_syntax_codes import SCHEMA_SYNTAX_CODES
-from omnigraph.language.text_codes import TEXT_CODES
-from omnigraph.plan.query_codes import LINT_CODES, TYPE_CODES
-from omnigraph.policy.policy_codes import POLICY_CODES
+from omnigraph.language.source import QUERY_SYNTAX_CODES, SCHEMA_SYNTAX_CODES, TEXT_CODES
+from omnigraph.plan.query_lint import LINT_CODES, TYPE_CODES
+from omnigraph.policy.policy_parser import POLICY_CODES
 from omnigraph.types.problems import PROBLEM_MEANINGS
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from generator.body_tables import find_schema
-from omnigraph.server.openapi_document import describe_api
+from omnigraph.wire.openapi import describe_api
 
 
 class Route(NamedTuple):

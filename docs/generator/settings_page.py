@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from generator.page_note import NOTE
-from omnigraph.environment import Setting
 from omnigraph.settings import SETTINGS
+from omnigraph.settings.environment import Setting
 
 
 def render_default(one: Setting[Any]) -> str:

@@ -21,16 +21,15 @@ if TYPE_CHECKING:
     from omnigraph import aio, errors
     from omnigraph.client.served_graph import ServedGraph, connect
     from omnigraph.graph.blobs import Blob, BlobStat
-    from omnigraph.graph.embedding import embed
+    from omnigraph.graph.embedding_verbs import embed
     from omnigraph.graph.graph import Branch, Graph, GraphView, clone, init, open, quarantine
     from omnigraph.graph.merging import MergeResult
     from omnigraph.graph.query_result import QueryResult
     from omnigraph.graph.results import LoadResult, MutationResult, SnapshotInfo
-    from omnigraph.graph.undoing import ApplyResult
-    from omnigraph.history.baseline import Baseline
+    from omnigraph.graph.undo import ApplyResult
+    from omnigraph.history.change_feed import Baseline, CommitChanges, FeedPage
     from omnigraph.history.diff import Diff
     from omnigraph.history.entity_history import EntityHistory
-    from omnigraph.history.feed import CommitChanges, FeedPage
     from omnigraph.interchange.import_files import (
         ImportResult,
         import_files,
@@ -46,20 +45,20 @@ if TYPE_CHECKING:
         VerifyResult,
     )
     from omnigraph.settings import Settings
-    from omnigraph.storage.clone import CloneResult
+    from omnigraph.storage.clone_graph import CloneResult
 
 _LAZY = {
-    "ApplyResult": "omnigraph.graph.undoing",
-    "Baseline": "omnigraph.history.baseline",
+    "ApplyResult": "omnigraph.graph.undo",
+    "Baseline": "omnigraph.history.change_feed",
     "Blob": "omnigraph.graph.blobs",
     "BlobStat": "omnigraph.graph.blobs",
     "Branch": "omnigraph.graph.graph",
     "CleanupResult": "omnigraph.maintenance.maintenance_results",
-    "CloneResult": "omnigraph.storage.clone.copy",
-    "CommitChanges": "omnigraph.history.feed",
+    "CloneResult": "omnigraph.storage.clone_graph",
+    "CommitChanges": "omnigraph.history.change_feed",
     "Diff": "omnigraph.history.diff",
     "EntityHistory": "omnigraph.history.entity_history",
-    "FeedPage": "omnigraph.history.feed",
+    "FeedPage": "omnigraph.history.change_feed",
     "Graph": "omnigraph.graph.graph",
     "GraphView": "omnigraph.graph.graph",
     "ImportResult": "omnigraph.interchange.import_files",
@@ -77,7 +76,7 @@ _LAZY = {
     "VerifyResult": "omnigraph.maintenance.maintenance_results",
     "clone": "omnigraph.graph.graph",
     "connect": "omnigraph.client.served_graph",
-    "embed": "omnigraph.graph.embedding",
+    "embed": "omnigraph.graph.embedding_verbs",
     "import_files": "omnigraph.interchange.import_files",
     "import_networkx": "omnigraph.interchange.import_files",
     "infer_schema": "omnigraph.interchange.import_files",

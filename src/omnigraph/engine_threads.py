@@ -1,16 +1,21 @@
-"""Where the engine runs: in threads, so that it never holds up the event loop.
+"""Threads that the engine runs in beside an event loop.
 
-Reads and writes have threads of their own: a writer that waits for the fence keeps no reader
-waiting. A stream takes a thread only while its next piece is made, so a client that reads slowly
+The switch that aborts a request in one.
+
+Reads and writes have threads of their own: a writer that waits for the fence blocks no reader.
+A stream occupies a thread only while its next block is computed, so a client that reads slowly
 holds none.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -97,3 +102,34 @@ def _set_result(outcome: asyncio.Future[T], result: T) -> None:
 def _set_failure(outcome: asyncio.Future[T], error: BaseException) -> None:
     if not outcome.done():
         outcome.set_exception(error)
+
+
+class AbortSwitch:
+    """Ends the request that is being made in its context, now or as soon as it is sent."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._socket: socket.socket | None = None
+        self.is_aborted = False
+
+    def watch(self, connection: socket.socket | None) -> None:
+        """Take note of the connection that the request waits on."""
+        with self._lock:
+            self._socket = connection
+            if self.is_aborted:
+                self._shut_down()
+
+    def abort(self) -> None:
+        """End the request; whoever waits for it is told that the connection was lost."""
+        with self._lock:
+            self.is_aborted = True
+            self._shut_down()
+
+    def _shut_down(self) -> None:
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
+
+
+current_switch: ContextVar[AbortSwitch | None] = ContextVar("current_switch", default=None)
+"""What ends the requests that are made here, if anything does."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import omnigraph
 from omnigraph.aio import async_graph
-from omnigraph.graph.type_rows import TypeRows
+from omnigraph.graph.row_forms import TypeRows
 from omnigraph.history.diff import Diff
 
 PLACE = Path(async_graph.__file__).with_suffix(".pyi")

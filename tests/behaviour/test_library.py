@@ -18,13 +18,7 @@ from pyarrow import parquet
 
 import omnigraph
 from omnigraph.errors import BadRequest, MissingPackage
-from omnigraph.graph.pair_drawing import (
-    MOST_ARROWS,
-    MOST_NODES,
-    _arrange_nodes,
-    draw,
-    select_arrows,
-)
+from omnigraph.graph.graph_forms import MAX_ARROWS, MAX_NODES, _arrange_nodes, draw, select_arrows
 from omnigraph.settings import Settings
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
@@ -88,11 +82,11 @@ def test_a_drawing_of_nothing_is_a_drawing() -> None:
 
 
 def test_what_is_too_much_to_draw_is_counted() -> None:
-    picture = select_arrows([(n, n + 1) for n in range(2 * MOST_NODES)])
-    assert (len(picture.names), picture.left_out) == (MOST_NODES, MOST_NODES + 1)
+    picture = select_arrows([(n, n + 1) for n in range(2 * MAX_NODES)])
+    assert (len(picture.names), picture.left_out) == (MAX_NODES, MAX_NODES + 1)
     many = [(a, b) for a in range(60) for b in range(60)]
     picture = select_arrows(many)
-    assert (len(picture.arrows), picture.left_out) == (MOST_ARROWS, len(many) - MOST_ARROWS)
+    assert (len(picture.arrows), picture.left_out) == (MAX_ARROWS, len(many) - MAX_ARROWS)
     assert "1600 rows are not drawn" in draw(picture)
 
 

@@ -4,7 +4,7 @@ from bench.generators.documents import schema_text as documents_schema
 from bench.generators.social import SCHEMA
 from bench.systems import compile_ours, compile_scan, compile_sqlite
 from bench.systems.compile_texts import QUERY_NAME, read_input, schema_text
-from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_catalog
 

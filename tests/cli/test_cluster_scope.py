@@ -10,7 +10,7 @@ import pytest
 
 import omnigraph as library
 from omnigraph.cli.main import run as run_command
-from omnigraph.cluster.addressed_graph import find_applied_graph
+from omnigraph.cluster.applied_cluster import find_applied_graph
 from omnigraph.settings import EmbedProvider, Settings
 from server.cluster_files import GRAPH_RULES, NAMES, SERVER_RULES, ClusterFolder
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as library
-from omnigraph.cli.history_drawing import draw_history
+from omnigraph.cli.history_rendering import draw_history
 from omnigraph.errors import BadOptions, BadRequest, TypeNotFound
 from omnigraph.storage.manifest import Commit
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_listed_is_refused(story) -> None:
 
 
 def test_commits_of_earlier_releases_are_listed_with_every_type(story) -> None:
-    from omnigraph.graph.commit_lists import _may_concern
+    from omnigraph.graph.revisions import _may_concern
 
     old = Commit(story.commits()[0].commit_id, "main", 1, None, None, None, 0)
     assert (old.kind, old.message, old.tables) == (None, None, ())

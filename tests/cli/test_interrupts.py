@@ -241,7 +241,7 @@ def test_a_full_disk_is_told(template: Path, tmp_path: Path) -> None:
 WHERE_NOTHING_CAN_BE_RAISED = """
 import sys
 import time
-from omnigraph.cli.interrupts import forget_interrupt, is_interrupt, raise_interrupts
+from omnigraph.cli.terminal import forget_interrupt, is_interrupt, raise_interrupts
 
 class Removed:
     def __del__(self):
@@ -295,7 +295,7 @@ def test_an_interrupt_before_and_after_the_command_is_quiet(call: str) -> None:
 
 
 def test_an_error_behind_an_interrupt_is_told_as_one() -> None:
-    from omnigraph.cli.interrupts import is_interrupt
+    from omnigraph.cli.terminal import is_interrupt
     from omnigraph.errors import OutcomeUnknown
 
     broken = RuntimeError("a callback failed")

@@ -15,7 +15,7 @@ import pytest
 import omnigraph as library
 from cli.terminal_process import on_a_terminal, program_on_a_terminal
 from commands.quick_command import quick_command
-from omnigraph.client.credentials import (
+from omnigraph.client.operator_config import (
     choose_token,
     find_server,
     read_token,

@@ -11,10 +11,9 @@ import pytest
 
 import omnigraph as library
 from cli.terminal_process import on_a_terminal
-from omnigraph.cli.bare_statements import complete_query, list_types
-from omnigraph.cli.shell import COMMANDS
-from omnigraph.cli.shell_input import Completer, StatementReader, is_whole
-from omnigraph.language.query.query_words import QUERY_WORDS
+from omnigraph.cli.commands.query_command import complete_query, list_types
+from omnigraph.cli.commands.shell_command import COMMANDS, Completer, StatementReader, is_whole
+from omnigraph.language.query_parser import QUERY_WORDS
 
 SCHEMA = "node Artist { slug: String @key  name: String }\nedge Knows: Artist -> Artist"
 

@@ -11,7 +11,7 @@ import threading
 import pytest
 
 import omnigraph
-from omnigraph.client.server_address import ServerAddress, parse_graph_address
+from omnigraph.client.operator_config import ServerAddress, parse_graph_address
 from omnigraph.errors import (
     BadRequest,
     NotAuthenticated,

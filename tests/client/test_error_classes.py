@@ -18,8 +18,13 @@ from omnigraph.errors import (
     Violation,
     ViolationKind,
 )
-from omnigraph.wire.error_body import HIDDEN, SHOWN, describe_error
-from omnigraph.wire.error_classes import list_error_classes, rebuild_error
+from omnigraph.wire.error_bodies import (
+    HIDDEN,
+    SHOWN,
+    describe_error,
+    list_error_classes,
+    rebuild_error,
+)
 
 MISTAKE = Diagnostic(
     "T4", "no edge type matches 'flies'", "q.gq", 2, 12, 30, 35, "$a flies $b", 3, "type", "likes?"

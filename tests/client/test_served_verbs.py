@@ -7,15 +7,18 @@ import inspect
 import pytest
 
 import omnigraph
-from omnigraph.client.served_blob import ServedBlob
-from omnigraph.client.served_diff import ServedDiff
 from omnigraph.client.served_graph import ServedBranch, ServedGraph
-from omnigraph.client.served_lines import ServedBaseline
-from omnigraph.client.served_rows import ServedQueryResult, ServedTypeRows
+from omnigraph.client.served_object import UNSERVED
+from omnigraph.client.served_results import (
+    ServedBaseline,
+    ServedBlob,
+    ServedDiff,
+    ServedQueryResult,
+    ServedTypeRows,
+)
 from omnigraph.client.served_view import ServedView
-from omnigraph.client.unserved import UNSERVED
 from omnigraph.errors import BadRequest, NotServed
-from omnigraph.graph.type_rows import TypeRows
+from omnigraph.graph.row_forms import TypeRows
 from omnigraph.history.diff import Diff
 
 PAIRS = [

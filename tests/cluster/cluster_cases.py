@@ -28,12 +28,11 @@ import msgspec
 
 from omnigraph.cli.main import run
 from omnigraph.cluster import find_graph_uri, read_serving_snapshot
-from omnigraph.cluster.ledger_draft import LedgerDraft
-from omnigraph.cluster.state_ledger import StateLedger, decode_ledger, encode_ledger
+from omnigraph.cluster.state_ledger import LedgerDraft, StateLedger, decode_ledger, encode_ledger
 from omnigraph.errors import ClusterError
-from omnigraph.storage.objects.write_observer import install_observer
-from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.write_notes import hold_write_note
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.writer_heartbeat import hold_write_note
 
 CASES = Path(__file__).parents[1] / "cases" / "cluster"
 _DIAGNOSTIC = re.compile(r"(ERROR|WARN) ")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cluster.cluster_cases import CASES, Case, CaseRunner, read_cases
-from omnigraph.cluster.cluster_codes import CLUSTER_CODES, WARNINGS
+from omnigraph.cluster.cluster_diagnostics import CLUSTER_CODES, WARNINGS
 
 FOUND = [(path, case) for path in sorted(CASES.glob("*.txt")) for case in read_cases(path)]
 ALL_SEVERITIES = {

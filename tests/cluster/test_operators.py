@@ -20,10 +20,10 @@ from cluster.cluster_checks import check_converged, settle
 from cluster.test_apply_cuts import edit
 from commands.quick_command import quick_command
 from omnigraph.cluster import apply_cluster, find_root, plan_cluster, read_cluster_status
-from omnigraph.cluster.cluster_results import ClusterApplyResult
+from omnigraph.cluster.cluster_session import ClusterApplyResult
 from omnigraph.errors import ClusterError
-from omnigraph.storage.objects.write_observer import install_observer
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.objects.open_store import install_observer
 
 REFUSALS = {"state_lock_held", "state_cas_mismatch", "cluster_recovery_pending"}
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.catalog.identify import identify_first
-from omnigraph.constraints.evaluate import find_violations
+from omnigraph.constraints.constraint_checks import find_violations
 from omnigraph.constraints.table_changes import TableChange
 from omnigraph.errors import Violation
 from omnigraph.identity import TableKey

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from omnigraph.constraints.distinct import are_distinct
+from omnigraph.constraints.unique_keys import are_distinct
 
 FEW, MANY = 1_000, (1 << 20) + 5
 

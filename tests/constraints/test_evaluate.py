@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from constraints.small_graph import SmallGraph
-from omnigraph.constraints.evaluate import require_valid
+from omnigraph.constraints.constraint_checks import require_valid
 from omnigraph.errors import ConstraintViolated, ViolationKind
 
 SCHEMA = """

@@ -11,7 +11,7 @@ from omnigraph import Graph
 from omnigraph.errors import HistoricalVersionReclaimed
 from omnigraph.storage.layout import RECOVERY
 from omnigraph.storage.manifest.commits import RECOVERY_ACTOR
-from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.manifest.manifest_reader import read_newest
 from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.table import find_latest_version

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lance_maintenance import compact
 from omnigraph import Graph
-from omnigraph.storage.tables.ledger import RECENT_LINEAGE, SMALL_FRAGMENTS
+from omnigraph.storage.tables.manifest_table import RECENT_LINEAGE, SMALL_FRAGMENTS
 from store_places import Place, init_graph
 
 SCHEMA = """

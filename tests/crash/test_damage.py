@@ -25,14 +25,14 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.graph import Graph
 from omnigraph.identity import EntityKind, TableKey, TypeId
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import RECOVERY, make_table_path
 from omnigraph.storage.manifest.manifest_changes import Publication, Register, SetVersion, Tombstone
-from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.manifest.manifest_reader import read_newest
 from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.publish import publish
 from omnigraph.storage.refs import MAIN_REF
-from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.probes import name_version_file
+from omnigraph.storage.tables.file_probes import name_version_file
 from store_places import open_graph
 
 PAIR = 'insert Person {slug: "eve", name: "E"} insert Knows {from: "eve", to: "ada"}'

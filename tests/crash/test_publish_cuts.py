@@ -18,6 +18,7 @@ from omnigraph.errors import (
     RowLevelCasContention,
 )
 from omnigraph.identity import CommitId, OperationId
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest.commits import RecoveryAudit, RecoveryKind
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
@@ -25,10 +26,9 @@ from omnigraph.storage.manifest.manifest_changes import (
     Publication,
     SetVersion,
 )
-from omnigraph.storage.manifest.read import History, read_newest
+from omnigraph.storage.manifest.manifest_reader import History, read_newest
 from omnigraph.storage.publish import RETRIES, publish
 from omnigraph.storage.refs import MAIN_REF, find_ref
-from omnigraph.storage.root import GraphRoot
 
 INSERT = 'insert Person {slug: "eve", name: "E"}'
 

@@ -33,7 +33,7 @@ from omnigraph.errors import (
     UncoveredDrift,
 )
 from omnigraph.graph.graph import Graph
-from omnigraph.storage.root import GraphRoot, read_clock_us
+from omnigraph.storage.graph_root import GraphRoot, read_clock_us
 from store_places import open_graph
 
 STAGED = ("after", "write_fragments", TABLES)

@@ -36,12 +36,12 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import FenceMode
-from omnigraph.storage.fence.hold import make_fence_lost
-from omnigraph.storage.manifest.read import read_newest
+from omnigraph.storage.graph_root import GraphRoot, read_clock_us
+from omnigraph.storage.manifest.manifest_reader import read_newest
 from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.refs import MAIN_REF
-from omnigraph.storage.root import GraphRoot, read_clock_us
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.writer_fence import make_fence_lost
 from store_places import init_graph, open_graph, settings_of
 
 INSERT = 'insert Person {slug: "eve", name: "E"}'

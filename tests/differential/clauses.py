@@ -5,10 +5,10 @@ from __future__ import annotations
 from differential.conditions import make_condition
 from differential.scopes import Draft, Scope, Variable
 from omnigraph.catalog.catalog import EdgeType
-from omnigraph.language.query import query_ast
+from omnigraph.language import query_ast
 from omnigraph.types.property import PropertyType, Scalar
 
-MOST_NODES = 5
+MAX_NODES = 5
 
 
 def make_clauses(draft: Draft, scope: Scope) -> list[query_ast.Clause]:
@@ -59,7 +59,7 @@ def _further(draft: Draft, scope: Scope, depth: int) -> list[query_ast.Clause]:
     """One more clause, now and then two."""
     chance = draft.random.random()
     nodes = scope.of("node")
-    if chance < 0.38 and len(nodes) < MOST_NODES:
+    if chance < 0.38 and len(nodes) < MAX_NODES:
         return _from_some_node(draft, scope)
     if chance < 0.48 and depth < 2:
         return [_nested(draft, scope, query_ast.Negation, depth)]

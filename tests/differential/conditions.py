@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from differential.random_contents import VECTORS, WORDS
 from differential.scopes import Draft, Scope, Variable, literal
-from omnigraph.language.query import query_ast
+from omnigraph.language import query_ast
 from omnigraph.types.property import PropertyType, Scalar, are_comparable
 
 ORDERED = (

@@ -18,13 +18,13 @@ from differential.plan_variants import Variant, counted, optimized, plain
 from differential.random_histories import write
 from omnigraph.errors import OmniError
 from omnigraph.execution.read.executor import execute
-from omnigraph.execution.read.input import BATCH_ROWS, Embedder, ReadInput, TraversalMethod
-from omnigraph.execution.read.topology import Topology
+from omnigraph.execution.read.read_context import BATCH_ROWS, Embedder, ReadInput, TraversalMethod
+from omnigraph.execution.read.table_reader import Topology
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.identity import MAIN
 from omnigraph.plan.expressions import ObjectType, ValueType
 from omnigraph.plan.nodes import ReadPlan
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.to_json import encode_rows
 

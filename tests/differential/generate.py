@@ -18,10 +18,10 @@ from differential.random_tails import make_tail
 from differential.scopes import Draft, Scope
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import CompileError
-from omnigraph.language.query import query_ast
-from omnigraph.language.query.query_parser import parse_query_file
-from omnigraph.language.query.query_printer import print_query
+from omnigraph.language import query_ast
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
+from omnigraph.language.syntax_printer import print_query
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.compile import compile_catalog
 from omnigraph.plan.nodes import ReadPlan

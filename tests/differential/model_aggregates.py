@@ -9,7 +9,7 @@ from typing import assert_never
 
 from differential.data import Value
 from differential.model_evaluation import SCORE_SLACK, Rough, exact
-from omnigraph.language.query.query_ast import AggregateName
+from omnigraph.language.query_ast import AggregateName
 from omnigraph.plan.expressions import AggregateValue
 from omnigraph.types.property import INTEGER_BOUNDS
 

@@ -8,9 +8,7 @@ from dataclasses import replace
 from differential.data import GraphData
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.plan.nodes import ReadPlan
-from omnigraph.plan.rewrite.order_clauses import order_clauses
-from omnigraph.plan.rewrite.prune_columns import prune_columns
-from omnigraph.plan.rewrite.rewrite_rules import optimize
+from omnigraph.plan.rewrite_rules import optimize, order_clauses, prune_columns
 from omnigraph.plan.statistics import Estimator, Statistics
 
 Variant = Callable[[ReadPlan, Catalog, GraphData], ReadPlan]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from differential.conditions import text_match, text_property, vector, vector_property, words
 from differential.scopes import Draft, Scope, Variable
-from omnigraph.language.query import query_ast
+from omnigraph.language import query_ast
 from omnigraph.types.property import INTEGERS, PropertyType, Scalar
 
 _NUMERIC = (query_ast.AggregateName.SUM, query_ast.AggregateName.AVG)

@@ -10,7 +10,7 @@ from random import Random
 from differential.data import GraphData
 from differential.random_contents import VALUES, make_value
 from omnigraph.catalog.catalog import Catalog, Property
-from omnigraph.language.query import query_ast
+from omnigraph.language import query_ast
 from omnigraph.types.property import FLOATS, INTEGERS, NUMBERS, PropertyType, Scalar
 
 

@@ -9,10 +9,10 @@ from differential.data import GraphData, read_records
 from differential.generate import GraphCase
 from differential.random_contents import Record
 from omnigraph.catalog.catalog import EntityType
-from omnigraph.language.query import query_ast
-from omnigraph.language.query.query_parser import parse_query_file
-from omnigraph.language.query.query_printer import print_query
+from omnigraph.language import query_ast
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
+from omnigraph.language.syntax_printer import print_query
 
 Fails = Callable[[GraphCase, str], bool]
 

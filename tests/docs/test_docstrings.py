@@ -12,19 +12,18 @@ import omnigraph
 from omnigraph.client import served_graph
 from omnigraph.graph import (
     blobs,
-    branch,
-    embedding,
+    embedding_verbs,
     graph,
     graph_view,
     history_verbs,
-    invoking_verbs,
     maintenance_verbs,
+    mutating,
     query_result,
     reading_verbs,
-    schema_verbs,
-    type_rows,
-    undo_verbs,
-    writing_verbs,
+    row_forms,
+    schema_changes,
+    stored_query_verbs,
+    undo,
 )
 from omnigraph.interchange import import_files
 
@@ -36,11 +35,11 @@ RECORDS = [
 ]
 VERBS = (
     reading_verbs,
-    writing_verbs,
-    schema_verbs,
+    mutating,
+    schema_changes,
     history_verbs,
-    undo_verbs,
-    invoking_verbs,
+    undo,
+    stored_query_verbs,
     maintenance_verbs,
 )
 EXAMPLES = [
@@ -48,12 +47,12 @@ EXAMPLES = [
     for module in (
         graph,
         *VERBS,
-        branch,
+        graph,
         graph_view,
         query_result,
         blobs,
-        embedding,
-        type_rows,
+        embedding_verbs,
+        row_forms,
         served_graph,
         import_files,
     )

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.history.feed import MOST_CHANGES, MOST_COMMITS
-from omnigraph.language.cursor import MAX_DEPTH
+from omnigraph.history.change_feed import MAX_CHANGES, MAX_COMMITS
+from omnigraph.language.lexer import MAX_DEPTH
 from omnigraph.language.source import MAX_SOURCE_CHARS
-from omnigraph.plan.bind_read import MAX_STEPS
+from omnigraph.plan.bind import MAX_STEPS
 from omnigraph.settings import SETTINGS
-from omnigraph.storage.names import MAX_ENCODED_BYTES, MAX_SEGMENT_BYTES
+from omnigraph.storage.layout import MAX_ENCODED_BYTES, MAX_SEGMENT_BYTES
 from omnigraph.types.property import MAX_VECTOR_DIMENSION
-from omnigraph.wire.http_names import LONGEST_KEY
+from omnigraph.wire.http_protocol import MAX_KEY_LENGTH
 
 ROOT = Path(__file__).parents[2]
 PAGES = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "deploy/README.md"]
@@ -101,8 +101,8 @@ def test_every_word_that_concepts_introduces_is_in_the_glossary() -> None:
         ("nesting of conditions and blocks", f"{MAX_DEPTH}"),
         ("dimensions of a vector", f"{MAX_VECTOR_DIMENSION:,}"),
         ("name of a branch", f"{MAX_SEGMENT_BYTES} bytes between two slashes, {MAX_ENCODED_BYTES}"),
-        ("an idempotency key", f"{LONGEST_KEY} characters"),
-        ("changes in one page of the feed", f"{MOST_CHANGES:,}, of {MOST_COMMITS} commits"),
+        ("an idempotency key", f"{MAX_KEY_LENGTH} characters"),
+        ("changes in one page of the feed", f"{MAX_CHANGES:,}, of {MAX_COMMITS} commits"),
         ("a load through the server", f"{SERVER_LOAD.default >> 20} MiB"),
     ],
 )

@@ -16,7 +16,7 @@ from omnigraph.cli.main import omnigraph as command_line
 from omnigraph.cli.main import run
 from omnigraph.errors import ExternalBlobPolicy, OmniError, RowsRejected
 from omnigraph.maintenance.retention import FLOOR
-from omnigraph.wire.error_classes import list_error_classes
+from omnigraph.wire.error_bodies import list_error_classes
 
 DOCS = Path(__file__).parents[2] / "docs"
 

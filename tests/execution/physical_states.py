@@ -11,21 +11,20 @@ from uuid import uuid4
 import pyarrow as pa
 
 from lance_maintenance import compact
-from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.catalog.catalog import EdgeType, NodeType, list_indexes
 from omnigraph.catalog.catalog import IndexKind as Declared
-from omnigraph.catalog.table_layout import list_indexes
 from omnigraph.execution.stored_rows import convert_to_table_rows
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.identity import MAIN
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest.manifest_changes import Publication, SetVersion
 from omnigraph.storage.publish import publish
-from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.recovery.intents import WriterKind
 from omnigraph.storage.staged import StagedTable, mint_ticket, open_writable
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.stage_table import stage_fragments
-from omnigraph.storage.write import WriteRequest, commit_write
+from omnigraph.storage.transaction import WriteRequest, commit_write
 from storage.tables.table_fixtures import stage_indices
 
 EntityTypes = NodeType | EdgeType

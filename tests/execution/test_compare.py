@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.execution.compare import compare, is_member
+from omnigraph.execution.predicates import compare, is_member
 from omnigraph.plan.expressions import Comparator
 
 ORDERED = {

@@ -12,7 +12,7 @@ from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.querying import plan_query
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.graph_root import GraphRoot
 
 SCHEMA = "node Song { name: String @key  plays: I64? }"
 COUNT = "query q() { match { $s: Song } return { count($s) as n } }"

@@ -23,7 +23,7 @@ from execution.worked_examples import (
     parameters_of,
     unsafe_integers_back,
 )
-from omnigraph.execution.read.input import BATCH_ROWS
+from omnigraph.execution.read.read_context import BATCH_ROWS
 
 
 @pytest.fixture(scope="module")

@@ -29,10 +29,9 @@ from differential.compare_engines import difference
 from differential.data import GraphData, read_jsonl
 from differential.interpreter import Answer
 from omnigraph.catalog.catalog import Catalog
+from omnigraph.embedding.embedder import MockEmbedder, make_query_embedder
 from omnigraph.errors import BadRequest, CompileError, OmniError, ParameterError
-from omnigraph.execution.embed.embedder import make_query_embedder
-from omnigraph.execution.embed.mock import MockEmbedder
-from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.compile import compile_catalog

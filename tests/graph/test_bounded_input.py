@@ -16,12 +16,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph
+from omnigraph.embedding.embed_files import EmbedRequest, embed_file, parse_spec
+from omnigraph.embedding.embedder import MockEmbedder
 from omnigraph.errors import AlreadyExists, BadRequest, InputTooLarge, RowsRejected
-from omnigraph.execution.embed.embed_files import EmbedRequest, embed_file
-from omnigraph.execution.embed.mock import MockEmbedder
-from omnigraph.execution.embed.spec import parse_spec
 from omnigraph.pipeline.inputs import Format, InputFile, InputSplit
-from omnigraph.pipeline.kernels.parquet_batches import ParquetRows
+from omnigraph.pipeline.kernels.input_blocks import ParquetRows
 from omnigraph.settings import InputSettings, Settings
 
 SCHEMA = "node Doc { slug: String @key  body: String? }"

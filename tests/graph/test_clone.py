@@ -23,9 +23,9 @@ from omnigraph.errors import (
     GraphNotFound,
     HistoricalVersionReclaimed,
 )
-from omnigraph.storage.clone_claim import find_claim
+from omnigraph.storage.graph_lifecycle import find_claim
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import CLONE_CLAIM
-from omnigraph.storage.root import GraphRoot
 
 
 @pytest.fixture

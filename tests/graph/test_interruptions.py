@@ -18,7 +18,7 @@ from omnigraph.errors import (
     UncoveredDrift,
 )
 from omnigraph.settings import Settings
-from omnigraph.storage.sealed_json import SEAL, seal
+from omnigraph.storage.sealed_records import SEAL, seal
 
 PAIR = 'insert Artist {slug: "z", name: "Z"} insert Influences {from: "z", to: "ada"}'
 IN_TURN = Settings(write_concurrency=1)

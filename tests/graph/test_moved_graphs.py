@@ -12,8 +12,8 @@ from graph.failing_observers import Trouble, observed
 from graph.music_graph import LABEL, contents, everything, files_below, ids, refusal, run
 from graph.test_interruptions import Crash, crash, kinds, stop
 from omnigraph.errors import ManifestCorrupt
-from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.base_paths import relocate_version
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.tables.location import relocate_version
 
 
 @pytest.mark.parametrize("read_only", [True, False])

@@ -13,7 +13,7 @@ import pytest
 import omnigraph
 from graph.failing_observers import Trouble, observed
 from graph.music_graph import SCHEMA, contents, files_below, node, refusal, run
-from omnigraph.catalog.shape import hash_text
+from omnigraph.catalog.schema_json import hash_text
 from omnigraph.errors import (
     BadOptions,
     BadRequest,
@@ -24,13 +24,13 @@ from omnigraph.errors import (
     StorageFailure,
 )
 from omnigraph.identity import TableIdentity, TableIncarnationId, TypeId
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_table_path
 from omnigraph.storage.manifest.manifest_changes import Publication, Register, SetVersion, Tombstone
-from omnigraph.storage.manifest.read import read_newest
-from omnigraph.storage.manifest.state import SchemaContract
+from omnigraph.storage.manifest.manifest_reader import read_newest
+from omnigraph.storage.manifest.manifest_state import SchemaContract
 from omnigraph.storage.publish import publish
 from omnigraph.storage.refs import MAIN_REF
-from omnigraph.storage.root import GraphRoot
 
 STAMP = "omnigraph:internal_schema_version"
 BOTH_WAYS = pytest.mark.parametrize("read_only", [False, True], ids=["writing", "reading"])
@@ -111,7 +111,7 @@ def test_opening_looks_for_the_newest_version_once_and_parses_no_schema(music_pl
         omnigraph.open(music_place, read_only=read_only)
     finally:
         sys.setprofile(before)
-    assert entered.count(("omnigraph.storage.manifest.read", "read_newest")) == 1
+    assert entered.count(("omnigraph.storage.manifest.manifest_reader", "read_newest")) == 1
     assert not [name for name, _ in entered if name.startswith("omnigraph.language")]
 
 

@@ -17,6 +17,7 @@ from omnigraph.errors import (
     RowLevelCasContention,
 )
 from omnigraph.identity import CommitId, TableIdentity, TableIncarnationId, TableKey, TypeId
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_table_path
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
@@ -27,10 +28,9 @@ from omnigraph.storage.manifest.manifest_changes import (
     SetVersion,
     Tombstone,
 )
-from omnigraph.storage.manifest.read import History, read_manifest, read_newest
+from omnigraph.storage.manifest.manifest_reader import History, read_manifest, read_newest
 from omnigraph.storage.publish import publish
 from omnigraph.storage.refs import MAIN_REF, find_ref
-from omnigraph.storage.root import GraphRoot
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 import omnigraph
 from crash.windows import At, Stopped, stop, watched
 from omnigraph.errors import ConflictError
-from omnigraph.storage.sealed_json import SEAL, seal
+from omnigraph.storage.sealed_records import SEAL, seal
 
 SCHEMA = "node Note { text: String @key }"
 ALL = "query q() { match { $n: Note } return { $n.text } order { $n.text } }"

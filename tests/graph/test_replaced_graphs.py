@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import omnigraph
-from omnigraph.cli.shell import Shell
+from omnigraph.cli.commands.shell_command import Shell
 from omnigraph.client.operator_config import OperatorConfig
 from omnigraph.errors import OmniError
 from omnigraph.spark_source import register

@@ -12,12 +12,11 @@ import pytest
 
 import omnigraph
 from omnigraph.aio.async_graph import AsyncTypeRows
-from omnigraph.client.served_rows import ServedQueryResult
+from omnigraph.client.served_results import ServedQueryResult
 from omnigraph.errors import BadRequest, MissingPackage
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.graph.engines import EngineName, ModeName
-from omnigraph.graph.row_forms import RowForms
-from omnigraph.graph.type_rows import TypeRows
+from omnigraph.graph.row_forms import RowForms, TypeRows
 from omnigraph.settings import ENGINES
 from server.serving import serving
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 import omnigraph
-from omnigraph.execution.search import segments, vectors
+from omnigraph.execution.search import search_cache, vector_search
 from omnigraph.settings import Settings
 
 SCHEMA = """
@@ -51,7 +51,7 @@ def uris(tmp_path) -> list[str]:
 def reads(monkeypatch) -> list[str]:
     """The address of the table of every piece of a column that a search reads."""
     seen: list[str] = []
-    for module in (segments, vectors):
+    for module in (search_cache, vector_search):
         monkeypatch.setattr(module, "read_piece", noting(module.read_piece, seen))
     return seen
 

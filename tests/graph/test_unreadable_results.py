@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.read_result import ReadResult
+from omnigraph.execution.read.read_context import ReadResult
 from omnigraph.graph.query_result import QueryResult
 
 

@@ -18,9 +18,9 @@ from omnigraph.errors import (
 )
 from omnigraph.settings import AutopilotSettings, EmbedProvider, EmbedSettings, Settings
 from omnigraph.spark_source.datasource import GraphSource
-from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.write_notes import list_notes
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.recovery.intents import WriterKind
+from omnigraph.storage.writer_heartbeat import list_notes
 from omnigraph.writer.change import Prepared
 from omnigraph.writer.driver import MAX_PREPARATIONS
 

@@ -25,9 +25,9 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.changing import open_history
+from omnigraph.history.change_feed import PageLimits, poll
 from omnigraph.history.entity_changes import ALL_CHANGES
-from omnigraph.history.feed import PageLimits, poll
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.graph_root import GraphRoot
 
 SCHEMA = "node A { k: String @key  n: I32? }\nedge E: A -> A"
 

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 import lance
 
 from omnigraph import Graph
-from omnigraph.storage.manifest.state import TableEntry
+from omnigraph.storage.manifest.manifest_state import TableEntry
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.indices import describe_indices
 from omnigraph.storage.tables.table import Table, find_latest_version

@@ -43,16 +43,16 @@ from omnigraph.errors import (
 from omnigraph.maintenance.reachability import ReachabilityScan
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode, Settings
+from omnigraph.storage.graph_root import read_clock_us
 from omnigraph.storage.layout import SIGHTINGS, STAGING
-from omnigraph.storage.recovery.intent import WriterKind
-from omnigraph.storage.root import read_clock_us
+from omnigraph.storage.recovery.intents import WriterKind
 from omnigraph.storage.staged import mint_ticket, open_writable
 from omnigraph.storage.tables import commit
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.remove_versions import list_versions
 from omnigraph.storage.tables.stage_table import stage_overwrite
-from omnigraph.storage.write import WriteRequest, commit_write
-from omnigraph.storage.write_notes import hold_write_note
+from omnigraph.storage.transaction import WriteRequest, commit_write
+from omnigraph.storage.writer_heartbeat import hold_write_note
 
 DAY = datetime.timedelta(days=1)
 
@@ -643,7 +643,7 @@ def test_a_note_of_the_newest_version_that_is_outdated_does_not_mislead(library)
 
 def test_a_commit_that_slept_while_its_number_was_cleaned_away_is_noticed(library, monkeypatch):
     """What the substrate accepts below the newest version is no commit."""
-    monkeypatch.setattr(commit, "SLEPT_S", 0.0)
+    monkeypatch.setattr(commit, "SUSPEND_THRESHOLD_S", 0.0)
     handle = table(library, READER)
 
     def work():

@@ -34,11 +34,11 @@ from omnigraph.errors import (
     StorageFailure,
 )
 from omnigraph.graph.graph import Graph
-from omnigraph.storage.first_seen import FirstSeen
-from omnigraph.storage.root import GraphRoot, read_clock_us
+from omnigraph.storage.graph_root import GraphRoot, read_clock_us
+from omnigraph.storage.orphans import FirstSeen
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.remove_versions import list_versions
-from omnigraph.storage.write_notes import list_notes
+from omnigraph.storage.writer_heartbeat import list_notes
 
 pytestmark = pytest.mark.object_store
 
@@ -164,7 +164,7 @@ def note_of(graph):
 
 
 def test_a_load_that_shows_signs_of_life_keeps_its_files(graph, s3_server, monkeypatch):
-    monkeypatch.setattr("omnigraph.storage.write_notes.BEAT_S", 0.05)
+    monkeypatch.setattr("omnigraph.storage.writer_heartbeat.HEARTBEAT_S", 0.05)
     with loading(graph, s3_server) as load:
         for minutes in (10, 20, 30):
             before = note_of(graph)

@@ -32,8 +32,8 @@ from maintenance.library_graph import (
 )
 from omnigraph.errors import ManifestCorrupt, OmniError, RecoveryRequired
 from omnigraph.maintenance.maintenance_results import Skip
-from omnigraph.storage.tables.auto_cleanup import AUTO_CLEANUP
 from omnigraph.storage.tables.indices import describe_indices
+from omnigraph.storage.tables.remove_versions import AUTO_CLEANUP
 
 NODES = "*/nodes/*"
 

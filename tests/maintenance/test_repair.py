@@ -32,8 +32,12 @@ from omnigraph.errors import (
 )
 from omnigraph.maintenance.maintenance_results import Drift, RepairAction
 from omnigraph.maintenance.repair import FORCED_ACTOR, REPAIR_ACTOR, is_maintenance
-from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, TableVersionRecord, read_record
-from omnigraph.storage.tables.probes import name_version_file
+from omnigraph.storage.tables.file_probes import name_version_file
+from omnigraph.storage.tables.table_versions import (
+    RESERVE_FRAGMENTS,
+    TableVersionRecord,
+    read_record,
+)
 
 
 @pytest.fixture

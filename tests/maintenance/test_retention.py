@@ -9,9 +9,9 @@ import pytest
 from omnigraph.errors import BadRequest
 from omnigraph.identity import CommitId
 from omnigraph.maintenance.retention import Retention, parse_duration
-from omnigraph.storage.first_seen import FirstSeen
 from omnigraph.storage.layout import SIGHTINGS
 from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.orphans import FirstSeen
 from storage.memory_store import MemoryObjectStore
 
 NOW = 1_000_000_000

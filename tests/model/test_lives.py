@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from model.oracle_machine import GraphLife, make_template
-from omnigraph.storage.tables import directory
+from omnigraph.storage.tables import row_lookup
 
 DEFAULT = settings(
     max_examples=40,
@@ -33,8 +33,8 @@ def test_short_lives(lives):
 
 def test_short_lives_of_a_graph_too_large_to_remember(lives, monkeypatch):
     """Rows are found as in large tables: some in memory, the rest by the index and by scanning."""
-    monkeypatch.setattr(directory, "SMALL_FRAGMENT_ROWS", 1)
-    monkeypatch.setattr(directory, "MOST_ROWS", 4)
+    monkeypatch.setattr(row_lookup, "SMALL_FRAGMENT_ROWS", 1)
+    monkeypatch.setattr(row_lookup, "MOST_ROWS", 4)
     run_state_machine_as_test(lives, settings=settings(DEFAULT, max_examples=16))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from omnigraph.pipeline.kernels.compaction_kernel import write_piece
+from omnigraph.pipeline.bulk_rewrite import write_piece
 from omnigraph.pipeline.tasks import Job, SparkTasks
 
 

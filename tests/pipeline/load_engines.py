@@ -13,10 +13,9 @@ from omnigraph.errors import (
     OmniError,
     RowsRejected,
 )
-from omnigraph.execution.load_input import LoadMode
-from omnigraph.execution.load_options import LoadOptions
+from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.graph import bulk_loading
-from omnigraph.graph.loading import GraphLoadRequest, RunsOn, as_input
+from omnigraph.graph.loading import EngineOptions, GraphLoadRequest, as_input
 from omnigraph.output_files import OutputFile
 from omnigraph.storage.tables.location import is_flat_name
 from pipeline.random_loads import normal
@@ -43,7 +42,7 @@ def load(graph, data, mode: str, engine: str, **options):
         case "inline":
             branch, base = options.pop("branch", "main"), options.pop("base", None)
             head = options.pop("expected_head", None)
-            runs_on = RunsOn(engine="local", spark_conf=options.pop("spark_conf", {}))
+            runs_on = EngineOptions(engine="local", spark_conf=options.pop("spark_conf", {}))
             if "rejects" in options:
                 options["rejects"] = OutputFile(options["rejects"])
             asked = LoadOptions(mode=LoadMode(mode), **options)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pyspark
 
-from omnigraph.pipeline.java import find_cache_folder, find_java, make_launcher_home
+from omnigraph.pipeline.spark_environment import find_cache_folder, find_java, make_launcher_home
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"

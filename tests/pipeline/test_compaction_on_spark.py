@@ -36,9 +36,9 @@ from maintenance.library_graph import (
     write_a_little,
 )
 from omnigraph.errors import BadRequest, StorageFailure
-from omnigraph.pipeline.bulk_compaction import STAGE, CompactionTasks
+from omnigraph.pipeline.bulk_rewrite import COMPACT_STAGE, CompactionTasks
 from omnigraph.pipeline.tasks import InlineTasks, Job, SparkTasks
-from omnigraph.storage.tables.compaction_jobs import CompactionJob
+from omnigraph.storage.tables.compaction import CompactionJob
 from omnigraph.storage.tables.indices import describe_layout
 from omnigraph.storage.tables.location import TableLocation
 from pipeline.compaction_faults import deadly_tasks
@@ -168,13 +168,13 @@ def test_all_tables_share_one_stage_of_a_round(spark, library):
         for key in (BOOK, READER, READS)
     ]
     delivered = CompactionTasks(lambda: tasks).carry_out(orders)
-    assert [(time.stage, time.tasks) for time in tasks.times] == [(STAGE, 3)]
+    assert [(time.stage, time.tasks) for time in tasks.times] == [(COMPACT_STAGE, 3)]
     assert [len(one.groups[0].written) for one in delivered] == [1, 1, 1]
 
 
 @pytest.mark.parametrize("way", ["kill", "raise"])
 def test_a_task_that_dies_once_is_done_again(spark, library, tmp_path, monkeypatch, way):
-    monkeypatch.setattr(TASKS, failing_tasks(STAGE, tmp_path / "failed", way))
+    monkeypatch.setattr(TASKS, failing_tasks(COMPACT_STAGE, tmp_path / "failed", way))
     rows, commits = rows_of(library), len(library.commits())
     library.optimize(engine="spark")
     assert (tmp_path / "failed").exists(), "the fault was met"
@@ -190,7 +190,7 @@ def test_workers_that_always_die_leave_the_graph_to_the_next_run(
     rows, commits = rows_of(library), len(library.commits())
     with monkeypatch.context() as patched:
         patched.setattr(TASKS, deadly_tasks(part))
-        with pytest.raises(StorageFailure, match=f"{STAGE} failed on Spark"):
+        with pytest.raises(StorageFailure, match=f"{COMPACT_STAGE} failed on Spark"):
             library.optimize(engine="spark")
     assert (rows_of(library), len(library.commits())) == (rows, commits)
     assert intents(place) == []

@@ -15,8 +15,7 @@ import pytest
 import omnigraph
 from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, StorageFailure
 from omnigraph.pipeline.checks import Sizes
-from omnigraph.pipeline.kernels.version_kernel import describe
-from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, check_executors
+from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, check_executors, describe
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings, SparkSettings
 from pipeline import test_bad_records as bad
 from pipeline.differential import compare

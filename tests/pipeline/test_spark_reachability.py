@@ -13,7 +13,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import BadRequest, StorageFailure
-from omnigraph.pipeline.spark_reachability import require_master, require_server
+from omnigraph.pipeline.spark_environment import require_master, require_server
 
 
 @pytest.fixture

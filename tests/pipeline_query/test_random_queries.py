@@ -14,10 +14,9 @@ from differential.generate import GraphCase, QueryCase, make_graph, make_query
 from differential.interpreter import NOW
 from differential.plan_variants import counted
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.fixed_operands import Given
-from omnigraph.pipeline.query.spark_executor import run_plan
-from omnigraph.pipeline.query.spark_result import SparkRead
-from omnigraph.pipeline.query.spark_support import is_search_plan
+from omnigraph.execution.read.read_context import Given
+from omnigraph.pipeline.spark_executor import is_search_plan, run_plan
+from omnigraph.pipeline.spark_output import SparkRead
 from omnigraph.types.to_json import encode_rows
 
 QUERIES = 10

@@ -11,12 +11,11 @@ from click.testing import CliRunner
 import omnigraph
 from execution.embed.provider import running_provider
 from omnigraph.cli.commands.embed_command import embed
+from omnigraph.embedding.embed_files import EmbedRequest, EmbedSpec, EmbedTarget, embed_file
+from omnigraph.embedding.embedder import MockEmbedder
 from omnigraph.errors import BadRequest, EmbeddingFailed
-from omnigraph.execution.embed.embed_files import EmbedRequest, embed_file
-from omnigraph.execution.embed.mock import MockEmbedder
-from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
 from omnigraph.pipeline.bulk_embed import embed_file_in_tasks
-from omnigraph.pipeline.kernels import text_vectors
+from omnigraph.pipeline.kernels import embed_kernel
 from omnigraph.pipeline.tasks import InlineTasks
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 
@@ -157,9 +156,9 @@ def test_equal_texts_are_asked_for_once(request_for):
 
 def test_the_pace_counts_texts(monkeypatch):
     now, pauses = [100.0], []
-    monkeypatch.setattr(text_vectors.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(text_vectors.time, "sleep", pauses.append)
-    pace = text_vectors._Pace(60)
+    monkeypatch.setattr(embed_kernel.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(embed_kernel.time, "sleep", pauses.append)
+    pace = embed_kernel._Pace(60)
     pace.wait(5)
     pace.wait(2)
     assert pauses == [5.0]

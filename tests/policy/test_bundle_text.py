@@ -11,7 +11,7 @@ import yaml
 from omnigraph.errors import BadRequest, CompileError
 from omnigraph.language.source import SourceText
 from omnigraph.policy import Action, BundleKind, load_bundle, parse_bundle
-from omnigraph.policy.policy_codes import POLICY_CODES
+from omnigraph.policy.policy_parser import POLICY_CODES
 from policy.bundles import LIBRARY, bundle, random_bundle
 
 CASES = Path(__file__).parents[1] / "cases/policy/mistakes.txt"
@@ -106,7 +106,7 @@ def test_a_bundle_means_what_its_data_says(seed: int) -> None:
         assert rule.id == data["id"]
         assert rule.group == allow["actors"]["group"]
         assert rule.actions == set(allow["actions"])
-        assert rule.leaves_out == set(allow.get("except", []))
+        assert rule.excludes == set(allow.get("except", []))
         assert rule.queries == (set(allow["queries"]) if "queries" in allow else None)
 
 

@@ -10,7 +10,7 @@ import yaml
 
 from omnigraph.errors import PolicyDenied
 from omnigraph.policy import Action, BundleKind, Decision, NoPolicy, authorize, decide
-from omnigraph.policy.hidden_names import find_hidden
+from omnigraph.policy.restricted_catalog import find_hidden
 from policy.bundles import ACTORS, BRANCHES, LIBRARY, NAMES, QUERIES, bundle, random_bundle
 from policy.oracle import rules_that_allow, sees
 

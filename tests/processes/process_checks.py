@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from omnigraph.storage.recovery.intent import list_operations
+from omnigraph.storage.recovery.intents import list_operations
 from omnigraph.storage.tables.table import open_newest
 from store_places import open_graph, root_of
 

@@ -20,9 +20,9 @@ from fnmatch import fnmatch
 import omnigraph
 from omnigraph.errors import OmniError
 from omnigraph.settings import Settings
-from omnigraph.storage.fence.lease import LeaseFence, LeaseTerms
-from omnigraph.storage.objects.store import StoreKind
-from omnigraph.storage.objects.write_observer import install_observer
+from omnigraph.storage.objects.object_store import StoreKind
+from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.writer_lease import LeaseFence, LeaseTerms
 
 
 class StopAt:

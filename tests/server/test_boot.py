@@ -10,8 +10,7 @@ import pytest
 
 from omnigraph.errors import BadRequest
 from omnigraph.server.access import RuntimeState, classify_state
-from omnigraph.server.serve_options import Address, ServeFlags, read_options
-from omnigraph.server.store_source import Store
+from omnigraph.server.serving_config import Address, ServeFlags, Store, read_options
 from server.serving import ALL, boot, serving
 from waiting import wait_until
 

@@ -10,11 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from omnigraph.cluster.cluster_place import find_graph_uri
-from omnigraph.cluster.serving_snapshot import read_serving_snapshot
+from omnigraph.cluster.applied_cluster import find_graph_uri, read_serving_snapshot
 from omnigraph.cluster.state_ledger import StateLedger, decode_ledger, encode_ledger
 from omnigraph.errors import ClusterError
-from omnigraph.server.cluster_source import ClusterSource
+from omnigraph.server.serving_config import ClusterSource
 from omnigraph.settings import Settings
 from server.cluster_files import GRAPH_RULES, SERVER_RULES, ClusterFolder
 from server.serving import boot

@@ -12,8 +12,8 @@ import pytest
 import omnigraph
 from omnigraph.errors import BadRequest
 from omnigraph.server.hosted_graphs import HostedGraphs
-from omnigraph.server.serve_options import ServeFlags, read_options
 from omnigraph.server.service import configure
+from omnigraph.server.serving_config import ServeFlags, read_options
 from omnigraph.settings import EmbedProvider
 from server.cluster_files import (
     GRAPH_RULES,

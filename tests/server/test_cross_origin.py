@@ -3,7 +3,7 @@
 import pytest
 
 from omnigraph.errors import BadRequest
-from omnigraph.server.serve_options import ServeFlags, read_options
+from omnigraph.server.serving_config import ServeFlags, read_options
 from server.serving import ALL, serving
 
 PAGE = "https://app.example.org"

@@ -13,8 +13,8 @@ import pytest
 
 from omnigraph import errors
 from omnigraph.errors import StorageKind
-from omnigraph.wire.error_body import HIDDEN, SHOWN, describe_error
-from omnigraph.wire.route_spec import RouteSpec
+from omnigraph.wire.error_bodies import HIDDEN, SHOWN, describe_error
+from omnigraph.wire.http_protocol import RouteSpec
 from omnigraph.wire.route_table import ROUTES
 from server.serving import ADD, ALL, serving
 

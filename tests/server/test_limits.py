@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import ServerBusy
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.graph_root import GraphRoot
 from server.serving import ADD, ALL, serving
 from waiting import wait_until
 

@@ -6,7 +6,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from omnigraph.server.openapi_document import describe_api
+from omnigraph.wire.openapi import describe_api
 from omnigraph.wire.response_bodies import Answer
 from omnigraph.wire.route_table import ROUTES, find_route
 from server.serving import ADD, ALL, serving

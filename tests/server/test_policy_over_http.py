@@ -7,8 +7,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import BadRequest
-from omnigraph.server.policy_binding import PolicyFile, PolicyFiles
-from omnigraph.server.serve_options import ServeFlags, read_options
+from omnigraph.server.serving_config import PolicyFile, PolicyFiles, ServeFlags, read_options
 from policy import guarded_people
 from policy.guarded_people import ACTORS, SCHEMA
 from server.serving import ADD, ALL, boot, serving

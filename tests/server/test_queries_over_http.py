@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from omnigraph.errors import BadRequest
-from omnigraph.server.serve_options import ServeFlags, read_options
+from omnigraph.server.serving_config import ServeFlags, read_options
 from server.serving import serving
 from server.test_policy_over_http import is_denied, token_of, wait_until
 

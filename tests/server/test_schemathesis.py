@@ -10,7 +10,7 @@ import random
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from omnigraph.server.openapi_document import describe_api
+from omnigraph.wire.openapi import describe_api
 from omnigraph.wire.route_table import ROUTES
 from server.serving import Server
 

@@ -43,31 +43,34 @@ from omnigraph.identity import (
 from omnigraph.maintenance.cleanup import run_cleanup
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import Settings
-from omnigraph.storage import generations, graph_branches
+from omnigraph.storage import graph_branches
+from omnigraph.storage import writer_fence as process_fence
 from omnigraph.storage.consumers import set_consumer
-from omnigraph.storage.created import create_table
-from omnigraph.storage.fence import process as process_fence
-from omnigraph.storage.fence.hold import make_fence_lost
-from omnigraph.storage.fence.lease import LeaseTerms
-from omnigraph.storage.fence.open_fence import open_fence
-from omnigraph.storage.initialize import NewTable, initialize
-from omnigraph.storage.manifest import History, ManifestState, SchemaContract
+from omnigraph.storage.graph_lifecycle import NewTable, initialize
+from omnigraph.storage.graph_root import GraphRoot, open_fence
+from omnigraph.storage.manifest import (
+    History,
+    ManifestState,
+    SchemaContract,
+    manifest_reader,
+)
 from omnigraph.storage.manifest.manifest_changes import Register, SchemaChange, SetVersion
-from omnigraph.storage.recovery import WriterKind, list_operations, settle_all
-from omnigraph.storage.refs import find_ref, list_names
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.recovery import WriterKind, list_operations, resolve_all
+from omnigraph.storage.refs import create_tag, find_ref, list_names
 from omnigraph.storage.staged import (
     Merging,
     StagedTable,
     Ticket,
     Writable,
+    create_table,
     drop_fork,
     open_writable,
 )
 from omnigraph.storage.tables import stage_changes
-from omnigraph.storage.tables.ledger import compact_lineage
+from omnigraph.storage.tables.manifest_table import compact_lineage
 from omnigraph.storage.tables.table import open_newest
-from omnigraph.storage.tags import create_tag
+from omnigraph.storage.writer_fence import make_fence_lost
+from omnigraph.storage.writer_lease import LeaseTerms
 from omnigraph.writer.change import CatalogSnapshot, Change, Prepared
 from omnigraph.writer.driver import Writer
 from simulation.expected_states import Fact, Journal, NeededFiles, State, Violation, Writing
@@ -454,7 +457,7 @@ class Life:
                 raise
         finally:
             leave_life()
-            generations._known.clear()
+            manifest_reader._known.clear()
             process_fence._locks.clear()
         return self._count()
 
@@ -637,7 +640,7 @@ class Life:
         """What `optimize` does with the manifest."""
         branch = self._pick_branch()
         with graph.root.hold() as hold:
-            settle_all(graph.root, hold)
+            resolve_all(graph.root, hold)
             view = graph.views.read_newest(branch)
             table = open_newest(view.snapshot.manifest.location)
             hold.check()
@@ -746,7 +749,7 @@ class Life:
 
     def _settle(self, graph: OpenGraph) -> None:
         with graph.root.hold() as hold:
-            settle_all(graph.root, hold)
+            resolve_all(graph.root, hold)
 
     def _tag(self, graph: OpenGraph) -> None:
         view = graph.views.read_newest(self._pick_branch())
@@ -853,5 +856,5 @@ def make_template() -> Files:
         turns.run()
     finally:
         leave_life()
-        generations._known.clear()
+        manifest_reader._known.clear()
     return files

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from omnigraph.maintenance import reachability, unreferenced_files
-from omnigraph.storage import first_seen, lasting_versions, write
-from omnigraph.storage.fence import lease
-from omnigraph.storage.recovery import recovery_decision, resolve_intents
-from omnigraph.storage.tables import ledger, stage_table
+from omnigraph.maintenance import orphan_removal, reachability
+from omnigraph.storage import orphans, transaction, writer_lease
+from omnigraph.storage.recovery import recover_writes, recovery_decision
+from omnigraph.storage.tables import manifest_table, stage_table
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -22,7 +21,7 @@ def _nothing(*_: object, **__: object) -> None:
 
 def _skip_proof_of_files() -> None:
     """A write does not look whether what it has staged is still there."""
-    write._require_files = _nothing
+    transaction._require_files = _nothing
 
 
 def _trust_the_clock() -> None:
@@ -30,27 +29,27 @@ def _trust_the_clock() -> None:
 
     def is_due(self: Any, path: str, wait_us: int, _: frozenset[str]) -> bool:
         first = self._before.get(path)
-        self._after[path] = first or first_seen.FirstSeenNote(self._clock_us())
+        self._after[path] = first or orphans.FirstSeenNote(self._clock_us())
         return first is not None and self._clock_us() - first.at_us >= wait_us
 
-    first_seen.FirstSeen._is_due = is_due
-    write.list_removable_paths = lambda *_: frozenset()
-    write.find_missing_staged = _nothing
+    orphans.FirstSeen._is_due = is_due
+    transaction.list_removable_paths = lambda *_: frozenset()
+    transaction.find_missing_staged = _nothing
 
 
 def _remove_at_first_sight() -> None:
     """Cleanup does not wait for a second look."""
-    first_seen.FirstSeen._is_due = lambda *_: True
+    orphans.FirstSeen._is_due = lambda *_: True
 
 
 def _announce_nothing() -> None:
     """A write moves its tables without an intent."""
-    write.write_intent = _nothing
+    transaction.write_intent = _nothing
 
 
 def _settle_nothing() -> None:
     """A writer goes on beside what an interrupted one left."""
-    write.settle_all = _nothing
+    transaction.resolve_all = _nothing
 
 
 def _finish_half_writes() -> None:
@@ -69,19 +68,19 @@ def _finish_half_writes() -> None:
             recovery_decision.RecoveryDecision.FINISH_PUBLISHED, "as planned"
         )
 
-    resolve_intents.decide = decide_boldly
+    recover_writes.decide = decide_boldly
 
 
 def _keep_no_forks() -> None:
     """Cleanup knows of no branch but main."""
-    reachability.ReachabilityScan._list_refs = lambda _: (resolve_intents.MAIN_REF,)
+    reachability.ReachabilityScan._list_refs = lambda _: (recover_writes.MAIN_REF,)
     reachability.require_none_lost = _nothing
 
 
 def _never_check_the_lease() -> None:
     """A holder goes on whose lease was taken from it, and so do those who name no fragment."""
-    lease.LeaseHold.check = _nothing
-    write.require_unmoved = lambda snapshot, _=None: snapshot.manifest
+    writer_lease.LeaseHold.check = _nothing
+    transaction.require_unmoved = lambda snapshot, _=None: snapshot.manifest
 
 
 def _name_no_fragment() -> None:
@@ -99,27 +98,27 @@ def _name_no_fragment() -> None:
 
 def _start_at_what_goes() -> None:
     """Nobody looks whether a cleanup is about to remove the version that something starts at."""
-    lasting_versions._require_unlisted = _nothing
+    orphans._require_unlisted = _nothing
 
 
 def _name_no_anchor() -> None:
     """A publish is compared with the state it replaces, and with nothing that stays."""
-    update = ledger.make_strict_update
+    update = manifest_table.make_strict_update
 
     def update_without_anchor(table: Any, **given: Any) -> Any:
         return replace(update(table, **given), updated_fragments=given["updated"])
 
-    ledger.make_strict_update = update_without_anchor
+    manifest_table.make_strict_update = update_without_anchor
 
 
 def _forget_that_the_manifest_stands_still() -> None:
     """Cleanup takes the file of a publish whose author may still be about to make it visible."""
-    unreferenced_files.UnreferencedFiles._list_possible_bases = lambda *_: []
+    orphan_removal.UnreferencedFiles._list_possible_bases = lambda *_: []
 
 
 def _announce_moves_alone() -> None:
     """A new table that nothing shows yet is not announced where the fence may be lost."""
-    write._is_announced = lambda request: bool(request.tables)
+    transaction._is_announced = lambda request: bool(request.tables)
 
 
 PLANTED: dict[str, Callable[[], None]] = {

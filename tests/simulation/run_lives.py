@@ -34,10 +34,9 @@ def prepare() -> None:
     """Put simulated things in the place of real ones; before our code is imported."""
     replace_clocks_and_pools()
     replace_lance()
-    from omnigraph.storage import publish, write_notes
-    from omnigraph.storage.fence import lease
+    from omnigraph.storage import publish, writer_heartbeat, writer_lease
 
-    replace_threads(lease, write_notes)
+    replace_threads(writer_lease, writer_heartbeat)
     # A life has a dozen commits. Its history is set aside and merged as that of thousands is.
     publish.make_state_file = partial(publish.make_state_file, recent_lineage=1)
     publish.compact_lineage = partial(publish.compact_lineage, small_fragments=2)

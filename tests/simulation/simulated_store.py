@@ -7,8 +7,13 @@ from typing import TypeVar
 from zlib import crc32
 
 from omnigraph.errors import OutcomeUnknown, StorageFailure, StorageKind
-from omnigraph.storage.objects.object_errors import make_missing_object
-from omnigraph.storage.objects.store import StoreKind, Versioned, require_path, require_prefix
+from omnigraph.storage.objects.object_store import (
+    StoreKind,
+    Versioned,
+    make_missing_object,
+    require_path,
+    require_prefix,
+)
 from simulation.simulated_files import ConnectionLost, File, Files
 from simulation.simulated_lance import make_address
 

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
-from omnigraph.storage.objects.object_errors import make_missing_object
-from omnigraph.storage.objects.store import (
+from omnigraph.storage.objects.object_store import (
     CHUNK_BYTES,
     StoreKind,
     Versioned,
+    make_missing_object,
     require_path,
     require_prefix,
 )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.errors import BadRequest
-from omnigraph.storage.names import (
+from omnigraph.storage.layout import (
     MAX_ENCODED_BYTES,
     decode_name,
     encode_name,

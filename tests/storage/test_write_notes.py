@@ -9,9 +9,9 @@ import pytest
 
 from omnigraph.errors import ConflictError, ManifestCorrupt, ReadSetChanged
 from omnigraph.settings import FenceMode, Settings
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import WRITE_NOTES, make_write_note_path
-from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.write_notes import (
+from omnigraph.storage.writer_heartbeat import (
     WriteNote,
     _HeartbeatWriteNote,
     begin_write_note,

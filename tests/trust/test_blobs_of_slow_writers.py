@@ -13,8 +13,8 @@ import omnigraph
 from crash.windows import NODES, At, watched
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import FenceMode
-from omnigraph.storage.first_seen import list_removable_paths
-from omnigraph.writer.window import CommitWindow
+from omnigraph.storage.orphans import list_removable_paths
+from omnigraph.writer.driver import WriteFence
 from trust.test_clocks import DAY_US, with_clock
 
 SCHEMA = "node Doc { key: String @key  body: Blob? }"
@@ -95,13 +95,13 @@ def test_a_write_whose_blob_file_was_taken_starts_over(
         if is_taken_at_once:
             take()
 
-    hold = CommitWindow.hold
+    hold = WriteFence.hold
 
-    def hold_late(window: CommitWindow):
+    def hold_late(window: WriteFence):
         take()
         return hold(window)
 
-    monkeypatch.setattr(CommitWindow, "hold", hold_late)
+    monkeypatch.setattr(WriteFence, "hold", hold_late)
     writing = At("after", "write_fragments", NODES, see)
     with watched(writing):
         insert(with_clock(place, 0, 60.0, fence))

@@ -26,8 +26,8 @@ from omnigraph.errors import (
 from omnigraph.graph.graph import Graph
 from omnigraph.maintenance import cleanup
 from omnigraph.settings import FenceMode, Settings
-from omnigraph.storage.first_seen import list_removable_paths
-from omnigraph.storage.root import GraphRoot, read_clock_us
+from omnigraph.storage.graph_root import GraphRoot, read_clock_us
+from omnigraph.storage.orphans import list_removable_paths
 
 SCHEMA = "node Person { name: String @key  age: I32? }"
 NAMES = "query q() { match { $p: Person } return { $p.name } order { $p.name } }"

@@ -15,7 +15,7 @@ from omnigraph.types.arrow import (
     to_arrow_field,
     to_arrow_type,
 )
-from omnigraph.types.jsonl_types import LineOptions, PropertySpec, TypeSpec
+from omnigraph.types.jsonl_records import LineOptions, PropertySpec, TypeSpec
 from omnigraph.types.problems import ProblemCode, ValueRefused
 from omnigraph.types.property import PropertyType, Scalar
 

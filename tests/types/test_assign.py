@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from omnigraph.types.literal_values import assign_value
+from omnigraph.types.parameters import assign_value
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import PropertyType, Scalar
 

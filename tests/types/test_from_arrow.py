@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.types.arrow import to_arrow_type
-from omnigraph.types.from_arrow import convert_array
-from omnigraph.types.from_json import convert_column
+from omnigraph.types.column_values import convert_array, convert_column
 from omnigraph.types.property import PropertyType, Scalar
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.types.arrow import to_arrow_type
-from omnigraph.types.from_json import convert_column, find_required_errors
+from omnigraph.types.column_values import convert_column, find_required_errors
 from omnigraph.types.json_value import convert_value, round_to_float32
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import INTEGER_BOUNDS, PropertyType, Scalar

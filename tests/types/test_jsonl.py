@@ -9,7 +9,7 @@ import pytest
 from omnigraph.identity import EntityKind
 from omnigraph.types import jsonl
 from omnigraph.types.jsonl import parse_lines
-from omnigraph.types.jsonl_types import LineLimits, LineOptions, PropertySpec, TypeSpec
+from omnigraph.types.jsonl_records import LineLimits, LineOptions, PropertySpec, TypeSpec
 from omnigraph.types.property import PropertyType, Scalar
 
 

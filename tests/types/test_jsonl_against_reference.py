@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from omnigraph.identity import EntityKind
 from omnigraph.types.jsonl import parse_lines
-from omnigraph.types.jsonl_types import PropertySpec, TypeSpec
+from omnigraph.types.jsonl_records import PropertySpec, TypeSpec
 from omnigraph.types.property import INTEGER_BOUNDS, PropertyType, Scalar
 from omnigraph.types.to_json import export_values
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph.types.json_value import parse_json
 from omnigraph.types.problems import ProblemCode, ValueRefused
-from omnigraph.types.strict_json import parse_json
 
 REFUSED = {
     "nothing": (b"", ProblemCode.MALFORMED),

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from omnigraph.errors import BadRequest
+from omnigraph.types.arrow import parse_dates, parse_datetimes, render_dates, render_datetimes
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.temporal import (
     MAX_MILLISECONDS,
@@ -21,12 +22,6 @@ from omnigraph.types.temporal import (
     render_datetime,
     to_epoch_days,
     to_epoch_milliseconds,
-)
-from omnigraph.types.temporal_columns import (
-    parse_dates,
-    parse_datetimes,
-    render_dates,
-    render_datetimes,
 )
 
 INSTANTS = {

@@ -11,7 +11,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.identity import EntityKind
 from omnigraph.types.arrow import BLOB, DATETIME
 from omnigraph.types.jsonl import parse_lines
-from omnigraph.types.jsonl_types import PropertySpec, TypeSpec
+from omnigraph.types.jsonl_records import PropertySpec, TypeSpec
 from omnigraph.types.property import PropertyType, Scalar
 from omnigraph.types.to_json import (
     encode_lines,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from omnigraph.aio.engine_calls import CancelledReads, EngineCalls
-from omnigraph.client.request_abort import AbortSwitch
+from omnigraph.engine_threads import AbortSwitch
 
 WRITES = frozenset(
     {
@@ -76,7 +76,7 @@ class AsyncObject:
 
     def _add_limits(self, name: str, given: dict[str, Any], switch: AbortSwitch) -> dict[str, Any]:
         """What ends an embedded query; a served one is ended by its connection."""
-        from omnigraph.client.unserved import ServedObject  # noqa: PLC0415
+        from omnigraph.client.served_object import ServedObject  # noqa: PLC0415
 
         if name != "query" or isinstance(self._target, ServedObject) or "limits" in given:
             return given

@@ -10,36 +10,35 @@ import polars as pl
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
-from omnigraph.catalog.evolve import MigrationPlan
 from omnigraph.evolution.apply_result import SchemaApplyResult
+from omnigraph.evolution.migration_plan import MigrationPlan
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.read import ReadLimits
 from omnigraph.graph.blobs import BlobStat, ByteRange
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.graph.embedding_verbs import GraphEmbedSummary
 from omnigraph.graph.engines import EngineName, LoadEngineName, MergeEngineName, ModeName
-from omnigraph.graph.graph_embedding import GraphEmbedSummary
-from omnigraph.graph.keyed_writes import KeptWrite
+from omnigraph.graph.idempotency import RecordedWrite
 from omnigraph.graph.loading import Input
 from omnigraph.graph.merging import MergeResult
-from omnigraph.graph.place_names import PlaceLike
-from omnigraph.graph.plan_text import PlanText
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.results import (
+    CreatedBranch,
     DeletedBranch,
     LoadResult,
-    MadeBranch,
     MutationResult,
     PendingWrite,
+    PlanText,
     RecoveredWrite,
     SnapshotInfo,
 )
+from omnigraph.graph.revisions import RevisionLike
 from omnigraph.graph.row_forms import Row
-from omnigraph.graph.undoing import ApplyResult
+from omnigraph.graph.undo import ApplyResult
+from omnigraph.history.change_feed import CommitChanges, FeedPage
 from omnigraph.history.diff import TypeStats
-from omnigraph.history.entity_changes import ChangeBatch
+from omnigraph.history.entity_changes import ChangeBatch, EntityChange
 from omnigraph.history.entity_history import EntityHistory
-from omnigraph.history.feed import CommitChanges, FeedPage
-from omnigraph.history.images import EntityChange
 from omnigraph.identity import CommitId
 from omnigraph.language.source import SourceText
 from omnigraph.maintenance.autopilot import MaintainResult
@@ -53,11 +52,11 @@ from omnigraph.maintenance.maintenance_results import (
 from omnigraph.output_files import OutputFile
 from omnigraph.pipeline.bulk_export import ExportResult
 from omnigraph.plan.query_lint import LintReport
-from omnigraph.policy.bundle import Authority
+from omnigraph.policy.decision import Authority
 from omnigraph.settings import Settings
 from omnigraph.storage.consumers import Consumer
 from omnigraph.storage.manifest import Commit, RecoveryAudit
-from omnigraph.storage.tags import Tag
+from omnigraph.storage.refs import Tag
 
 async def open(
     uri: str | Path,
@@ -83,7 +82,7 @@ class AsyncGraph:
         allow_drop_all: bool = ...,
         expressions: Mapping[str, str] | None = ...,
         mutations: Sequence[str | Path | SourceText] = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         dry_run: bool = ...,
@@ -94,9 +93,9 @@ class AsyncGraph:
     ) -> SchemaApplyResult: ...
     async def at(
         self,
-        place: PlaceLike | None = ...,
+        place: RevisionLike | None = ...,
         *,
-        commit: PlaceLike | None = ...,
+        commit: RevisionLike | None = ...,
         snapshot: str | None = ...,
         version: int | None = ...,
         branch: str | None = ...,
@@ -127,14 +126,14 @@ class AsyncGraph:
     ) -> FeedPage: ...
     async def cherry_pick(
         self,
-        commit: PlaceLike,
+        commit: RevisionLike,
         *,
         branch: str | None = ...,
         parent: int | None = ...,
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
@@ -147,10 +146,10 @@ class AsyncGraph:
         confirm: bool = ...,
     ) -> CleanupResult: ...
     async def close(self) -> None: ...
-    async def commit(self, commit_id: PlaceLike, branch: str | None = ...) -> Commit: ...
+    async def commit(self, commit_id: RevisionLike, branch: str | None = ...) -> Commit: ...
     async def commit_changes(
         self,
-        commit: PlaceLike,
+        commit: RevisionLike,
         *,
         page_token: str | None = ...,
         kinds: Sequence[str] = ...,
@@ -165,8 +164,8 @@ class AsyncGraph:
         branch: str | None = ...,
         *,
         limit: int | None = ...,
-        before: PlaceLike | None = ...,
-        after: PlaceLike | None = ...,
+        before: RevisionLike | None = ...,
+        after: RevisionLike | None = ...,
         types: Sequence[str] = ...,
         kinds: Sequence[str] = ...,
     ) -> tuple[Commit, ...]: ...
@@ -176,10 +175,10 @@ class AsyncGraph:
         name: str,
         *,
         source: str | None = ...,
-        commit: PlaceLike | None = ...,
+        commit: RevisionLike | None = ...,
         actor: str | None = ...,
         idempotency_key: str | None = ...,
-    ) -> MadeBranch: ...
+    ) -> CreatedBranch: ...
     async def delete_branch(
         self, name: str, *, idempotency_key: str | None = ...
     ) -> DeletedBranch: ...
@@ -187,8 +186,8 @@ class AsyncGraph:
     async def delete_tag(self, name: str) -> Tag: ...
     async def diff(
         self,
-        before: PlaceLike,
-        after: PlaceLike | None = ...,
+        before: RevisionLike,
+        after: RevisionLike | None = ...,
         *,
         images: bool = ...,
         kinds: Sequence[str] = ...,
@@ -237,16 +236,16 @@ class AsyncGraph:
     ) -> AsyncIterator[dict[str, object]]: ...
     async def find_write(
         self, idempotency_key: str, *, branch: str | None = ..., actor: str | None = ...
-    ) -> KeptWrite: ...
+    ) -> RecordedWrite: ...
     async def invoke(
         self,
         name: str,
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        snapshot: PlaceLike | None = ...,
+        snapshot: RevisionLike | None = ...,
         expect_mutation: bool | None = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
@@ -261,7 +260,7 @@ class AsyncGraph:
         *,
         branch: str | None = ...,
         base: str | None = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         engine: LoadEngineName | None = ...,
@@ -288,7 +287,7 @@ class AsyncGraph:
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
         delete_branch: bool = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         engine: MergeEngineName = ...,
@@ -303,7 +302,7 @@ class AsyncGraph:
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
@@ -360,29 +359,29 @@ class AsyncGraph:
     async def recovery_pending(self) -> list[PendingWrite]: ...
     async def rename_branch(
         self, name: str, new_name: str, *, idempotency_key: str | None = ...
-    ) -> MadeBranch: ...
+    ) -> CreatedBranch: ...
     async def repair(self, *, confirm: bool = ..., force: bool = ...) -> RepairResult: ...
     async def restore(
         self,
-        place: PlaceLike,
+        place: RevisionLike,
         *,
         branch: str | None = ...,
         dry_run: bool = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> ApplyResult: ...
     async def revert(
         self,
-        commit: PlaceLike,
+        commit: RevisionLike,
         *,
         branch: str | None = ...,
         parent: int | None = ...,
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
@@ -404,7 +403,7 @@ class AsyncGraph:
     async def tag(
         self,
         name: str,
-        at: PlaceLike | None = ...,
+        at: RevisionLike | None = ...,
         *,
         branch: str | None = ...,
         actor: str | None = ...,
@@ -440,7 +439,7 @@ class AsyncBranch:
         allow_drop_all: bool = ...,
         expressions: Mapping[str, str] | None = ...,
         mutations: Sequence[str | Path | SourceText] = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         dry_run: bool = ...,
@@ -451,9 +450,9 @@ class AsyncBranch:
     ) -> SchemaApplyResult: ...
     async def at(
         self,
-        place: PlaceLike | None = ...,
+        place: RevisionLike | None = ...,
         *,
-        commit: PlaceLike | None = ...,
+        commit: RevisionLike | None = ...,
         snapshot: str | None = ...,
         version: int | None = ...,
         branch: str | None = ...,
@@ -482,22 +481,22 @@ class AsyncBranch:
     ) -> FeedPage: ...
     async def cherry_pick(
         self,
-        commit: PlaceLike,
+        commit: RevisionLike,
         *,
         branch: str | None = ...,
         parent: int | None = ...,
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> ApplyResult: ...
-    async def commit(self, commit_id: PlaceLike, branch: str | None = ...) -> Commit: ...
+    async def commit(self, commit_id: RevisionLike, branch: str | None = ...) -> Commit: ...
     async def commit_changes(
         self,
-        commit: PlaceLike,
+        commit: RevisionLike,
         *,
         page_token: str | None = ...,
         kinds: Sequence[str] = ...,
@@ -512,8 +511,8 @@ class AsyncBranch:
         branch: str | None = ...,
         *,
         limit: int | None = ...,
-        before: PlaceLike | None = ...,
-        after: PlaceLike | None = ...,
+        before: RevisionLike | None = ...,
+        after: RevisionLike | None = ...,
         types: Sequence[str] = ...,
         kinds: Sequence[str] = ...,
     ) -> tuple[Commit, ...]: ...
@@ -522,15 +521,15 @@ class AsyncBranch:
         name: str,
         *,
         source: str | None = ...,
-        commit: PlaceLike | None = ...,
+        commit: RevisionLike | None = ...,
         actor: str | None = ...,
         idempotency_key: str | None = ...,
-    ) -> MadeBranch: ...
+    ) -> CreatedBranch: ...
     async def delete(self) -> DeletedBranch: ...
     async def diff(
         self,
-        before: PlaceLike,
-        after: PlaceLike | None = ...,
+        before: RevisionLike,
+        after: RevisionLike | None = ...,
         *,
         images: bool = ...,
         kinds: Sequence[str] = ...,
@@ -579,16 +578,16 @@ class AsyncBranch:
     ) -> AsyncIterator[dict[str, object]]: ...
     async def find_write(
         self, idempotency_key: str, *, branch: str | None = ..., actor: str | None = ...
-    ) -> KeptWrite: ...
+    ) -> RecordedWrite: ...
     async def invoke(
         self,
         name: str,
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        snapshot: PlaceLike | None = ...,
+        snapshot: RevisionLike | None = ...,
         expect_mutation: bool | None = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
@@ -603,7 +602,7 @@ class AsyncBranch:
         *,
         branch: str | None = ...,
         base: str | None = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         engine: LoadEngineName | None = ...,
@@ -629,7 +628,7 @@ class AsyncBranch:
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
         delete_branch: bool = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         engine: MergeEngineName = ...,
@@ -644,7 +643,7 @@ class AsyncBranch:
         params: Mapping[str, object] | None = ...,
         *,
         branch: str | None = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
@@ -699,28 +698,28 @@ class AsyncBranch:
     @property
     def read_only(self) -> bool: ...
     async def recovery_list(self, branch: str | None = ...) -> tuple[RecoveryAudit, ...]: ...
-    async def rename(self, new_name: str) -> MadeBranch: ...
+    async def rename(self, new_name: str) -> CreatedBranch: ...
     async def restore(
         self,
-        place: PlaceLike,
+        place: RevisionLike,
         *,
         branch: str | None = ...,
         dry_run: bool = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> ApplyResult: ...
     async def revert(
         self,
-        commit: PlaceLike,
+        commit: RevisionLike,
         *,
         branch: str | None = ...,
         parent: int | None = ...,
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
-        expected_head: PlaceLike | None = ...,
+        expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
         idempotency_key: str | None = ...,
@@ -742,7 +741,7 @@ class AsyncBranch:
     async def tag(
         self,
         name: str,
-        at: PlaceLike | None = ...,
+        at: RevisionLike | None = ...,
         *,
         branch: str | None = ...,
         actor: str | None = ...,

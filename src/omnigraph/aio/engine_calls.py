@@ -8,8 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeVar
 
-from omnigraph.client.request_abort import AbortSwitch, current_switch
-from omnigraph.engine_threads import EngineThreads
+from omnigraph.engine_threads import AbortSwitch, EngineThreads, current_switch
 
 if TYPE_CHECKING:
     import pyarrow as pa

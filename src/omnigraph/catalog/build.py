@@ -11,14 +11,26 @@ from typing import TypeVar
 
 from omnigraph.catalog.build_annotations import read_type_annotations
 from omnigraph.catalog.build_constraints import build_constraints, canonicalize_constraints
-from omnigraph.catalog.build_properties import check_embed_sources, declare_properties
-from omnigraph.catalog.catalog import Catalog, EdgeType, InterfaceType, NodeType, TypeKind
-from omnigraph.catalog.declarations import DeclaredType
-from omnigraph.catalog.draft import UNASSIGNED, Draft, Member, Owner
-from omnigraph.catalog.interfaces import Properties, expand_interfaces
-from omnigraph.catalog.schema_mistakes import OwnerName, SchemaMistakes
+from omnigraph.catalog.build_properties import (
+    Properties,
+    check_embed_sources,
+    declare_properties,
+    expand_interfaces,
+)
+from omnigraph.catalog.catalog import (
+    UNASSIGNED,
+    Catalog,
+    Draft,
+    EdgeType,
+    InterfaceType,
+    Member,
+    NodeType,
+    Owner,
+    TypeKind,
+)
+from omnigraph.catalog.declarations import DeclaredType, OwnerName, SchemaProblems
 from omnigraph.identity import TableIncarnationId, TypeId
-from omnigraph.language.schema.schema_ast import (
+from omnigraph.language.schema_ast import (
     BodyItem,
     ConstraintClause,
     Declaration,
@@ -29,7 +41,7 @@ from omnigraph.language.schema.schema_ast import (
     PropertyDecl,
     SchemaFile,
 )
-from omnigraph.language.schema.schema_parser import parse_schema
+from omnigraph.language.schema_parser import parse_schema
 from omnigraph.language.source import SourceText, Span
 
 NO_TYPE_ID = TypeId(UNASSIGNED)
@@ -53,7 +65,7 @@ def build_draft(file: SchemaFile, source: SourceText) -> Draft:
     Raises:
         CompileError: With every mistake of the schema.
     """
-    findings = SchemaMistakes(source)
+    findings = SchemaProblems(source)
     interfaces = _select_declarations(file, InterfaceDecl)
     nodes, edges = _select_declarations(file, NodeDecl), _select_declarations(file, EdgeDecl)
     _refuse_duplicates(interfaces, "S104", "duplicate interface name", findings)
@@ -89,7 +101,7 @@ def _select_declarations(file: SchemaFile, kind: type[_AnyDeclaration]) -> list[
 
 
 def _refuse_duplicates(
-    declarations: Sequence[Declaration], code: str, message: str, findings: SchemaMistakes
+    declarations: Sequence[Declaration], code: str, message: str, findings: SchemaProblems
 ) -> None:
     seen: set[str] = set()
     for decl in declarations:
@@ -98,7 +110,7 @@ def _refuse_duplicates(
         seen.add(decl.name)
 
 
-def _refuse_folded_duplicates(edges: Sequence[EdgeDecl], findings: SchemaMistakes) -> None:
+def _refuse_folded_duplicates(edges: Sequence[EdgeDecl], findings: SchemaProblems) -> None:
     first_spelling: dict[str, str] = {}
     for edge in edges:
         first = first_spelling.setdefault(edge.name.lower(), edge.name)
@@ -115,7 +127,7 @@ def _split(body: Sequence[BodyItem]) -> tuple[list[PropertyDecl], list[Constrain
     return properties, [item for item in body if isinstance(item, ConstraintClause)]
 
 
-def _build_interface(decl: InterfaceDecl, findings: SchemaMistakes) -> DeclaredType:
+def _build_interface(decl: InterfaceDecl, findings: SchemaProblems) -> DeclaredType:
     owner = OwnerName(TypeKind.INTERFACE, decl.name)
     properties = declare_properties(owner, decl.properties, findings)
     rules = canonicalize_constraints(
@@ -125,7 +137,7 @@ def _build_interface(decl: InterfaceDecl, findings: SchemaMistakes) -> DeclaredT
 
 
 def _build_node(
-    decl: NodeDecl, offered: Mapping[str, Properties], findings: SchemaMistakes
+    decl: NodeDecl, offered: Mapping[str, Properties], findings: SchemaProblems
 ) -> DeclaredType:
     owner = OwnerName(TypeKind.NODE, decl.name)
     declarations, clauses = _split(decl.body)
@@ -138,7 +150,7 @@ def _build_node(
 
 
 def _build_edge(
-    decl: EdgeDecl, nodes: set[str], interfaces: set[str], findings: SchemaMistakes
+    decl: EdgeDecl, nodes: set[str], interfaces: set[str], findings: SchemaProblems
 ) -> DeclaredType:
     owner = OwnerName(TypeKind.EDGE, decl.name)
     declarations, clauses = _split(decl.body)
@@ -158,7 +170,7 @@ def _check_endpoint(
     ref: NameRef,
     nodes: set[str],
     interfaces: set[str],
-    findings: SchemaMistakes,
+    findings: SchemaProblems,
 ) -> None:
     if ref.name in nodes:
         return
@@ -169,7 +181,7 @@ def _check_endpoint(
     findings.error(code, message, ref.span, hint=hint)
 
 
-def _check_cardinality(decl: EdgeDecl, owner: OwnerName, findings: SchemaMistakes) -> None:
+def _check_cardinality(decl: EdgeDecl, owner: OwnerName, findings: SchemaProblems) -> None:
     card = decl.cardinality
     if card is not None and card.maximum is not None and card.minimum > card.maximum:
         message = f"cardinality min ({card.minimum}) exceeds max ({card.maximum}) on {owner}"
@@ -221,7 +233,7 @@ def _index_by_name(types: Sequence[_AnyType]) -> dict[str, _AnyType]:
 
 
 def _make_draft(
-    source: SourceText, catalog: Catalog, types: Sequence[DeclaredType], findings: SchemaMistakes
+    source: SourceText, catalog: Catalog, types: Sequence[DeclaredType], findings: SchemaProblems
 ) -> Draft:
     type_renames: dict[Owner, str] = {}
     property_renames: dict[Member, str] = {}

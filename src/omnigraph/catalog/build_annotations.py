@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from omnigraph.catalog.catalog import Annotation, TypeKind
-from omnigraph.catalog.schema_mistakes import OwnerName, SchemaMistakes
-from omnigraph.language.schema import schema_ast
+from omnigraph.catalog.declarations import OwnerName, SchemaProblems
+from omnigraph.language import schema_ast
 
 ON_COLUMNS = ("key", "unique", "index", "embed")
 _ONCE = frozenset({*ON_COLUMNS, "description", "instruction", "rename_from", "default"})
@@ -17,7 +17,7 @@ _KNOWN = (*sorted(_ONCE), "range", "check", "card")
 
 
 def index_annotations(
-    annotations: Sequence[schema_ast.AnnotationDecl], where: str, findings: SchemaMistakes
+    annotations: Sequence[schema_ast.AnnotationDecl], where: str, findings: SchemaProblems
 ) -> Mapping[str, schema_ast.AnnotationDecl]:
     """The first annotation of each name, after the checks that hold for every place."""
     by_name: dict[str, schema_ast.AnnotationDecl] = {}
@@ -38,7 +38,7 @@ def index_annotations(
 
 
 def _check_keywords(
-    annotation: schema_ast.AnnotationDecl, where: str, findings: SchemaMistakes
+    annotation: schema_ast.AnnotationDecl, where: str, findings: SchemaProblems
 ) -> None:
     seen: set[str] = set()
     for keyword, literal in annotation.keywords:
@@ -49,7 +49,7 @@ def _check_keywords(
 
 
 def _check_spelling(
-    annotation: schema_ast.AnnotationDecl, where: str, findings: SchemaMistakes
+    annotation: schema_ast.AnnotationDecl, where: str, findings: SchemaProblems
 ) -> None:
     name = annotation.name
     if name in _KNOWN:
@@ -61,7 +61,7 @@ def _check_spelling(
 
 
 def _refuse_bare_constraints(
-    by_name: Mapping[str, schema_ast.AnnotationDecl], where: str, findings: SchemaMistakes
+    by_name: Mapping[str, schema_ast.AnnotationDecl], where: str, findings: SchemaProblems
 ) -> None:
     for name, code, needed in (("range", "S157", "bounds"), ("check", "S158", "pattern")):
         if name in by_name:
@@ -81,7 +81,7 @@ def get_argument_text(annotation: schema_ast.AnnotationDecl) -> str:
 
 
 def rename_hint(
-    by_name: Mapping[str, schema_ast.AnnotationDecl], where: str, findings: SchemaMistakes
+    by_name: Mapping[str, schema_ast.AnnotationDecl], where: str, findings: SchemaProblems
 ) -> str | None:
     """The name given by `@rename_from`, if it is here."""
     annotation = by_name.get("rename_from")
@@ -112,7 +112,7 @@ def sort_metadata_annotations(
 
 
 def read_type_annotations(
-    owner: OwnerName, annotations: Sequence[schema_ast.AnnotationDecl], findings: SchemaMistakes
+    owner: OwnerName, annotations: Sequence[schema_ast.AnnotationDecl], findings: SchemaProblems
 ) -> tuple[tuple[Annotation, ...], str | None]:
     """The metadata of a node type or edge type, and its name before."""
     by_name = index_annotations(annotations, str(owner), findings)
@@ -126,7 +126,7 @@ def read_type_annotations(
 
 
 def _refuse_on_type(
-    owner: OwnerName, annotation: schema_ast.AnnotationDecl, findings: SchemaMistakes
+    owner: OwnerName, annotation: schema_ast.AnnotationDecl, findings: SchemaProblems
 ) -> None:
     name = annotation.name
     if owner.kind is TypeKind.NODE:

@@ -1,16 +1,20 @@
-"""Constraints of a type: those written on its properties and those in its body."""
+"""Compile the constraints of a type: those written on its properties and those in its body."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from functools import lru_cache
 
 from omnigraph.catalog.catalog import Constraint, ConstraintKind, TypeKind
-from omnigraph.catalog.declarations import DeclaredProperty, PlacedConstraint
-from omnigraph.catalog.patterns import check_pattern
-from omnigraph.catalog.schema_mistakes import OwnerName, SchemaMistakes
-from omnigraph.language.schema.schema_ast import (
+from omnigraph.catalog.declarations import (
+    DeclaredProperty,
+    OwnerName,
+    PlacedConstraint,
+    SchemaProblems,
+)
+from omnigraph.language.schema_ast import (
     ConstraintArgument,
     ConstraintClause,
     NameRef,
@@ -18,8 +22,27 @@ from omnigraph.language.schema.schema_ast import (
     SchemaLiteral,
 )
 from omnigraph.language.source import Span
-from omnigraph.types.property import PropertyType
-from omnigraph.types.reserved import STRUCTURAL_FIELDS
+from omnigraph.types.property import STRUCTURAL_FIELDS, PropertyType
+
+
+@lru_cache(maxsize=1024)
+def check_pattern(pattern: str) -> str | None:
+    """What keeps `pattern` from being used, or None if it can be."""
+    import pyarrow as pa  # noqa: PLC0415 - heavy, and most schemas have no @check
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    try:
+        # One row, not none: an empty column is never looked at, and neither is the pattern.
+        pc.match_substring_regex(pa.array([""]), pattern=pattern)
+    except pa.ArrowInvalid as error:
+        return _explain_error(str(error))
+    return None
+
+
+def _explain_error(message: str) -> str:
+    reason = message.removeprefix("Invalid regular expression: ")
+    return reason if len(reason) <= 200 else f"{reason[:200]}…"
+
 
 _SHOWN_DIGITS = 40
 
@@ -28,7 +51,7 @@ def build_constraints(
     owner: OwnerName,
     properties: Mapping[str, DeclaredProperty],
     clauses: Sequence[ConstraintClause],
-    findings: SchemaMistakes,
+    findings: SchemaProblems,
 ) -> tuple[Constraint, ...]:
     """Every constraint of a type in canonical order, whether on a property or in the body."""
     placed = [rule for declared in properties.values() for rule in declared.rules]
@@ -55,7 +78,7 @@ def check_column(
     name: str,
     type_: PropertyType,
     span: Span,
-    findings: SchemaMistakes,
+    findings: SchemaProblems,
 ) -> None:
     """Report why `@key`, `@unique` or `@index` cannot stand on a property of this type."""
     if kind is ConstraintKind.KEY and type_.nullable:
@@ -69,7 +92,7 @@ def check_column(
 
 
 def _refuse_second_key(
-    owner: OwnerName, placed: Iterable[PlacedConstraint], findings: SchemaMistakes
+    owner: OwnerName, placed: Iterable[PlacedConstraint], findings: SchemaProblems
 ) -> None:
     keys = [rule.span for rule in placed if rule.constraint.kind is ConstraintKind.KEY]
     if owner.kind is TypeKind.NODE:
@@ -86,7 +109,7 @@ def _read(
     owner: OwnerName,
     properties: Mapping[str, DeclaredProperty],
     clause: ConstraintClause,
-    findings: SchemaMistakes,
+    findings: SchemaProblems,
 ) -> Constraint:
     reader = _ClauseReader(owner, properties, clause, findings)
     kind = ConstraintKind(clause.kind)
@@ -105,7 +128,7 @@ class _ClauseReader:
         owner: OwnerName,
         properties: Mapping[str, DeclaredProperty],
         clause: ConstraintClause,
-        findings: SchemaMistakes,
+        findings: SchemaProblems,
     ) -> None:
         self._owner, self._properties = owner, properties
         self._clause, self._findings = clause, findings

@@ -1,8 +1,9 @@
-"""Properties as declared: their names, and what the annotations on them mean."""
+"""Compile properties: names, defaults, annotations, and those inherited from interfaces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from omnigraph.catalog.build_annotations import (
     get_argument_text,
@@ -14,6 +15,7 @@ from omnigraph.catalog.build_constraints import check_column
 from omnigraph.catalog.catalog import (
     RESERVED_EVERYWHERE,
     RESERVED_ON_EDGES,
+    UNASSIGNED,
     Constraint,
     ConstraintKind,
     DefaultValue,
@@ -21,21 +23,185 @@ from omnigraph.catalog.catalog import (
     Property,
     TypeKind,
 )
-from omnigraph.catalog.declarations import DeclaredProperty, PlacedConstraint
-from omnigraph.catalog.defaults import read_default
-from omnigraph.catalog.draft import UNASSIGNED
-from omnigraph.catalog.schema_mistakes import OwnerName, SchemaMistakes
+from omnigraph.catalog.declarations import (
+    DeclaredProperty,
+    OwnerName,
+    PlacedConstraint,
+    SchemaProblems,
+)
 from omnigraph.identity import PropertyId
-from omnigraph.language.schema.schema_ast import AnnotationDecl, PropertyDecl, SchemaLiteral
+from omnigraph.language.schema_ast import AnnotationDecl, NameRef, PropertyDecl, SchemaLiteral
 from omnigraph.language.source import NOWHERE
+from omnigraph.types.json_value import RANGE_NAMES, convert_finite_float
 from omnigraph.types.problems import ValueRefused
+from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, INTEGERS, PropertyType, Scalar
+from omnigraph.types.temporal import parse_date, parse_datetime, render_date, render_datetime
+
+_MAX_INTEGER_DIGITS = 20
+
+
+def read_default(literal: SchemaLiteral, type_: PropertyType) -> DefaultValue:
+    """The JSON value of a literal for a property of this type.
+
+    Dates and instants are written in one way, so that two spellings of one instant are equal.
+
+    Raises:
+        ValueRefused: If the literal is no value of the type.
+    """
+    scalar = type_.scalar
+    if scalar in INTEGERS:
+        return DefaultValue(_parse_integer(literal, scalar))
+    if scalar in FLOATS:
+        return DefaultValue(_parse_float(literal, scalar))
+    if scalar is Scalar.BOOL:
+        _expect_kind(literal, "bool", "`true` or `false`")
+        return DefaultValue(literal.text == "true")
+    if scalar is Scalar.DATE:
+        _expect_kind(literal, "string", 'a date such as "2024-06-01"')
+        return DefaultValue(render_date(parse_date(literal.text)))
+    if scalar is Scalar.DATETIME:
+        _expect_kind(literal, "string", 'a date and time such as "2024-06-01T12:00:00Z"')
+        return DefaultValue(render_datetime(parse_datetime(literal.text)))
+    return DefaultValue(_parse_string(literal, type_))
+
+
+def _expect_kind(literal: SchemaLiteral, kind: str, expected: str) -> None:
+    if literal.kind != kind:
+        raise ValueRefused(f"expected {expected}")
+
+
+def _parse_integer(literal: SchemaLiteral, scalar: Scalar) -> int:
+    _expect_kind(literal, "integer", "an integer")
+    low, high = INTEGER_BOUNDS[scalar]
+    digits = literal.text.removeprefix("-").lstrip("0")
+    # Python refuses to read a number of thousands of digits.
+    value = int(literal.text) if len(digits) <= _MAX_INTEGER_DIGITS else None
+    if value is None or not low <= value <= high:
+        raise ValueRefused(f"exceeds {RANGE_NAMES[scalar]} range ({low} to {high})")
+    return value
+
+
+def _parse_float(literal: SchemaLiteral, scalar: Scalar) -> float:
+    if literal.kind not in ("integer", "float"):
+        raise ValueRefused("expected a number")
+    value = float(literal.text)
+    convert_finite_float(value, scalar)
+    # Kept at full width: what is stored is rounded when it is stored, and a plan shows it as given.
+    return value
+
+
+def _parse_string(literal: SchemaLiteral, type_: PropertyType) -> str:
+    _expect_kind(literal, "string", "a string in quotes")
+    if type_.enum_values is not None and literal.text not in type_.enum_values:
+        raise ValueRefused(f"expected one of {', '.join(type_.enum_values)}")
+    return literal.text
+
+
+Properties = Mapping[str, DeclaredProperty]
+
+
+def expand_interfaces(
+    owner: OwnerName,
+    own: Properties,
+    implements: Sequence[NameRef],
+    interfaces: Mapping[str, Properties],
+    findings: SchemaProblems,
+) -> Properties:
+    """The node's own properties and those its interfaces add.
+
+    A property the node declares itself keeps the node's annotations and must have the interface's
+    type. One it does not declare comes with the interface's annotations and constraints; if
+    several interfaces bring it they must agree, so their order does not matter.
+    """
+    injected: dict[str, tuple[str, DeclaredProperty]] = {}
+    for ref in _find_known(owner, implements, interfaces, findings):
+        for name, offered in interfaces[ref.name].items():
+            if name in own:
+                _check_type(owner, own[name], ref, offered, findings)
+            elif name in injected:
+                first_interface, accepted = injected[name]
+                merged = _check_agreement(owner, first_interface, accepted, ref, offered, findings)
+                injected[name] = (first_interface, merged)
+            else:
+                injected[name] = (ref.name, _inject_property(offered, ref))
+    return {**own, **{name: declared for name, (_, declared) in injected.items()}}
+
+
+def _find_known(
+    owner: OwnerName,
+    implements: Sequence[NameRef],
+    interfaces: Mapping[str, Properties],
+    findings: SchemaProblems,
+) -> list[NameRef]:
+    known: dict[str, NameRef] = {}
+    for ref in implements:
+        if ref.name not in interfaces:
+            message = f"{owner} implements unknown interface '{ref.name}'"
+            hint = findings.suggest(ref.name, interfaces)
+            findings.error("S108", message, ref.span, hint=hint)
+        elif ref.name in known:
+            findings.warn("S191", f"{owner} names interface {ref.name} twice", ref.span)
+        else:
+            known[ref.name] = ref
+    return list(known.values())
+
+
+def _check_type(
+    owner: OwnerName,
+    own: DeclaredProperty,
+    ref: NameRef,
+    offered: DeclaredProperty,
+    findings: SchemaProblems,
+) -> None:
+    ours, theirs = own.property.type, offered.property.type
+    if ours != theirs:
+        where = f"{owner} property '{own.property.name}'"
+        message = f"{where} has type {ours} but interface {ref.name} declares it as {theirs}"
+        findings.error("S110", message, own.type_span)
+
+
+def _inject_property(offered: DeclaredProperty, ref: NameRef) -> DeclaredProperty:
+    # A clash of constraints is a mistake of this node, so it is shown where the node asks for them.
+    return replace(
+        offered,
+        property=replace(offered.property, declared_directly=False),
+        rules=tuple(replace(rule, span=ref.span) for rule in offered.rules),
+    )
+
+
+def _check_agreement(
+    owner: OwnerName,
+    first_interface: str,
+    accepted: DeclaredProperty,
+    ref: NameRef,
+    offered: DeclaredProperty,
+    findings: SchemaProblems,
+) -> DeclaredProperty:
+    again = _inject_property(offered, ref)
+    old_names = {accepted.renamed_from, again.renamed_from} - {None}
+    if accepted != again or len(old_names) > 1:
+        name = accepted.property.name
+        message = (
+            f"{owner} gets property '{name}' from interfaces {first_interface} and {ref.name} "
+            "with incompatible property semantics"
+        )
+        hint = (
+            f"declare '{name}' in {owner} to settle it" if _is_same_type(accepted, again) else None
+        )
+        findings.error("S111", message, ref.span, hint=hint)
+    return replace(accepted, renamed_from=accepted.renamed_from or again.renamed_from)
+
+
+def _is_same_type(left: DeclaredProperty, right: DeclaredProperty) -> bool:
+    return left.property.type == right.property.type
+
 
 UNASSIGNED_PROPERTY = PropertyId(UNASSIGNED)
 _RULES = (ConstraintKind.KEY, ConstraintKind.UNIQUE, ConstraintKind.INDEX)
 
 
 def declare_properties(
-    owner: OwnerName, declarations: Iterable[PropertyDecl], findings: SchemaMistakes
+    owner: OwnerName, declarations: Iterable[PropertyDecl], findings: SchemaProblems
 ) -> dict[str, DeclaredProperty]:
     """The properties a type declares itself, by name; of two with one name the first."""
     declared: dict[str, DeclaredProperty] = {}
@@ -47,7 +213,7 @@ def declare_properties(
 
 
 def check_embed_sources(
-    owner: OwnerName, properties: Mapping[str, DeclaredProperty], findings: SchemaMistakes
+    owner: OwnerName, properties: Mapping[str, DeclaredProperty], findings: SchemaProblems
 ) -> None:
     """Report every `@embed` whose source is not a text property of the same type."""
     for name, declared in properties.items():
@@ -68,7 +234,7 @@ def check_embed_sources(
 
 class _PropertyReader:
     def __init__(
-        self, owner: OwnerName, declaration: PropertyDecl, findings: SchemaMistakes
+        self, owner: OwnerName, declaration: PropertyDecl, findings: SchemaProblems
     ) -> None:
         self._owner, self._declaration, self._findings = owner, declaration, findings
         self._where = f"property '{declaration.name}' of {owner}"

@@ -1,12 +1,18 @@
-"""The compiled schema: frozen values, names resolved, identities attached."""
+"""The compiled schema: frozen values, names resolved, identities attached.
+
+A draft is compiled and checked but has no identities yet. A type also says which indexes its
+table should have; how a column is stored and an index is built is decided below.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 
+from omnigraph.errors import Diagnostic
 from omnigraph.identity import (
     EntityKind,
     PropertyId,
@@ -16,8 +22,8 @@ from omnigraph.identity import (
     TypeId,
     make_table_key,
 )
-from omnigraph.types.property import PropertyType
-from omnigraph.types.reserved import STORAGE_FIELDS, STRUCTURAL_FIELDS
+from omnigraph.language.source import NOWHERE, SourceText, Span
+from omnigraph.types.property import STORAGE_FIELDS, STRUCTURAL_FIELDS, PropertyType
 
 RESERVED_EVERYWHERE = STORAGE_FIELDS | {"id"}
 RESERVED_ON_EDGES = STRUCTURAL_FIELDS | {"from", "to"}
@@ -217,3 +223,113 @@ class Catalog:
     def edges_touching(self, node_type: str) -> tuple[EdgeType, ...]:
         """The edge types with this node type at either end."""
         return tuple(e for e in self.edges.values() if node_type in (e.from_type, e.to_type))
+
+
+def render_constraint(constraint: Constraint) -> str:
+    """The constraint as a schema would write it in a body."""
+    arguments = list(constraint.columns)
+    if constraint.kind is ConstraintKind.RANGE:
+        arguments.append(f"{constraint.low or ''}..{constraint.high or ''}")
+    if constraint.pattern is not None:
+        arguments.append(json.dumps(constraint.pattern, ensure_ascii=False))
+    return f"@{constraint.kind}({', '.join(arguments)})"
+
+
+UNASSIGNED = 0
+"""The id of everything in a draft; real ids start at 1."""
+
+Owner = tuple[TypeKind, str]
+Member = tuple[TypeKind, str, str]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The catalog with every id `UNASSIGNED`, `satisfies` empty and the rename hints with it.
+
+    Hints map the new name to the old one; spans say where each declaration is, so that an
+    identity mistake can still point into the text.
+    """
+
+    source: SourceText
+    catalog: Catalog
+    type_renames: Mapping[Owner, str] = field(default_factory=dict)
+    property_renames: Mapping[Member, str] = field(default_factory=dict)
+    type_spans: Mapping[Owner, Span] = field(default_factory=dict)
+    property_spans: Mapping[Member, Span] = field(default_factory=dict)
+    warnings: tuple[Diagnostic, ...] = ()
+
+    def span_of(self, owner: Owner, member: str | None = None) -> Span:
+        if member is None:
+            return self.type_spans.get(owner, NOWHERE)
+        return self.property_spans.get((*owner, member), NOWHERE)
+
+    def find_place(self, entity: str) -> str:
+        """File, line and column of `kind:Type` or `kind:Type.property`.
+
+        A property that is not declared stands with its type, as one of an interface does. Of a type
+        that is not declared, only the file is known.
+        """
+        kind, _, rest = entity.partition(":")
+        name, _, member = rest.partition(".")
+        span = NOWHERE
+        if kind in tuple(TypeKind):
+            owner = (TypeKind(kind), name)
+            span = self.span_of(owner, member or None)
+            if span is NOWHERE:
+                span = self.span_of(owner)
+        if span is NOWHERE:
+            return self.source.name
+        line, column = self.source.line_and_column(span.start)
+        return f"{self.source.name}:{line}:{column}"
+
+
+ID = "id"
+SRC = "src"
+DST = "dst"
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredIndex:
+    """An index the schema asks for; it is built by maintenance, not by a write."""
+
+    columns: tuple[str, ...]
+    kind: IndexKind
+
+
+def list_indexes(type_: EntityType) -> tuple[DeclaredIndex, ...]:
+    """The indexes of a table in the order of its columns, each once."""
+    indexes = [DeclaredIndex((name,), IndexKind.BTREE) for name in _list_id_columns(type_)]
+    indexed = _list_single_columns(type_, ConstraintKind.INDEX)
+    keyed = _list_single_columns(type_, ConstraintKind.KEY)
+    for property_ in sorted(type_.properties, key=lambda p: p.name):
+        if property_.name in indexed | keyed:
+            kinds = _list_kinds(property_, is_key=property_.name in keyed)
+            indexes += [DeclaredIndex((property_.name,), kind) for kind in kinds]
+    return tuple(indexes)
+
+
+def index_kinds(type_: PropertyType) -> tuple[IndexKind, ...]:
+    """What `@index` builds for a column of this type: lists and blobs get nothing."""
+    if type_.is_list or type_.is_blob:
+        return ()
+    if type_.is_vector:
+        return (IndexKind.VECTOR,)
+    if type_.is_string and not type_.is_enum:
+        return (IndexKind.FULL_TEXT,)
+    return (IndexKind.BTREE,)
+
+
+def _list_kinds(property_: Property, *, is_key: bool) -> tuple[IndexKind, ...]:
+    """A key of free text is looked up by its exact value too, which full text cannot answer."""
+    kinds = index_kinds(property_.type)
+    if is_key and IndexKind.FULL_TEXT in kinds:
+        return (*kinds, IndexKind.BTREE)
+    return kinds
+
+
+def _list_id_columns(type_: EntityType) -> tuple[str, ...]:
+    return (ID, SRC, DST) if isinstance(type_, EdgeType) else (ID,)
+
+
+def _list_single_columns(type_: EntityType, kind: ConstraintKind) -> frozenset[str]:
+    return frozenset(c.columns[0] for c in type_.of_kind(kind) if len(c.columns) == 1)

@@ -13,6 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from omnigraph.catalog.catalog import (
+    UNASSIGNED,
     Annotation,
     Catalog,
     Constraint,
@@ -25,7 +26,8 @@ from omnigraph.catalog.catalog import (
     NodeType,
     Property,
 )
-from omnigraph.catalog.codec_records import (
+from omnigraph.catalog.identify import FIRST_IDENTITY, MAX_IDENTITY, list_types_by_owner
+from omnigraph.catalog.schema_json import (
     IR_VERSION,
     AnnotationRecord,
     CatalogFormatRecord,
@@ -38,11 +40,9 @@ from omnigraph.catalog.codec_records import (
     PropertyRecord,
     ValueTypeRecord,
     encode_record,
+    hash_shape,
+    hash_text,
 )
-from omnigraph.catalog.draft import UNASSIGNED
-from omnigraph.catalog.identify import FIRST_IDENTITY, MAX_IDENTITY
-from omnigraph.catalog.renames import list_types_by_owner
-from omnigraph.catalog.shape import hash_shape, hash_text
 from omnigraph.errors import SchemaContractMismatch
 from omnigraph.identity import PropertyId, TableIncarnationId, TypeId
 from omnigraph.typed_reading import decode_into

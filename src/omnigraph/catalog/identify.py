@@ -1,35 +1,240 @@
-"""A draft gets its identities: those of the accepted schema where it continues, else fresh ones.
+"""Assign identities to a draft.
 
-Names are not identity. One counter per graph numbers types, properties and table incarnations; it
-only ever grows, so an id that was dropped never comes back as something else. What is planned and
-never published moves no counter: where that matters, a distance of its own is skipped.
+Those of the accepted schema where it continues, else fresh ones.
+
+A declaration continues an accepted one by its name, else by its rename hint.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from omnigraph.catalog.catalog import (
+    UNASSIGNED,
     Catalog,
+    Draft,
     EdgeType,
     Embed,
     EntityType,
     InterfaceType,
+    Member,
     NodeType,
+    Owner,
     Property,
     TypeKind,
 )
-from omnigraph.catalog.draft import UNASSIGNED, Draft, Member, Owner
-from omnigraph.catalog.renames import (
-    Continuity,
-    SchemaType,
-    list_inert_hints,
-    list_types_by_owner,
-    match_declarations,
-)
-from omnigraph.errors import Diagnostic, ResourceLimitExceeded
+from omnigraph.errors import Diagnostic, ResourceLimitExceeded, Severity
 from omnigraph.identity import OperationId, PropertyId, TableIncarnationId, TypeId
+from omnigraph.language.source import Problems, Span
+
+SchemaType = InterfaceType | NodeType | EdgeType
+
+UNKNOWN_NAME = "S180"
+OTHER_KIND = "S181"
+OTHER_OWNER = "S182"
+OWNER_IS_NEW = "S183"
+ALREADY_CONTINUED = "S184"
+NAME_IS_ACCEPTED = "S185"
+NOTHING_ACCEPTED = "S186"
+
+IDENTITY_CODES: Mapping[str, str] = {
+    UNKNOWN_NAME: "A rename hint names nothing the accepted schema has.",
+    OTHER_KIND: "A rename hint names a declaration of another kind.",
+    OTHER_OWNER: "A rename hint names a property of another type.",
+    OWNER_IS_NEW: "A property of a new type has a rename hint.",
+    ALREADY_CONTINUED: "Two declarations continue the same accepted one.",
+    NAME_IS_ACCEPTED: "A rename hint is ignored, because the new name is already accepted.",
+    NOTHING_ACCEPTED: "A rename hint has no effect in a schema that creates a graph.",
+}
+"""The code of everything identification can say about a rename hint; the last two only warn."""
+
+
+def list_types_by_owner(catalog: Catalog) -> dict[Owner, SchemaType]:
+    """Every type in the order ids are given: interfaces, nodes, edges, each by name."""
+    types: dict[Owner, SchemaType] = {}
+    types |= {(TypeKind.INTERFACE, name): t for name, t in sorted(catalog.interfaces.items())}
+    types |= {(TypeKind.NODE, name): t for name, t in sorted(catalog.nodes.items())}
+    types |= {(TypeKind.EDGE, name): t for name, t in sorted(catalog.edges.items())}
+    return types
+
+
+@dataclass(frozen=True, slots=True)
+class Continuity:
+    """What each desired declaration continues; a declaration that is not a key here is new."""
+
+    types: Mapping[Owner, SchemaType]
+    properties: Mapping[Member, Property]
+    notes: tuple[Diagnostic, ...] = ()
+
+
+def match_declarations(draft: Draft, accepted: Catalog) -> Continuity:
+    """Pair the draft with the accepted schema; every bad hint is reported in one CompileError."""
+    matcher = _Matcher(draft, accepted)
+    matcher.match_types()
+    matcher.match_properties()
+    matcher.problems.raise_if_any()
+    return Continuity(matcher.types, matcher.properties, tuple(matcher.notes))
+
+
+def list_inert_hints(draft: Draft) -> tuple[Diagnostic, ...]:
+    """A note for each hint of a schema that creates a graph, where there is nothing to rename."""
+    spans = [(draft.span_of(owner), old) for owner, old in draft.type_renames.items()]
+    spans += [(draft.span_of(m[:2], m[2]), old) for m, old in draft.property_renames.items()]
+    return tuple(
+        draft.source.diagnostic(
+            NOTHING_ACCEPTED,
+            f'@rename_from("{old}") has no effect: a graph that is being created has no names yet',
+            span,
+            stage="catalog",
+            severity=Severity.WARNING,
+        )
+        for span, old in sorted(set(spans))
+    )
+
+
+class _Matcher:
+    """One pass over types, then one over properties, whose owners are settled by then."""
+
+    def __init__(self, draft: Draft, accepted: Catalog) -> None:
+        self.draft = draft
+        self.desired, self.accepted = (
+            list_types_by_owner(draft.catalog),
+            list_types_by_owner(accepted),
+        )
+        self.types: dict[Owner, SchemaType] = {}
+        self.properties: dict[Member, Property] = {}
+        self.problems = Problems(draft.source, "catalog")
+        self.notes: list[Diagnostic] = []
+        self._unsettled: set[Owner] = set()
+
+    def match_types(self) -> None:
+        self.types = {o: self.accepted[o] for o in self.desired if o in self.accepted}
+        taken = {owner: owner[1] for owner in self.types}
+        for owner, old in self._list_type_hints():
+            kind, name = owner
+            if owner in self.accepted:
+                self._note_ignored(name, old, self.draft.span_of(owner))
+            elif (kind, old) not in self.accepted:
+                self._refuse_type(owner, old)
+            elif (kind, old) in taken:
+                self._unsettled.add(owner)
+                self._refuse_taken(name, old, taken[kind, old], self.draft.span_of(owner))
+            else:
+                self.types[owner] = self.accepted[kind, old]
+                taken[kind, old] = name
+
+    def match_properties(self) -> None:
+        for owner, type_ in self.desired.items():
+            if owner in self.types:
+                self._match_members(owner, type_, self.types[owner])
+            elif owner not in self._unsettled:
+                self._refuse_hints_of_new(owner, type_)
+
+    def _match_members(self, owner: Owner, after: SchemaType, before: SchemaType) -> None:
+        accepted = {p.name: p for p in before.properties}
+        exact = [p.name for p in after.properties if p.name in accepted]
+        taken = {name: name for name in exact}
+        self.properties |= {(*owner, name): accepted[name] for name in exact}
+        for name, old in self._list_member_hints(owner, after):
+            span = self.draft.span_of(owner, name)
+            if name in accepted:
+                self._note_ignored(name, old, span)
+            elif old not in accepted:
+                self._refuse_property(owner, name, old)
+            elif old in taken:
+                self._refuse_taken(name, old, taken[old], span)
+            else:
+                self.properties[*owner, name] = accepted[old]
+                taken[old] = name
+        for name, old in self._list_inherited_hints(after):
+            if name not in accepted and old in accepted and old not in taken:
+                self.properties[*owner, name] = accepted[old]
+                taken[old] = name
+
+    def _list_type_hints(self) -> Iterable[tuple[Owner, str]]:
+        hints = self.draft.type_renames.items()
+        return sorted(hints, key=lambda h: (self.draft.span_of(h[0]), h[0]))
+
+    def _list_member_hints(self, owner: Owner, type_: SchemaType) -> Iterable[tuple[str, str]]:
+        """The hints written in this declaration itself, in the order of the text."""
+        names = [p.name for p in type_.properties if p.declared_directly]
+        names.sort(key=lambda name: (self.draft.span_of(owner, name), name))
+        renames = self.draft.property_renames
+        return [(name, renames[*owner, name]) for name in names if (*owner, name) in renames]
+
+    def _list_inherited_hints(self, type_: SchemaType) -> Iterator[tuple[str, str]]:
+        """The hints of interfaces for what they inject: a property renamed there is renamed here.
+
+        They were not written here, so one that does not fit is no mistake of this declaration.
+        """
+        if not isinstance(type_, NodeType):
+            return
+        injected = sorted(p.name for p in type_.properties if not p.declared_directly)
+        for name in injected:
+            for interface in sorted(type_.implements):
+                old = self.draft.property_renames.get((TypeKind.INTERFACE, interface, name))
+                if old is not None:
+                    yield name, old
+
+    def _note_ignored(self, name: str, old: str, span: Span) -> None:
+        self.notes.append(
+            self.draft.source.diagnostic(
+                NAME_IS_ACCEPTED,
+                f"@rename_from(\"{old}\") is ignored: '{name}' is already an accepted name",
+                span,
+                stage="catalog",
+                hint="remove the hint",
+                severity=Severity.WARNING,
+            )
+        )
+
+    def _refuse_type(self, owner: Owner, old: str) -> None:
+        kind, name = owner
+        others = [k for k in TypeKind if k is not kind and (k, old) in self.accepted]
+        said = f"cannot rename {kind} '{old}' to '{name}'"
+        if others:
+            code = OTHER_KIND
+            message = f"{said} across declaration kinds: '{old}' is an accepted {others[0]}"
+        else:
+            code, message = UNKNOWN_NAME, f"{said}: no accepted declaration has that name"
+        self._unsettled.add(owner)
+        self.problems.add(code, message, self.draft.span_of(owner))
+
+    def _refuse_property(self, owner: Owner, name: str, old: str) -> None:
+        elsewhere = [
+            f"{kind} '{type_.name}'"
+            for (kind, _), type_ in self.accepted.items()
+            if any(p.name == old for p in type_.properties)
+        ]
+        said = f"cannot rename property '{old}' to '{owner[1]}.{name}'"
+        if elsewhere:
+            code = OTHER_OWNER
+            message = f"{said}: it moves across stable owners, '{old}' belongs to {elsewhere[0]}"
+        else:
+            code, message = UNKNOWN_NAME, f"{said}: no accepted declaration has that name"
+        self.problems.add(code, message, self.draft.span_of(owner, name))
+
+    def _refuse_taken(self, name: str, old: str, taker: str, span: Span) -> None:
+        stays = taker == old
+        reason = "which is still declared" if stays else f"which '{taker}' already continues"
+        self.problems.add(
+            ALREADY_CONTINUED,
+            f"'{name}' cannot continue '{old}', {reason}",
+            span,
+            hint=f"remove the declaration of '{old}' or this hint" if stays else None,
+        )
+
+    def _refuse_hints_of_new(self, owner: Owner, type_: SchemaType) -> None:
+        for name, old in self._list_member_hints(owner, type_):
+            self.problems.add(
+                OWNER_IS_NEW,
+                f"property '{name}' cannot be renamed from '{old}': {owner[0]} '{owner[1]}' is new",
+                self.draft.span_of(owner, name),
+                hint=f"if '{owner[1]}' continues another type, give it @rename_from(\"Old\")",
+            )
+
 
 FIRST_IDENTITY = 1
 MAX_IDENTITY = 2**64 - 1

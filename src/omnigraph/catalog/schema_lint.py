@@ -14,13 +14,14 @@ from enum import StrEnum
 from omnigraph.catalog.catalog import (
     Catalog,
     ConstraintKind,
+    Draft,
     EdgeType,
     EntityType,
+    Owner,
     TypeKind,
+    render_constraint,
 )
-from omnigraph.catalog.draft import Draft, Owner
-from omnigraph.catalog.migration_steps import render_constraint
-from omnigraph.catalog.renames import SchemaType, list_types_by_owner
+from omnigraph.catalog.identify import SchemaType, list_types_by_owner
 from omnigraph.errors import Diagnostic, Severity
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
-MOST_SHOWN = 10
+MAX_SHOWN = 10
 """Bad rows shown to a person; the JSON document has up to a hundred."""
 
 SCOPE_FLAGS = {
@@ -39,7 +39,7 @@ def fail(body: dict[str, object], text: str, *, wants_json: bool) -> int:
     """Say what went wrong: the text to people or, where it is asked for, a document."""
     make_room()
     if wants_json:
-        from omnigraph.cli.output import print_json
+        from omnigraph.cli.terminal import print_json
 
         print_json(body)
         text = f"error: {body['error']}"
@@ -155,7 +155,7 @@ def _advise_on_rows(place: str) -> str:
 
 
 def _render_list(what: str, lines: Sequence[str], total: int) -> str:
-    shown = [f"  {line}" for line in lines[:MOST_SHOWN]]
+    shown = [f"  {line}" for line in lines[:MAX_SHOWN]]
     if total > len(shown):
         shown.append(f"  and {total - len(shown)} more")
     return "\n".join([f"error: {total} {what}; nothing was changed", *shown])

@@ -101,7 +101,7 @@ def _parse_object(
     text: str, given_as: str, otherwise: str, hint: str = ""
 ) -> Mapping[str, object] | None:
     from omnigraph.errors import OmniError
-    from omnigraph.types.strict_json import parse_json
+    from omnigraph.types.json_value import parse_json
 
     try:
         value = parse_json(text)

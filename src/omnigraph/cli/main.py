@@ -5,107 +5,256 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
 from typing import TextIO
 
 import click
 
-from omnigraph.cli.arguments import reorder_arguments
 from omnigraph.cli.error_output import EXIT_FAILURE, fail_request, fail_usage, fail_with
-from omnigraph.cli.interrupts import (
+from omnigraph.cli.terminal import (
     EXIT_INTERRUPTED,
     ignore_interrupts,
     is_interrupt,
+    make_room,
+    note,
     raise_interrupts,
+    show_progress,
 )
-from omnigraph.cli.lazy import Entry, LazyGroup
-from omnigraph.cli.terminal import make_room, show_progress
 from omnigraph.version import __version__
+
+FLAGS_BEFORE_THE_VERB = {
+    "--as": True,
+    "--cluster": True,
+    "--graph": True,
+    "--profile": True,
+    "--server": True,
+    "--store": True,
+    "--timeout": True,
+    "--uri": True,
+    "--json": False,
+    "--quiet": False,
+    "--yes": False,
+}
+"""Flags that may stand before the verb; whether a value follows."""
+OTHER_NAMES = {"read": "query", "change": "mutate", "check": "lint"}
+_UNDER_QUERY = ("lint", "check")
+_OLD_NAMES = {"ingest": "load"}
+"""Commands of their own, since they take more for granted than their successor."""
+
+
+def reorder_arguments(argv: Sequence[str]) -> list[str]:
+    """The same command with its flags behind the verb and its verb by its usual name."""
+    flags, rest = _take_leading_flags(list(argv))
+    rest = _replace_old_names(rest)
+    if not flags or not rest:
+        return [*flags, *rest]
+    end = rest.index("--") if "--" in rest else len(rest)
+    return [*rest[:end], *flags, *rest[end:]]
+
+
+def _take_leading_flags(argv: list[str]) -> tuple[list[str], list[str]]:
+    at = 0
+    while at < len(argv):
+        name, equals, _ = argv[at].partition("=")
+        if name not in FLAGS_BEFORE_THE_VERB:
+            break
+        at += 2 if FLAGS_BEFORE_THE_VERB[name] and not equals else 1
+    return argv[:at], argv[at:]
+
+
+def _replace_old_names(rest: list[str]) -> list[str]:
+    if not rest:
+        return rest
+    verb, *others = rest
+    if verb == "query" and others and others[0] in _UNDER_QUERY:
+        note(f"`query {others[0]}` is called `lint`")
+        return ["lint", *others[1:]]
+    if verb in OTHER_NAMES:
+        note(f"`{verb}` is called `{OTHER_NAMES[verb]}`")
+        return [OTHER_NAMES[verb], *others]
+    if verb in _OLD_NAMES:
+        note(f"`{verb}` is an old name; use `{_OLD_NAMES[verb]}`")
+    return rest
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Where a command lives and the line that help shows for it."""
+
+    module: str
+    attribute: str
+    summary: str
+    hidden: bool = False
+
+
+FLAGS_OF_ALL = {
+    "--yes": "Do not ask for confirmation.",
+    "--quiet": "Print nothing but the payload.",
+}
+"""Scripts may give these to any command; where there is no use for one, it does nothing."""
+
+
+NO_GRAPH = frozenset({"clone", "policy", "init"})
+"""Commands whose words are not those of a graph that is there."""
+
+
+class LazyGroup(click.Group):
+    """Lists its commands from a table, so that help needs none of their modules."""
+
+    def __init__(
+        self, *, entries: Mapping[str, Entry], legend: str = "", **settings: object
+    ) -> None:
+        super().__init__(**settings)  # type: ignore[arg-type]
+        self.entries, self.legend = entries, legend
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(self.entries)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = self.entries.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(entry.module), entry.attribute)
+        assert isinstance(command, click.Command), f"{entry.module}.{entry.attribute}"
+        for one in command.commands.values() if isinstance(command, click.Group) else (command,):
+            _take_flags_of_all(one)
+        if ctx.resilient_parsing:  # a shell asks what may be typed
+            offer_words(command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0] if args else ""
+        if name not in self.entries and not name.startswith("-"):
+            close = get_close_matches(name, self.entries, n=1)
+            hint = f" Did you mean '{close[0]}'?" if close else ""
+            raise click.UsageError(f"No such command '{name}'.{hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        shown = [(name, e.summary) for name, e in self.entries.items() if not e.hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl(shown)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_epilog(ctx, formatter)
+        if self.legend:
+            formatter.write("\n" + self.legend)
+
+
+def offer_words(command: click.Command) -> None:
+    """Let a shell complete what the commands of an entry take from a graph."""
+    from omnigraph.cli.shell_completion import offer_graph_words
+
+    if command.name in NO_GRAPH:
+        return
+    for one in command.commands.values() if isinstance(command, click.Group) else (command,):
+        offer_graph_words(one)
+
+
+def _take_flags_of_all(command: click.Command) -> None:
+    taken = {name for parameter in command.params for name in parameter.opts}
+    command.params += [
+        click.Option([flag], is_flag=True, expose_value=False, hidden=True, help=meaning)
+        for flag, meaning in FLAGS_OF_ALL.items()
+        if flag not in taken
+    ]
+
 
 _COMMANDS = "omnigraph.cli.commands"
 
 ENTRIES = {
     "query": Entry(f"{_COMMANDS}.query_command", "query", "Run a read query."),
-    "alias": Entry(f"{_COMMANDS}.alias_command", "alias", "Run a query by its alias."),
+    "alias": Entry(f"{_COMMANDS}.query_command", "alias", "Run a query by its alias."),
     "load": Entry(f"{_COMMANDS}.load_command", "load", "Load records as one commit."),
     "ingest": Entry(f"{_COMMANDS}.load_command", "ingest", "The old name of load.", hidden=True),
-    "import": Entry(f"{_COMMANDS}.import_command", "import_", "Load the data of another program."),
-    "mutate": Entry(f"{_COMMANDS}.mutate_command", "mutate", "Run a mutation as one commit."),
+    "import": Entry(f"{_COMMANDS}.load_command", "import_", "Load the data of another program."),
+    "mutate": Entry(f"{_COMMANDS}.query_command", "mutate", "Run a mutation as one commit."),
     "shell": Entry(f"{_COMMANDS}.shell_command", "shell", "Run queries at a prompt."),
     "export": Entry(f"{_COMMANDS}.export_command", "export", "Write a branch as JSON lines."),
-    "blob": Entry(f"{_COMMANDS}.blob_command", "blob", "Read blob values."),
+    "blob": Entry(f"{_COMMANDS}.export_command", "blob", "Read blob values."),
     "snapshot": Entry(
-        f"{_COMMANDS}.snapshot_command",
+        f"{_COMMANDS}.export_command",
         "snapshot",
         "Show the table versions that make up a branch.",
     ),
     "branch": Entry(
         f"{_COMMANDS}.branch_command", "branch", "Create, merge, rename and delete branches."
     ),
-    "tag": Entry(f"{_COMMANDS}.tag_command", "tag", "Name commits and protect them from cleanup."),
+    "tag": Entry(
+        f"{_COMMANDS}.branch_command", "tag", "Name commits and protect them from cleanup."
+    ),
     "commit": Entry(
         f"{_COMMANDS}.commit_command", "commit", "List commits and show what they changed."
     ),
-    "revert": Entry(f"{_COMMANDS}.undo_command", "revert", "Undo the changes of a commit."),
+    "revert": Entry(f"{_COMMANDS}.commit_command", "revert", "Undo the changes of a commit."),
     "cherry-pick": Entry(
-        f"{_COMMANDS}.undo_command", "cherry_pick", "Apply the changes of a commit to a branch."
+        f"{_COMMANDS}.commit_command", "cherry_pick", "Apply the changes of a commit to a branch."
     ),
     "restore": Entry(
-        f"{_COMMANDS}.undo_command", "restore", "Set a branch to the state of a commit."
+        f"{_COMMANDS}.commit_command", "restore", "Set a branch to the state of a commit."
     ),
-    "diff": Entry(f"{_COMMANDS}.diff_command", "diff", "Show the differences between two states."),
+    "diff": Entry(
+        f"{_COMMANDS}.changes_command", "diff", "Show the differences between two states."
+    ),
     "changes": Entry(
         f"{_COMMANDS}.changes_command", "changes", "Read the change feed of a branch."
     ),
     "consumer": Entry(
-        f"{_COMMANDS}.consumer_command", "consumer", "Manage the consumers of the change feed."
+        f"{_COMMANDS}.changes_command", "consumer", "Manage the consumers of the change feed."
     ),
     "entity": Entry(
-        f"{_COMMANDS}.entity_command", "entity", "Show the history of single entities."
+        f"{_COMMANDS}.changes_command", "entity", "Show the history of single entities."
     ),
     "init": Entry(f"{_COMMANDS}.init_command", "init", "Create a graph."),
-    "clone": Entry(f"{_COMMANDS}.clone_command", "clone", "Copy a graph to another address."),
+    "clone": Entry(f"{_COMMANDS}.init_command", "clone", "Copy a graph to another address."),
     "optimize": Entry(
-        f"{_COMMANDS}.optimize_command", "optimize", "Merge fragments and build indexes."
+        f"{_COMMANDS}.maintenance_command", "optimize", "Merge fragments and build indexes."
     ),
     "cleanup": Entry(
-        f"{_COMMANDS}.cleanup_command", "cleanup", "Remove versions that only old commits need."
+        f"{_COMMANDS}.maintenance_command", "cleanup", "Remove versions that only old commits need."
     ),
     "repair": Entry(
-        f"{_COMMANDS}.repair_command", "repair", "Accept tables changed by something else."
+        f"{_COMMANDS}.maintenance_command", "repair", "Accept tables changed by something else."
     ),
-    "verify": Entry(f"{_COMMANDS}.verify_command", "verify", "Check the integrity of a graph."),
+    "verify": Entry(
+        f"{_COMMANDS}.maintenance_command", "verify", "Check the integrity of a graph."
+    ),
     "maintain": Entry(
-        f"{_COMMANDS}.maintain_command", "maintain", "Optimize and clean up when due."
+        f"{_COMMANDS}.maintenance_command", "maintain", "Optimize and clean up when due."
     ),
     "recover": Entry(
-        f"{_COMMANDS}.recover_command", "recover", "Finish or undo interrupted writes."
+        f"{_COMMANDS}.maintenance_command", "recover", "Finish or undo interrupted writes."
     ),
-    "recovery": Entry(f"{_COMMANDS}.recover_command", "recovery", "Show interrupted writes."),
+    "recovery": Entry(f"{_COMMANDS}.maintenance_command", "recovery", "Show interrupted writes."),
     "schema": Entry(
         f"{_COMMANDS}.schema_command", "schema", "Show schemas, plan changes and apply them."
     ),
-    "lint": Entry(f"{_COMMANDS}.lint_command", "lint", "Check a query file against a schema."),
-    "fmt": Entry(f"{_COMMANDS}.fmt_command", "fmt", "Format schema and query files."),
-    "explain": Entry(f"{_COMMANDS}.explain_command", "explain", "Show the plan of a query."),
+    "lint": Entry(f"{_COMMANDS}.queries_command", "lint", "Check a query file against a schema."),
+    "fmt": Entry(f"{_COMMANDS}.queries_command", "fmt", "Format schema and query files."),
+    "explain": Entry(f"{_COMMANDS}.queries_command", "explain", "Show the plan of a query."),
     "policy": Entry(f"{_COMMANDS}.policy_command", "policy", "Check and try policy bundles."),
     "queries": Entry(f"{_COMMANDS}.queries_command", "queries", "Check stored queries."),
     "cluster": Entry(
         f"{_COMMANDS}.cluster_command", "cluster", "Declare graphs in files and apply them."
     ),
     "embed": Entry(f"{_COMMANDS}.embed_command", "embed", "Embed the texts of records in a file."),
-    "graphs": Entry(f"{_COMMANDS}.graphs_command", "graphs", "List the graphs of a server."),
+    "graphs": Entry(f"{_COMMANDS}.serve_command", "graphs", "List the graphs of a server."),
     "serve": Entry(f"{_COMMANDS}.serve_command", "serve", "Serve graphs over HTTP."),
-    "login": Entry(f"{_COMMANDS}.login_command", "login", "Store the token for a server."),
-    "logout": Entry(f"{_COMMANDS}.login_command", "logout", "Remove the token for a server."),
+    "login": Entry(f"{_COMMANDS}.config_command", "login", "Store the token for a server."),
+    "logout": Entry(f"{_COMMANDS}.config_command", "logout", "Remove the token for a server."),
     "config": Entry(f"{_COMMANDS}.config_command", "config", "Show the operator's configuration."),
-    "profile": Entry(f"{_COMMANDS}.profile_command", "profile", "Show the operator's profiles."),
+    "profile": Entry(f"{_COMMANDS}.config_command", "profile", "Show the operator's profiles."),
     "completion": Entry(
-        f"{_COMMANDS}.completion_command", "completion", "Print a completion script for a shell."
+        f"{_COMMANDS}.config_command", "completion", "Print a completion script for a shell."
     ),
     "version": Entry(
-        f"{_COMMANDS}.version_command", "version", "Print the release and storage format."
+        f"{_COMMANDS}.config_command", "version", "Print the release and storage format."
     ),
 }
 

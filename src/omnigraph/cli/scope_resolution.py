@@ -1,34 +1,54 @@
-"""Which graph a command means: in storage, of a cluster or behind a server. Decided only here.
-
-An address, a server, a cluster, a profile or the operator's defaults name it, in this order. A
-graph of a cluster is one in storage, found through what was applied. Commands that a server can
-carry out work on what `CommandTarget.reach` gives, wherever the graph is.
-"""
+"""Resolve the graph a command means: in storage, of a cluster or behind a server."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.output import note
-from omnigraph.cli.process_settings import read_settings
+from omnigraph.cli.terminal import note
 from omnigraph.client.operator_config import (
     OperatorConfig,
+    ServerAddress,
     find_active_profile,
     find_config_folder,
+    parse_graph_address,
+    parse_server,
     read_config,
 )
-from omnigraph.client.server_address import ServerAddress, parse_graph_address, parse_server
 
 if TYPE_CHECKING:
     from omnigraph.client.served_graph import ServedGraph
-    from omnigraph.cluster.addressed_graph import AddressedGraph
+    from omnigraph.cluster.applied_cluster import AddressedGraph
     from omnigraph.graph.graph import Graph
     from omnigraph.settings import Settings
+
+
+def read_settings(*, quietly: bool = False) -> Settings:
+    """What the environment asks for; a variable that looks like ours and is not is warned about.
+
+    A command that looks for something before its main work reads them `quietly` for that.
+    """
+    from omnigraph.settings import Settings
+
+    for problem in () if quietly else describe_unknown_settings():
+        note(f"warning: {problem}")
+    return Settings.from_environment(os.environ)
+
+
+def describe_unknown_settings() -> Iterator[str]:
+    """A sentence for each variable that is named like a setting and is none."""
+    from omnigraph.settings import SETTINGS
+    from omnigraph.settings.environment import find_unknown_variables
+
+    for name, meant in find_unknown_variables(os.environ, SETTINGS):
+        hint = f"; did you mean {meant}?" if meant else ""
+        yield f"no such setting {name}{hint}"
+
 
 _NEEDS_STORAGE = (
     "this command needs the storage of the graph: pass its address as an argument, with --store or "
@@ -116,7 +136,7 @@ class CommandTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedScope:
+class RequestedScope:
     """Everything on the command line that says which graph is meant, and who writes."""
 
     addresses: tuple[object, ...]
@@ -143,7 +163,7 @@ def _require_storage(uri: str) -> str:
 
 
 def resolve_scope(
-    asked: AskedScope, *, served: bool, quiet: bool, clusters: bool = True
+    asked: RequestedScope, *, served: bool, quiet: bool, clusters: bool = True
 ) -> CommandTarget:
     """The one graph that is meant; more than one address is a mistake, none asks the config.
 
@@ -187,7 +207,7 @@ class _Bound:
     origin: str = "--server names a server"
 
 
-def _take_bound(asked: AskedScope, uri: str | None) -> _Bound | None:
+def _take_bound(asked: RequestedScope, uri: str | None) -> _Bound | None:
     """What the command line itself names."""
     if uri or asked.server:
         return _Bound(uri, asked.server)
@@ -212,7 +232,7 @@ def _from_config(config: OperatorConfig, profile: object) -> _Bound:
 
 
 def _resolve_served(
-    config: OperatorConfig, asked: AskedScope, bound: _Bound, *, served: bool, quiet: bool
+    config: OperatorConfig, asked: RequestedScope, bound: _Bound, *, served: bool, quiet: bool
 ) -> CommandTarget:
     if not served:
         raise click.UsageError(f"{bound.origin}; {_NEEDS_STORAGE}")
@@ -240,8 +260,7 @@ def find_cluster_place(config: OperatorConfig, cluster: str) -> str:
 
 def choose_applied(place: str, wanted: str | None) -> AddressedGraph:
     """The graph of a cluster that is meant; the only one needs no name."""
-    from omnigraph.cluster.addressed_graph import find_applied_graph
-    from omnigraph.cluster.cluster_place import list_applied_graphs
+    from omnigraph.cluster.applied_cluster import find_applied_graph, list_applied_graphs
 
     settings = read_settings(quietly=True)
     if wanted:
@@ -286,7 +305,7 @@ def resolve_server(server: str | None, profile: str | None) -> ServerAddress:
     return ServerAddress(found.base.partition("/graphs/")[0])
 
 
-def choose_served(server: ServerAddress, asked: AskedScope, bound: _Bound) -> ServerAddress:
+def choose_served(server: ServerAddress, asked: RequestedScope, bound: _Bound) -> ServerAddress:
     """The graph of a server that is meant; which there are is asked only to tell them."""
     wanted = asked.graph_id or bound.graph_id
     if wanted:

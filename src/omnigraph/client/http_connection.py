@@ -1,14 +1,15 @@
-"""Requests to a server: one method for each way of answering, and errors as they were raised.
+"""Requests to a server.
 
-Nothing here is sent twice. Redirects are not followed, and a token goes to no other place than the
-one it was given for.
+One method for each kind of answer, errors raised as the server raised them, and writes retried
+under an idempotency key when the connection is lost.
 """
 
 from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -18,14 +19,20 @@ import msgspec
 import urllib3
 from urllib3.connection import HTTPConnection, HTTPSConnection
 
-from omnigraph.client.request_abort import current_switch
-from omnigraph.client.server_address import ServerAddress
-from omnigraph.errors import BadRequest, OmniError, ServerUnreachable, UnexpectedAnswer
+from omnigraph.client.operator_config import ServerAddress
+from omnigraph.engine_threads import current_switch
+from omnigraph.errors import (
+    BadRequest,
+    OmniError,
+    OutcomeUnknown,
+    ServerError,
+    ServerUnreachable,
+    UnexpectedAnswer,
+)
 from omnigraph.typed_reading import decode_into
 from omnigraph.version import __version__
-from omnigraph.wire.error_classes import is_error_body, rebuild_error
-from omnigraph.wire.http_names import JSON, REQUEST_ID
-from omnigraph.wire.route_spec import RouteSpec
+from omnigraph.wire.error_bodies import is_error_body, rebuild_error
+from omnigraph.wire.http_protocol import IDEMPOTENCY_KEY, JSON, REPLAYED, REQUEST_ID, RouteSpec
 from omnigraph.wire.route_table import find_route
 
 AnswerT = TypeVar("AnswerT", bound=msgspec.Struct)
@@ -272,3 +279,89 @@ def _describe(error: Exception) -> str:
             return str(error).rpartition(": ")[2]
         case _:
             return f"the connection was lost ({error})"
+
+
+T = TypeVar("T")
+
+_PAUSES_S = (0.0, 0.2, 1.0)
+"""Before each look: a server finishes a write whose client has left."""
+
+
+def make_key(given: str | None) -> str:
+    return uuid4().hex if given is None else given
+
+
+def send_write(
+    connection: ServerConnection, request: ClientRequest, key: str, branch: str
+) -> ServerAnswer:
+    """The whole answer to a write, which is made at most once; see `send_once`."""
+    return send_once(connection, connection.ask, request, key, branch)
+
+
+def send_once(
+    connection: ServerConnection,
+    send: Callable[[ClientRequest], T],
+    request: ClientRequest,
+    key: str,
+    branch: str,
+) -> T:
+    """What `send` makes of a write, which is made at most once.
+
+    Raises:
+        OutcomeUnknown: no answer came, and nothing could be found out.
+    """
+    keyed = request.with_headers({IDEMPOTENCY_KEY: key})
+    try:
+        return send(keyed)
+    except (ConnectionLost, UnexpectedAnswer) as lost:
+        if isinstance(lost, UnexpectedAnswer) and lost.status < 500:
+            raise
+        if not _has_answered(connection, key, branch):
+            raise _describe_unknown(request, key, lost) from lost
+    try:
+        return send(keyed)
+    except ServerError as lost:
+        raise _describe_unknown(request, key, lost) from lost
+
+
+def _has_answered(connection: ServerConnection, key: str, branch: str) -> bool:
+    """Wait for a write to be found, which may also not have arrived; False if nobody answers."""
+    request = ClientRequest("getWrite", path={"key": key}, parameters=(("branch", branch),))
+    answered = False
+    for pause in _PAUSES_S:
+        time.sleep(pause)
+        try:
+            connection.ask(request)
+        except ServerError:
+            continue
+        except OmniError:
+            answered = True  # not made yet, or not to be told: it is made once all the same
+        else:
+            return True
+    return answered
+
+
+def send_keyless(connection: ServerConnection, request: ClientRequest) -> ServerAnswer:
+    """The answer to a change that takes no key.
+
+    Raises:
+        OutcomeUnknown: no answer came.
+    """
+    try:
+        return connection.ask(request)
+    except ConnectionLost as lost:
+        what = f"'{request.operation}' at {connection.address.url}"
+        raise OutcomeUnknown(what, lost.reason) from lost
+
+
+def is_replayed(answer: ServerAnswer) -> bool:
+    """Whether a write had been made before, under the same key."""
+    return answer.headers.get(REPLAYED) == "true"
+
+
+def _describe_unknown(request: ClientRequest, key: str, lost: ServerError) -> OutcomeUnknown:
+    what = (
+        f"'{request.operation}' with the idempotency key '{key}', which can be looked up with "
+        "`find_write` or sent again"
+    )
+    return OutcomeUnknown(what, str(lost))

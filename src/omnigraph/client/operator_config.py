@@ -1,19 +1,80 @@
-"""The operator's own file, `config.yaml`: named servers and stores, defaults, who they are.
+"""The operator's own files.
 
-Only the command line and `connect` read it, never a server. A missing file is an empty one; an
-unknown key is reported and ignored, so that an older command can read a newer file. It never holds
-secrets.
+`config.yaml` with servers, stores, defaults and aliases, and the credentials file with a token
+for each server, readable only by its owner.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 from omnigraph.errors import BadRequest
 from omnigraph.settings import CommandLineSettings
+from omnigraph.settings.environment import TOKEN_PREFIX
+
+_GRAPH_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """Where a server is, and which of its graphs is meant, if one is."""
+
+    base: str
+    """Scheme, host and the path the routes are below, without a slash at its end."""
+    graph_id: str | None = None
+
+    @property
+    def url(self) -> str:
+        return self.base if self.graph_id is None else f"{self.base}/graphs/{self.graph_id}"
+
+    def select(self, graph_id: str) -> ServerAddress:
+        """The address of one graph of the server."""
+        if not _GRAPH_ID.fullmatch(graph_id):
+            raise BadRequest(f"'{graph_id}' cannot be the id of a graph")
+        return ServerAddress(self.base, graph_id)
+
+    def join(self, path: str, values: dict[str, str]) -> str:
+        """The address of a route; what is put into its path is encoded, slashes too."""
+        if self.graph_id is not None:
+            values = {**values, "graph_id": self.graph_id}
+        encoded = {name: quote(value, safe="") for name, value in values.items()}
+        return self.base + path.format(**encoded)
+
+
+def parse_server(url: str) -> ServerAddress:
+    """The address of a server, without a graph.
+
+    Raises:
+        BadRequest: it is none.
+    """
+    split = urlsplit(url.strip())
+    if split.scheme not in ("http", "https") or not split.hostname:
+        raise BadRequest(f"'{url}' is not the address of a server; write https://host")
+    if split.username is not None or split.password is not None:
+        raise BadRequest("a server is not addressed with a user or password; give a token")
+    if split.query or split.fragment:
+        raise BadRequest(f"'{url}': the address of a server has no query and no fragment")
+    return ServerAddress(f"{split.scheme}://{split.netloc}{split.path.rstrip('/')}")
+
+
+def parse_graph_address(url: str) -> ServerAddress:
+    """The address of one graph of a server.
+
+    Raises:
+        BadRequest: it is none.
+    """
+    whole = parse_server(url).base
+    base, found, graph_id = whole.rpartition("/graphs/")
+    if not found or "/" in graph_id:
+        raise BadRequest(f"'{url}' does not name a graph of a server; write https://host/graphs/ID")
+    return ServerAddress(base).select(graph_id)
+
 
 OUTPUT_FORMATS = ("table", "kv", "csv", "jsonl", "json")
 CELL_LAYOUTS = ("truncate", "wrap")
@@ -266,3 +327,141 @@ class _Reader:
 
     def _make_wrong(self, problem: str) -> BadRequest:
         return BadRequest(f"{self._path}: {problem}")
+
+
+_SECTION = re.compile(r"\[(?P<name>[^\]\n]+)\]\s*")
+_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_OTHERS = 0o077
+
+
+@dataclass(frozen=True, slots=True)
+class BearerToken:
+    """A token, the declared server it belongs to, if any, and where it was found."""
+
+    text: str = field(repr=False)
+    server: str | None
+    source: str
+
+
+def find_server(url: str, servers: Mapping[str, str]) -> str | None:
+    """The declared server an address belongs to: the one whose own address is most of it.
+
+    An address belongs only where a part of the path ends: `http://h:8080` does not own
+    `http://h:8080-other`.
+    """
+    owners = {
+        name: own.rstrip("/")
+        for name, own in servers.items()
+        if url == own.rstrip("/") or url.startswith(own.rstrip("/") + "/")
+    }
+    return max(owners, key=lambda name: (len(owners[name]), name), default=None)
+
+
+def choose_token(
+    url: str, servers: Mapping[str, str], environment: Mapping[str, str], path: Path
+) -> BearerToken | None:
+    """The token for an address; one that is kept for a server goes to no other."""
+    server = find_server(url, servers)
+    if server is not None:
+        variable = f"{TOKEN_PREFIX}{server.upper().replace('-', '_')}"
+        given = environment.get(variable, "").strip()
+        if given:
+            return BearerToken(given, server, variable)
+        kept = read_token(path, server)
+        if kept:
+            return BearerToken(kept, server, str(path))
+    common = CommandLineSettings.from_environment(environment).bearer_token
+    source = CommandLineSettings.variable("bearer_token")
+    return BearerToken(common, server, source) if common else None
+
+
+def read_token(path: Path, server: str) -> str | None:
+    """The token kept for a server, if there is one.
+
+    Raises:
+        BadRequest: others may read the file; then no token is taken from it.
+    """
+    for name, lines in _split_sections(_read(path)):
+        if name == server:
+            for line in lines:
+                key, equals, value = line.partition("=")
+                if equals and key.strip() == "token":
+                    return value.strip().strip("\"'").strip() or None
+    return None
+
+
+def store_token(path: Path, server: str, token: str) -> None:
+    """Keep a token for a server in place of the one before; every other line stays as it is."""
+    check_name(server)
+    if not token or any(character in token for character in "\r\n"):
+        raise BadRequest("a token is one line of text")
+    kept = _remove_section(_read(path), server)
+    if kept and not kept.endswith("\n"):
+        kept += "\n"
+    _write(path, f"{kept}[{server}]\ntoken = {token}\n")
+
+
+def remove_token(path: Path, server: str) -> bool:
+    """Forget the token of a server; whether there was one."""
+    check_name(server)
+    text = _read(path)
+    kept = _remove_section(text, server)
+    if kept == text:
+        return False
+    _write(path, kept)
+    return True
+
+
+def check_name(server: str) -> None:
+    if not _NAME.fullmatch(server):
+        raise BadRequest(f"'{server}' cannot be the name of a server")
+
+
+def _read(path: Path) -> str:
+    try:
+        mode = path.stat().st_mode
+        if mode & _OTHERS:
+            raise BadRequest(f"{path} can be read by others; run: chmod 600 {path}")
+        return path.read_text()
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"cannot read {path}: {error}") from error
+
+
+def _split_sections(text: str) -> list[tuple[str | None, list[str]]]:
+    """The lines of the file by section, each with its end; comments belong where they stand."""
+    found: list[tuple[str | None, list[str]]] = [(None, [])]
+    for line in text.splitlines(keepends=True):
+        header = _SECTION.fullmatch(line.strip())
+        if header:
+            found.append((header["name"].strip(), [line]))
+        else:
+            found[-1][1].append(line)
+    return found
+
+
+def _remove_section(text: str, server: str) -> str:
+    """The text without the section of a server; comments in it may be about the next one."""
+    return "".join(
+        line
+        for name, lines in _split_sections(text)
+        for line in lines
+        if name != server or line.lstrip().startswith("#")
+    )
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, scratch = tempfile.mkstemp(prefix=".credentials.", dir=path.parent)
+        try:
+            with os.fdopen(descriptor, "w") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(scratch).replace(path)
+        finally:
+            Path(scratch).unlink(missing_ok=True)
+    except OSError as error:
+        raise BadRequest(f"cannot write {path}: {error.strerror or error}") from error

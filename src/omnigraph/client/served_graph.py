@@ -1,32 +1,128 @@
-"""ServedGraph: the verbs of a graph, carried out by a server; and how to connect to one."""
+"""ServedGraph: the verbs of a graph, executed by a server; and connecting to one."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from msgspec import UNSET
 
-from omnigraph.client.credentials import choose_token
-from omnigraph.client.http_connection import ClientRequest, ServerConnection
-from omnigraph.client.operator_config import find_config_folder, read_config
-from omnigraph.client.sent_writes import is_replayed, make_key, send_keyless, send_write
-from omnigraph.client.served_schema import ServedSchema
-from omnigraph.client.server_address import ServerAddress, parse_graph_address
-from omnigraph.client.wire_reading import read_consumer, read_made_branch, read_tag
-from omnigraph.graph.branch_names import normalize_branch
+from omnigraph.client.http_connection import (
+    ClientRequest,
+    ServerConnection,
+    is_replayed,
+    make_key,
+    send_keyless,
+    send_write,
+)
+from omnigraph.client.operator_config import (
+    ServerAddress,
+    choose_token,
+    find_config_folder,
+    parse_graph_address,
+    read_config,
+)
+from omnigraph.client.response_decoding import (
+    read_consumer,
+    read_made_branch,
+    read_schema_apply,
+    read_schema_plan,
+    read_tag,
+)
+from omnigraph.client.served_object import refuse_actor, with_source_name
+from omnigraph.client.served_view import refuse_engine
+from omnigraph.client.served_writing import ServedHistory
+from omnigraph.graph.engines import EngineName
+from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.results import (
     Consumer,
+    CreatedBranch,
     DeletedBranch,
-    MadeBranch,
     Tag,
+    normalize_branch,
     render_types_html,
 )
+from omnigraph.graph.revisions import RevisionLike
 from omnigraph.identity import MAIN
+from omnigraph.language.source import SourceText
+from omnigraph.wire import request_bodies as asks
 from omnigraph.wire import response_bodies as bodies
 from omnigraph.wire.request_bodies import BranchRenameRequest
+
+if TYPE_CHECKING:
+    from omnigraph.evolution.apply_result import SchemaApplyResult
+    from omnigraph.evolution.migration_plan import MigrationPlan
+
+
+class ServedSchema(ServedHistory):
+    """Planning another schema for a branch through a server, and giving it that."""
+
+    def plan_schema(
+        self,
+        schema: str | Path | SourceText,
+        *,
+        branch: str | None = None,
+        allow_data_loss: bool = False,
+        expressions: Mapping[str, str] | None = None,
+    ) -> MigrationPlan:
+        """The steps from the accepted schema to another one; changes nothing."""
+        text = as_source_text(schema, "<schema>")
+        body = asks.SchemaPlanRequest(
+            schema_source=text.text,
+            branch=self._choose(branch),
+            allow_data_loss=allow_data_loss,
+            expressions=dict(expressions) if expressions else None,
+        )
+        with with_source_name(text):
+            plan = self._connection.ask_for(
+                ClientRequest("planSchema", body=body), bodies.SchemaPlanOutput
+            )
+        return read_schema_plan(plan, text)
+
+    def apply_schema(
+        self,
+        schema: str | Path | SourceText,
+        *,
+        branch: str | None = None,
+        allow_data_loss: bool = False,
+        allow_drop_all: bool = False,
+        expressions: Mapping[str, str] | None = None,
+        mutations: Sequence[str | Path | SourceText] = (),
+        expected_head: RevisionLike | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        dry_run: bool = False,
+        engine: EngineName = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> SchemaApplyResult:
+        """Give a branch another schema as one commit, or leave everything as it is."""
+        refuse_actor(actor)
+        refuse_engine(engine, session, spark_conf)
+        text, where = as_source_text(schema, "<schema>"), self._choose(branch)
+        changes = [as_source_text(one, "<mutation>") for one in mutations]
+        body = asks.SchemaApplyRequest(
+            schema_source=text.text,
+            branch=where,
+            allow_data_loss=allow_data_loss,
+            allow_drop_all=allow_drop_all,
+            expressions=dict(expressions) if expressions else None,
+            mutations=[change.text for change in changes],
+            expected_head=self._find_head(expected_head, branch),
+            dry_run=dry_run,
+            message=message,
+        )
+        request = ClientRequest("applySchema", body=body)
+        others = {asks.name_mutation(number): change for number, change in enumerate(changes)}
+        with with_source_name(text, others):
+            answer = send_write(self._connection, request, make_key(idempotency_key), where)
+        done = self._connection.decode(answer, bodies.SchemaApplyOutput)
+        return read_schema_apply(done, text, is_replayed=is_replayed(answer))
+
 
 PageT = TypeVar("PageT", bodies.BranchListOutput, bodies.TagListOutput, bodies.ConsumerListOutput)
 
@@ -122,7 +218,7 @@ class ServedGraph(ServedSchema):
 
     def rename_branch(
         self, name: str, new_name: str, *, idempotency_key: str | None = None
-    ) -> MadeBranch:
+    ) -> CreatedBranch:
         """Rename a branch; it stays the same branch, with its commits and its feed."""
         body = BranchRenameRequest(name=name, new_name=new_name)
         request = ClientRequest("renameBranch", body=body)
@@ -193,7 +289,7 @@ class ServedBranch(ServedSchema):
         """Delete this branch."""
         return self.graph.delete_branch(self.name)
 
-    def rename(self, new_name: str) -> MadeBranch:
+    def rename(self, new_name: str) -> CreatedBranch:
         """Rename this branch; this object uses the new name from now on."""
         made = self.graph.rename_branch(self.name, new_name)
         self._default_branch = str(made.name)

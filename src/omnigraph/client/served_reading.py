@@ -8,9 +8,27 @@ from pathlib import Path
 from msgspec import UNSET
 
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
-from omnigraph.client.served_blob import ServedBlob
-from omnigraph.client.served_lines import ServedBaseline, decode_lines, export_lines
-from omnigraph.client.served_rows import ServedQueryResult, ServedTypeRows
+from omnigraph.client.response_decoding import (
+    read_commit,
+    read_commit_changes,
+    read_feed_page,
+    read_kept_write,
+    read_snapshot,
+)
+from omnigraph.client.served_object import (
+    ServedObject,
+    refuse_actor,
+    require_default,
+    with_source_name,
+)
+from omnigraph.client.served_results import (
+    ServedBaseline,
+    ServedBlob,
+    ServedQueryResult,
+    ServedTypeRows,
+    decode_lines,
+    export_lines,
+)
 from omnigraph.client.served_view import (
     ServedView,
     ask_for_lint,
@@ -18,30 +36,24 @@ from omnigraph.client.served_view import (
     refuse_engine,
     run_query,
 )
-from omnigraph.client.source_names import naming_source
-from omnigraph.client.unserved import ServedObject, refuse_actor, require_default
-from omnigraph.client.wire_reading import (
-    read_commit,
-    read_commit_changes,
-    read_feed_page,
-    read_kept_write,
-    read_snapshot,
-)
 from omnigraph.errors import BadRequest
-from omnigraph.graph.branch_names import normalize_branch
-from omnigraph.graph.commit_lists import require_countable
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import as_source_text
-from omnigraph.graph.keyed_writes import KeptWrite
-from omnigraph.graph.place_names import PlaceLike, is_whole_id, name_optional_place, name_place
-from omnigraph.graph.plan_text import PlanText
-from omnigraph.graph.results import Commit, SnapshotInfo
-from omnigraph.history.feed import CommitChanges, FeedPage
+from omnigraph.graph.idempotency import RecordedWrite
+from omnigraph.graph.results import Commit, PlanText, SnapshotInfo, normalize_branch
+from omnigraph.graph.revisions import (
+    RevisionLike,
+    format_optional_revision,
+    format_revision,
+    is_full_id,
+    require_countable,
+)
+from omnigraph.history.change_feed import CommitChanges, FeedPage
 from omnigraph.language.source import SourceText
 from omnigraph.plan.query_lint import LintReport
 from omnigraph.typed_reading import convert_into
 from omnigraph.wire import response_bodies as bodies
-from omnigraph.wire.http_names import ARROW_STREAM
+from omnigraph.wire.http_protocol import ARROW_STREAM
 from omnigraph.wire.request_bodies import (
     ChangeBaselineRequest,
     ExplainRequest,
@@ -106,7 +118,7 @@ class ServedReading(ServedObject):
             params=None if params is None else dict(params),
             branch=where,
         )
-        with naming_source(text):
+        with with_source_name(text):
             return run_query(
                 self._connection,
                 ClientRequest("query", body=body, accept=ARROW_STREAM),
@@ -131,7 +143,7 @@ class ServedReading(ServedObject):
             branch=self._choose(branch),
             analyze=analyze,
         )
-        with naming_source(text):
+        with with_source_name(text):
             request = ClientRequest("explain", body=body)
             return PlanText(self._connection.ask_for(request, bodies.ExplainOutput).text)
 
@@ -177,8 +189,8 @@ class ServedReading(ServedObject):
         branch: str | None = None,
         *,
         limit: int | None = None,
-        before: PlaceLike | None = None,
-        after: PlaceLike | None = None,
+        before: RevisionLike | None = None,
+        after: RevisionLike | None = None,
         types: Sequence[str] = (),
         kinds: Sequence[str] = (),
     ) -> tuple[Commit, ...]:
@@ -189,7 +201,7 @@ class ServedReading(ServedObject):
         asked = (
             ("branch", self._choose(branch)),
             *(
-                (name, name_place(one))
+                (name, format_revision(one))
                 for name, one in (("before", before), ("after", after))
                 if one
             ),
@@ -209,22 +221,22 @@ class ServedReading(ServedObject):
                 return tuple(found)
             token = (("page_token", body.next_page_token),)
 
-    def commit(self, commit_id: PlaceLike, branch: str | None = None) -> Commit:
+    def commit(self, commit_id: RevisionLike, branch: str | None = None) -> Commit:
         """One commit by its id, wherever it was made, or by any other place, as `at` takes it."""
         wanted = self._find_commit_id(commit_id, branch)
         request = ClientRequest("getCommit", path={"commit_id": wanted})
         return read_commit(self._connection.ask_for(request, bodies.CommitOutput))
 
-    def _find_commit_id(self, commit: PlaceLike, branch: str | None) -> str:
+    def _find_commit_id(self, commit: RevisionLike, branch: str | None) -> str:
         """The id of a commit, however it is named; a whole id is not looked up."""
-        wanted, where = name_place(commit).strip(), self._choose(branch)
-        if is_whole_id(wanted):
+        wanted, where = format_revision(commit).strip(), self._choose(branch)
+        if is_full_id(wanted):
             return wanted
         view = open_view(self._connection, where, wanted, None)
         assert view.commit_id is not None, "a graph is created with a commit"
         return view.commit_id
 
-    def _find_head(self, expected: PlaceLike | None, branch: str | None) -> str | None:
+    def _find_head(self, expected: RevisionLike | None, branch: str | None) -> str | None:
         """The same for the commit that a branch is expected to be at."""
         return None if expected is None else self._find_commit_id(expected, branch)
 
@@ -236,9 +248,9 @@ class ServedReading(ServedObject):
 
     def at(
         self,
-        place: PlaceLike | None = None,
+        place: RevisionLike | None = None,
         *,
-        commit: PlaceLike | None = None,
+        commit: RevisionLike | None = None,
         snapshot: str | None = None,
         version: int | None = None,
         branch: str | None = None,
@@ -251,9 +263,9 @@ class ServedReading(ServedObject):
         if len(given) > 1:
             raise BadRequest("give one of place, commit, snapshot and version")
         where = self._choose(branch)
-        named = name_optional_place(place) if version is None else f"version:{version}"
+        named = format_optional_revision(place) if version is None else f"version:{version}"
         if commit is not None:
-            snapshot = name_place(commit)
+            snapshot = format_revision(commit)
             if not snapshot.startswith("manifest:"):
                 snapshot = self._find_commit_id(commit, branch)
         return open_view(self._connection, where, named, snapshot)
@@ -262,7 +274,7 @@ class ServedReading(ServedObject):
 
     def commit_changes(
         self,
-        commit: PlaceLike,
+        commit: RevisionLike,
         *,
         page_token: str | None = None,
         kinds: Sequence[str] = (),
@@ -332,7 +344,7 @@ class ServedReading(ServedObject):
 
     def find_write(
         self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
-    ) -> KeptWrite:
+    ) -> RecordedWrite:
         """What became of a write that was sent with an idempotency key, by the same actor."""
         refuse_actor(actor)
         request = ClientRequest(

@@ -8,26 +8,26 @@ from pathlib import Path
 from msgspec import UNSET
 
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
-from omnigraph.client.served_blob import ServedBlob, read_blob
-from omnigraph.client.served_lines import decode_lines, export_lines
-from omnigraph.client.served_rows import (
+from omnigraph.client.response_decoding import read_lint, read_snapshot
+from omnigraph.client.served_object import ServedObject, require_default, with_source_name
+from omnigraph.client.served_results import (
+    ServedBlob,
     ServedQueryResult,
     ServedTypeRows,
     StreamedRows,
+    decode_lines,
+    export_lines,
     name_state,
+    read_blob,
 )
-from omnigraph.client.source_names import naming_source
-from omnigraph.client.unserved import ServedObject, require_default
-from omnigraph.client.wire_reading import read_lint, read_snapshot
 from omnigraph.graph.blobs import BlobSelector
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import as_source_text
-from omnigraph.graph.plan_text import PlanText
-from omnigraph.graph.results import SnapshotInfo, render_types_html
+from omnigraph.graph.results import PlanText, SnapshotInfo, render_types_html
 from omnigraph.identity import EntityKind
 from omnigraph.language.source import SourceText
 from omnigraph.plan.query_lint import LintReport
-from omnigraph.wire.http_names import ARROW_STREAM, COMMIT_ID, QUERY_NAME
+from omnigraph.wire.http_protocol import ARROW_STREAM, COMMIT_ID, QUERY_NAME
 from omnigraph.wire.request_bodies import (
     ExplainRequest,
     ExportRequest,
@@ -101,7 +101,7 @@ class ServedView(ServedObject):
             snapshot=self.place,
             analyze=analyze,
         )
-        with naming_source(text):
+        with with_source_name(text):
             request = ClientRequest("explain", body=body)
             return self._connection.ask_for(request, ExplainOutput)
 
@@ -132,7 +132,7 @@ class ServedView(ServedObject):
             query=text.text, name=name, params=_as_dict(params), snapshot=self.place
         )
         branch = None if self._snapshot else self._info.graph_branch
-        with naming_source(text):
+        with with_source_name(text):
             return run_query(
                 self._connection,
                 ClientRequest("query", body=request, accept=ARROW_STREAM),

@@ -16,36 +16,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from omnigraph.cluster.cluster_apply import apply_cluster
-    from omnigraph.cluster.cluster_place import (
+    from omnigraph.cluster.applied_cluster import (
         find_graph_uri,
         find_root,
         list_applied_graphs,
         read_applied_policy,
         read_applied_queries,
+        read_serving_snapshot,
     )
-    from omnigraph.cluster.cluster_plan import plan_cluster
-    from omnigraph.cluster.cluster_status import read_cluster_status
-    from omnigraph.cluster.cluster_validate import validate_cluster
-    from omnigraph.cluster.observe_cluster import import_cluster, refresh_cluster
-    from omnigraph.cluster.operator_actions import approve_change, unlock_cluster
-    from omnigraph.cluster.serving_snapshot import read_serving_snapshot
+    from omnigraph.cluster.cluster_apply import apply_cluster
+    from omnigraph.cluster.cluster_plan import approve_change, plan_cluster, unlock_cluster
+    from omnigraph.cluster.cluster_refresh import import_cluster, refresh_cluster
+    from omnigraph.cluster.cluster_session import read_cluster_status, validate_cluster
 
 _LAZY = {
     "apply_cluster": "cluster_apply",
-    "approve_change": "operator_actions",
-    "find_graph_uri": "cluster_place",
-    "find_root": "cluster_place",
-    "import_cluster": "observe_cluster",
-    "list_applied_graphs": "cluster_place",
+    "approve_change": "cluster_plan",
+    "find_graph_uri": "applied_cluster",
+    "find_root": "applied_cluster",
+    "import_cluster": "cluster_refresh",
+    "list_applied_graphs": "applied_cluster",
     "plan_cluster": "cluster_plan",
-    "read_applied_policy": "cluster_place",
-    "read_applied_queries": "cluster_place",
-    "read_cluster_status": "cluster_status",
-    "read_serving_snapshot": "serving_snapshot",
-    "refresh_cluster": "observe_cluster",
-    "unlock_cluster": "operator_actions",
-    "validate_cluster": "cluster_validate",
+    "read_applied_policy": "applied_cluster",
+    "read_applied_queries": "applied_cluster",
+    "read_cluster_status": "cluster_session",
+    "read_serving_snapshot": "applied_cluster",
+    "refresh_cluster": "cluster_refresh",
+    "unlock_cluster": "cluster_plan",
+    "validate_cluster": "cluster_session",
 }
 """Loaded when first used: reading a configuration needs no engine."""
 

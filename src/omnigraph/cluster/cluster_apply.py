@@ -7,32 +7,34 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from omnigraph.cluster.approvals import ChangeApproval, stamp_approvals
-from omnigraph.cluster.classify_changes import (
+from omnigraph.cluster.cluster_changes import (
     APPROVAL_REQUIRED,
     DEPENDENCY,
     RECOVERY_PENDING,
     UNSUPPORTED,
+    ChangeOperation,
+    ClusterChange,
+    Disposition,
 )
-from omnigraph.cluster.cluster_changes import ChangeOperation, ClusterChange, Disposition
+from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
 from omnigraph.cluster.cluster_files import ClusterFiles, ReadLedger
-from omnigraph.cluster.cluster_plan import draw_changes, require_no_roots
-from omnigraph.cluster.cluster_report import ClusterReport, refuse
-from omnigraph.cluster.cluster_results import ClusterApplyResult, StateObservations
-from omnigraph.cluster.cluster_session import ClusterSession, require_ok
-from omnigraph.cluster.desired_state import DesiredState
-from omnigraph.cluster.graph_moves import GraphMover
-from omnigraph.cluster.ledger_draft import LedgerDraft
-from omnigraph.cluster.recovery_sidecars import remove_sidecar
-from omnigraph.cluster.recovery_sweep import Swept, sweep
-from omnigraph.cluster.resource_addresses import (
-    ResourceKind,
-    find_graph_id,
-    graph_address,
-    schema_address,
+from omnigraph.cluster.cluster_plan import plan_cluster_changes, require_no_roots
+from omnigraph.cluster.cluster_session import (
+    ClusterApplyResult,
+    ClusterSession,
+    StateObservations,
+    require_ok,
 )
-from omnigraph.cluster.state_ledger import ResourceStatus, StateLedger, StatusWord
-from omnigraph.cluster.state_lock import StateLock
+from omnigraph.cluster.control_records import (
+    ChangeApproval,
+    StateLock,
+    mark_approvals_consumed,
+    remove_sidecar,
+)
+from omnigraph.cluster.desired_state import DesiredState
+from omnigraph.cluster.managed_graphs import GraphOperations, SweepResult, sweep
+from omnigraph.cluster.resources import ResourceKind, find_graph_id, graph_address, schema_address
+from omnigraph.cluster.state_ledger import LedgerDraft, ResourceStatus, StateLedger, StatusWord
 from omnigraph.errors import ClusterError, StorageError
 from omnigraph.settings import Settings
 
@@ -97,13 +99,13 @@ class _ApplyRun:
         self.found = found = self._find_ledger()
         self.draft = LedgerDraft.of(found.ledger)
         swept = sweep(self.files, self.draft, self.desired, self.report, self.lock)
-        drawn = draw_changes(
+        drawn = plan_cluster_changes(
             self.files, self.desired, self.draft.freeze(), swept.pending, self.report
         )
         self.changes = {change.resource: change for change in drawn.changes}
         self.approvals = drawn.approvals
         self._warn_of_stopped()
-        mover = GraphMover(self.files, self.draft, self.report, self.actor, found.cas)
+        mover = GraphOperations(self.files, self.draft, self.report, self.actor, found.cas)
         self._move_graphs(mover)
         self._publish_texts()
         self._delete_graphs(mover)
@@ -123,7 +125,7 @@ class _ApplyRun:
 
     # --- graphs ---
 
-    def _move_graphs(self, mover: GraphMover) -> None:
+    def _move_graphs(self, mover: GraphOperations) -> None:
         for change in self._select(ResourceKind.GRAPH, ChangeOperation.CREATE):
             graph_id = str(change.graph_id)
             schema = self.desired.resources[schema_address(graph_id)]
@@ -138,7 +140,7 @@ class _ApplyRun:
             if self._may_move(change, "schema_apply_skipped"):
                 self._try(change, partial(mover.apply_schema, str(change.graph_id), schema))
 
-    def _delete_graphs(self, mover: GraphMover) -> None:
+    def _delete_graphs(self, mover: GraphOperations) -> None:
         for change in self._select(ResourceKind.GRAPH, ChangeOperation.DELETE):
             approval = self.approvals[change.resource]
             if self._may_move(change, "graph_delete_skipped"):
@@ -245,7 +247,7 @@ class _ApplyRun:
             elif change.kind is not ResourceKind.SCHEMA:
                 self.draft.resources[change.resource] = after.record
 
-    def _set_statuses(self, swept: Swept) -> None:
+    def _set_statuses(self, swept: SweepResult) -> None:
         stopped = {r: one for r, one in self.changes.items() if not one.is_carried_out}
         before, statuses = self.draft.statuses, dict[str, ResourceStatus]()
         for address in sorted(self.draft.resources.keys() | stopped.keys()):
@@ -273,13 +275,13 @@ class _ApplyRun:
         is_later = change.disposition is Disposition.DEFERRED
         return ResourceStatus(StatusWord.PENDING if is_later else StatusWord.BLOCKED, reason)
 
-    def _write(self, swept: Swept, mover: GraphMover) -> None:
+    def _write(self, swept: SweepResult, mover: GraphOperations) -> None:
         if self.draft.is_changed:
             self.found = self.files.write_ledger(self.draft.freeze(), self.found)
             self.is_recorded = True
         for operation_id in (*swept.settled, *mover.made):
             remove_sidecar(self.files, operation_id, self.report)
-        stamp_approvals(self.files, self.draft.approvals, self.report)
+        mark_approvals_consumed(self.files, self.draft.approvals, self.report)
 
     def make_result(self, config_dir: str) -> ClusterApplyResult:
         return ClusterApplyResult(
@@ -297,5 +299,5 @@ class _ApplyRun:
         )
 
 
-def _is_pending(address: str, swept: Swept) -> bool:
+def _is_pending(address: str, swept: SweepResult) -> bool:
     return find_graph_id(address) in swept.pending

@@ -1,4 +1,4 @@
-"""The files of a cluster in its storage root: the ledger with its tag, and the catalog."""
+"""Files of a cluster in its storage root: the ledger with its tag, and verified applied texts."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property
 
-from omnigraph.cluster.cluster_layout import (
+from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
+from omnigraph.cluster.resources import (
     CONTROL_FOLDER,
     GRAPH_SUFFIX,
     GRAPHS_FOLDER,
     STATE_FILE,
+    ResourceKind,
+    digest_file,
+    find_resource_kind,
     make_graph_path,
     make_payload_path,
+    query_address,
     show_control_path,
 )
-from omnigraph.cluster.cluster_report import refuse
-from omnigraph.cluster.resource_digests import digest_file
 from omnigraph.cluster.state_ledger import StateLedger, decode_ledger, encode_ledger
-from omnigraph.errors import NotFoundError, StorageError
+from omnigraph.errors import CompileError, NotFoundError, Severity, StorageError
+from omnigraph.language.source import SourceText
 from omnigraph.settings import Settings
 from omnigraph.storage.control_files import ControlFiles, open_control_files
 
@@ -134,3 +138,88 @@ class ClusterFiles:
         path = make_payload_path(address, digest_file(data))
         if self.control.find(path) != data:
             self.control.put(path, data)
+
+
+def find_policy(ledger: StateLedger, scope: str) -> str | None:
+    """The address of the policy that is bound to a graph or to the cluster, if one is."""
+    for address, record in sorted(ledger.resources.items()):
+        is_policy = find_resource_kind(address) is ResourceKind.POLICY
+        if is_policy and scope in (record.applies_to or ()):
+            return address
+    return None
+
+
+def read_policy_text(
+    files: ClusterFiles, ledger: StateLedger, address: str, report: ClusterReport
+) -> SourceText | None:
+    """The bundle, named after the resource; None if that is reported as wrong."""
+    name = f"{address.partition('.')[2]}.policy.yaml"
+    return _read_text(files, address, ledger.resources[address].digest, name, report)
+
+
+def read_query_texts(
+    files: ClusterFiles, ledger: StateLedger, graph_id: str, report: ClusterReport
+) -> tuple[SourceText, ...]:
+    """The files of queries of a graph, each once, named as they were in the configuration."""
+    found: dict[str, SourceText] = {}
+    for name, record in ledger.select_queries(graph_id).items():
+        if record.digest in found:
+            continue
+        shown = record.source or f"{name}.gq"
+        address = query_address(graph_id, name)
+        text = _read_text(files, address, record.digest, shown, report)
+        if text is not None:
+            found[record.digest] = text
+    return tuple(found.values())
+
+
+def _read_text(
+    files: ClusterFiles, address: str, digest: str, name: str, report: ClusterReport
+) -> SourceText | None:
+    try:
+        data = files.find_payload(address, digest)
+    except StorageError as error:
+        report.add("catalog_payload_read_error", address, error.message)
+        return None
+    if data is None:
+        message = "its text is not in the catalog; run `omnigraph cluster refresh` and apply again"
+        report.add("catalog_payload_missing", address, message)
+        return None
+    if digest_file(data) != digest:
+        message = "its text in the catalog is not what was applied; run `omnigraph cluster refresh`"
+        report.add("catalog_payload_digest_mismatch", address, message)
+        return None
+    try:
+        return SourceText.from_bytes(data, name)
+    except CompileError as error:
+        report.add("catalog_payload_read_error", address, error.message)
+        return None
+
+
+def list_payloads(ledger: StateLedger) -> list[tuple[str, str]]:
+    """The texts that the catalog should have, by address and digest."""
+    kinds = (ResourceKind.QUERY, ResourceKind.POLICY)
+    return [
+        (address, record.digest)
+        for address, record in sorted(ledger.resources.items())
+        if find_resource_kind(address) in kinds
+    ]
+
+
+def check_payload(
+    files: ClusterFiles, address: str, digest: str, report: ClusterReport
+) -> str | None:
+    """The code of what is wrong with a text of the catalog, reported; None if nothing is."""
+    try:
+        data = files.find_payload(address, digest)
+    except StorageError as error:
+        report.add("catalog_payload_read_error", address, error.message)
+        return "catalog_payload_read_error"
+    if data is None:
+        code, message = "catalog_payload_missing", "its text is not in the catalog"
+    elif digest_file(data) != digest:
+        code, message = "catalog_payload_mismatch", "its text in the catalog was changed"
+    else:
+        return None
+    report.add(code, address, f"{message}; the next apply writes it again", Severity.WARNING)
+    return code

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import Violation, ViolationKind
-from omnigraph.errors.error_details import render_both_places
+from omnigraph.errors.omni_error import render_both_places
 from omnigraph.identity import TableKey
 
 NO_IDS = pa.array([], pa.string())

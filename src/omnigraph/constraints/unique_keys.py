@@ -1,4 +1,4 @@
-"""Uniqueness: `@key` and `@unique`, within a write and against what is there."""
+"""Check uniqueness, `@key` and `@unique`, within a write and against the stored rows."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import Constraint, ConstraintKind, EdgeType, NodeType
-from omnigraph.constraints.distinct import are_distinct
 from omnigraph.constraints.table_changes import Committed, TableChange, get_column, mask_remaining
 from omnigraph.errors import Violation, ViolationKind
 from omnigraph.types.canonical import encode_canonical_column
 from omnigraph.types.property import FLOATS, Scalar
+
+
+def are_distinct(values: pa.Array) -> bool:
+    """Whether no value occurs twice; NULL counts as a value."""
+    return len(pc.unique(values)) == len(values)
+
 
 _SEPARATOR = "\x1f"
 _SAMPLED_ROWS = 10_000

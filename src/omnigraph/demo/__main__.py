@@ -15,7 +15,7 @@ import click
 
 import omnigraph
 from omnigraph.cli.error_output import fail_request, fail_usage, fail_with
-from omnigraph.cli.interrupts import EXIT_INTERRUPTED
+from omnigraph.cli.terminal import EXIT_INTERRUPTED
 from omnigraph.demo.papers import FILE_NAMES, PAPERS, Literature
 from omnigraph.graph.engines import EngineName
 

@@ -73,13 +73,8 @@ Sorted by what the caller can do next:
 one mapping to the JSON error body, `http_status` to HTTP and `exit_code` to the shell.
 """
 
-from omnigraph.errors.access_errors import *
-from omnigraph.errors.cluster_errors import *
 from omnigraph.errors.conflict_errors import *
-from omnigraph.errors.error_details import *
-from omnigraph.errors.input_errors import *
-from omnigraph.errors.limit_errors import *
 from omnigraph.errors.not_found_errors import *
 from omnigraph.errors.omni_error import *
-from omnigraph.errors.server_errors import *
+from omnigraph.errors.request_errors import *
 from omnigraph.errors.storage_errors import *

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from omnigraph.errors.error_details import MergeConflict, render_both_places, render_place
-from omnigraph.errors.omni_error import ConflictError, JsonValue
+from omnigraph.errors.omni_error import (
+    ConflictError,
+    JsonValue,
+    MergeConflict,
+    render_both_places,
+    render_place,
+)
 
 
 class ExpectedVersionMismatch(ConflictError):

@@ -1,11 +1,11 @@
-"""Errors of storage and providers: call the operator; the outcome may be unknown."""
+"""Errors of storage, providers and servers: call the operator; the outcome may be unknown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from omnigraph.errors.omni_error import JsonValue, StorageError
+from omnigraph.errors.omni_error import JsonValue, OmniError, StorageError
 
 
 class StorageKind(StrEnum):
@@ -137,3 +137,29 @@ class BlobIntegrity(StorageError):
 
 class EmbeddingFailed(StorageError):
     code = "embedding_failed"
+
+
+class ServerError(OmniError):
+    """A server that a client cannot talk to."""
+
+    code = "server"
+
+
+class ServerUnreachable(ServerError):
+    """No connection to a server, or one that was lost before the answer was complete."""
+
+    code = "server_unreachable"
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(f"cannot talk to the server at {url}: {reason}")
+        self.url, self.reason = url, reason
+
+
+class UnexpectedAnswer(ServerError):
+    """An answer no OmniGraph server gives; perhaps one of something in between."""
+
+    code = "unexpected_answer"
+
+    def __init__(self, url: str, status: int, reason: str) -> None:
+        super().__init__(f"{url} answered {status}, not as an OmniGraph server does: {reason}")
+        self.url, self.status, self.reason = url, status, reason

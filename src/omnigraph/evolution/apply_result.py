@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from omnigraph.catalog.evolve import MigrationPlan
-from omnigraph.catalog.migration_steps import Step
-from omnigraph.catalog.shape import Json
+from omnigraph.catalog.schema_json import Json
 from omnigraph.errors import Diagnostic
+from omnigraph.evolution.migration_plan import MigrationPlan
+from omnigraph.evolution.migration_steps import Step
 from omnigraph.identity import TableKey
 from omnigraph.storage.manifest import Commit
 

@@ -1,18 +1,178 @@
-"""What becomes of the columns of one table: kept, renamed, dropped, added empty or filled."""
+"""Plan the tables of an apply before anything is written: columns, and the values of new ones."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from omnigraph.catalog.catalog import EdgeType, NodeType, Property
-from omnigraph.evolution.fillings import ComputedFilling, ConstantFilling, ConvertedFilling, Filling
-from omnigraph.execution.assignments import get_default_value
-from omnigraph.execution.stored_rows import build_table_schema
-from omnigraph.identity import PropertyId
-from omnigraph.storage.tables import Column, EmptyColumn, FilledColumn, KeptColumn
+from omnigraph.catalog.catalog import Draft, EdgeType, NodeType, Property, TypeKind
+from omnigraph.errors import BadExpression
+from omnigraph.evolution.apply_result import ChangedTable, TableEffect
+from omnigraph.evolution.migration_plan import MigrationPlan
+from omnigraph.evolution.migration_steps import (
+    AddConstraint,
+    AddProperty,
+    AddType,
+    ChangeCardinality,
+    ChangePropertyType,
+    DropType,
+    RemoveConstraint,
+    RenameProperty,
+    RenameType,
+    Step,
+    UnsupportedChange,
+    UpdateTypeMetadata,
+)
+from omnigraph.execution.stored_rows import build_table_schema, get_default_value
+from omnigraph.identity import PropertyId, TableIdentity
+from omnigraph.storage.manifest import TableEntry
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import (
+    Column,
+    EmptyColumn,
+    FilledColumn,
+    KeptColumn,
+    Table,
+    find_mistake,
+    quote_identifier,
+    quote_literal,
+)
+from omnigraph.writer.change import CatalogSnapshot
+
+_SAFE = 1 << 53
+_CASTS = {
+    pa.string(): "Utf8",
+    pa.bool_(): "Boolean",
+    pa.int32(): "Int32",
+    pa.int64(): "Int64",
+    pa.uint32(): "UInt32",
+    pa.uint64(): "UInt64",
+}
+_COMPUTED = " "
+"""Before the name of what an expression gives; no stored column has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantFilling:
+    """The same value in every row."""
+
+    field: pa.Field
+    value: object
+
+    @property
+    def read(self) -> Mapping[str, str]:
+        """What must be read of a row, as expressions by the names their values get."""
+        return {}
+
+    def fill(self, rows: pa.RecordBatch) -> pa.Array:
+        return pa.repeat(pa.scalar(self.value, self.field.type), rows.num_rows)
+
+    @property
+    def expression(self) -> str | None:
+        """The value as an expression, where there is no doubt how one reads it."""
+        kind, value = self.field.type, self.value
+        if isinstance(value, bool | str) or (isinstance(value, int) and abs(value) < _SAFE):
+            return (
+                f"arrow_cast({quote_literal(value)}, '{_CASTS[kind]}')" if kind in _CASTS else None
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedFilling:
+    """The values of a column as values of another type, of which none is lost."""
+
+    field: pa.Field
+    source: str
+
+    @property
+    def read(self) -> Mapping[str, str]:
+        return {self.source: quote_identifier(self.source)}
+
+    def fill(self, rows: pa.RecordBatch) -> pa.Array:
+        values, wanted = rows.column(self.source), self.field.type
+        if pa.types.is_list(wanted) and not pa.types.is_list(values.type):
+            return _convert_to_lists(values, wanted)
+        return values.cast(wanted)
+
+
+@dataclass(frozen=True, slots=True)
+class ComputedFilling:
+    """What an expression gives for a row, which must be a value of the type."""
+
+    field: pa.Field
+    expression: str
+
+    @property
+    def read(self) -> Mapping[str, str]:
+        return {f"{_COMPUTED}{self.field.name}": self.expression}
+
+    def fill(self, rows: pa.RecordBatch) -> pa.Array:
+        values = rows.column(f"{_COMPUTED}{self.field.name}")
+        try:
+            return values.cast(self.field.type)
+        except pa.ArrowException as error:
+            raise BadExpression(
+                self.field.name,
+                self.expression,
+                f"it gives what is not a value of the property: {error}",
+            ) from error
+
+
+Filling = ConstantFilling | ConvertedFilling | ComputedFilling
+
+
+def collect_expressions(fillings: Sequence[Filling]) -> dict[str, str]:
+    """What computing these needs of a row; nothing for constants."""
+    return {name: text for filling in fillings for name, text in filling.read.items()}
+
+
+def render_constants(fillings: Sequence[Filling]) -> dict[str, str] | None:
+    """The values of columns that are all constants, as expressions; None where some are not.
+
+    What the substrate fills in by itself need not be made here and handed over.
+    """
+    texts = {
+        filling.field.name: filling.expression if isinstance(filling, ConstantFilling) else None
+        for filling in fillings
+    }
+    known = {name: text for name, text in texts.items() if text is not None}
+    return known if len(known) == len(texts) else None
+
+
+def require_computable(table: Table, fillings: Sequence[Filling]) -> None:
+    """Raise if an expression speaks of what a table does not have, or cannot be understood."""
+    for filling in fillings:
+        if isinstance(filling, ComputedFilling):
+            mistake = find_mistake(table, filling.expression)
+            if mistake is not None:
+                raise BadExpression(filling.field.name, filling.expression, mistake)
+
+
+def make_filler(fillings: Sequence[Filling]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+    """The function that makes the new columns of a batch; another process can run it."""
+    return partial(fill_columns, tuple(fillings))
+
+
+def fill_columns(fillings: Sequence[Filling], rows: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [filling.fill(rows) for filling in fillings]
+    # A deleted row has no values, whatever the column allows.
+    schema = pa.schema([filling.field.with_nullable(True) for filling in fillings])
+    return pa.record_batch(columns, schema=schema)
+
+
+def _convert_to_lists(values: pa.Array, wanted: pa.ListType) -> pa.Array:
+    """Each value as the only member of a list; NULL stays NULL."""
+    items = values.drop_null().cast(wanted.value_type)
+    lengths = pc.is_valid(values).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
+    return pa.ListArray.from_arrays(offsets, items, wanted, mask=pc.is_null(values))
+
 
 Entity = NodeType | EdgeType
 
@@ -96,3 +256,148 @@ def _convert_column(there: pa.Field, wanted: pa.Field, *, adds: bool) -> Filling
     if there.type == wanted.type and (there.nullable == wanted.nullable or not adds):
         return None
     return ConvertedFilling(wanted, there.name)
+
+
+def find_step_place(schema: Draft, step: Step) -> str:
+    """File, line and column of what a step is about."""
+    return schema.find_place(_name_entity(step))
+
+
+def _name_entity(step: Step) -> str:
+    """What a step is about, by the name it has afterwards."""
+    match step:
+        case UnsupportedChange():
+            return step.entity
+        case ChangeCardinality():
+            return f"{TypeKind.EDGE}:{step.type_name}"
+        case RenameType():
+            return f"{step.type_kind}:{step.new}"
+        case AddType() | DropType() | UpdateTypeMetadata():
+            return f"{step.type_kind}:{step.name}"
+        case RenameProperty():
+            return f"{step.type_kind}:{step.type_name}.{step.new}"
+        case AddConstraint() | RemoveConstraint():
+            first = step.constraint.columns[0] if step.constraint.columns else ""
+            return f"{step.type_kind}:{step.type_name}.{first}"
+        case _:
+            return f"{step.type_kind}:{step.type_name}.{step.property_name}"
+
+
+@contextmanager
+def placing_expressions(schema: Draft, type_: Entity) -> Iterator[None]:
+    """Give an expression that fails inside the place of its property, one of this type."""
+    try:
+        yield
+    except BadExpression as error:
+        if error.place is not None:
+            raise
+        entity = f"{type_.table_key}.{error.property}"
+        raise BadExpression(
+            f"{type_.name}.{error.property}",
+            error.expression,
+            error.reason,
+            schema.find_place(entity),
+        ) from error
+
+
+@dataclass(frozen=True, slots=True)
+class TableWork:
+    """One type that stays: what it was, what it becomes, and its columns."""
+
+    before: Entity
+    after: Entity
+    entry: TableEntry
+    source: TableEntry
+    """Where its rows are read: its own table, or what mutations made of it."""
+    columns: ColumnPlan
+    has_other_columns: bool = False
+    """Whether its table becomes another one even if no row changes."""
+
+    @property
+    def is_mutated(self) -> bool:
+        return self.source != self.entry
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether its table gets another version."""
+        return self.has_other_columns or self.is_mutated
+
+    @property
+    def described(self) -> ChangedTable:
+        key, rows = self.after.table_key, self.entry.row_count
+        if self.is_mutated:
+            return ChangedTable(key, TableEffect.ROWS, rows, self.source.row_count)
+        written = tuple(filling.field.name for filling in self.columns.fillings)
+        effect = TableEffect.COLUMNS if written and rows else TableEffect.METADATA
+        return ChangedTable(key, effect, rows, rows, written if rows else ())
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """All of an apply that is known before anything is written."""
+
+    plan: MigrationPlan
+    added: tuple[Entity, ...]
+    kept: tuple[TableWork, ...]
+    dropped: tuple[TableEntry, ...]
+    needs_sole_branch: bool
+
+    @property
+    def tables(self) -> tuple[ChangedTable, ...]:
+        """The tables it is about, by name."""
+        found = [ChangedTable(t.table_key, TableEffect.CREATED, 0, 0) for t in self.added]
+        found += [
+            ChangedTable(e.table_key, TableEffect.DROPPED, e.row_count, 0) for e in self.dropped
+        ]
+        found += [
+            work.described
+            for work in self.kept
+            if work.is_moved or work.before.name != work.after.name
+        ]
+        return tuple(sorted(found, key=lambda table: table.table_key))
+
+
+def outline_tables(
+    view: CatalogSnapshot, rows: Snapshot, plan: MigrationPlan, *, needs_sole_branch: bool
+) -> Outline:
+    """What becomes of the tables of a view, whose rows are by then those of `rows`."""
+    before: dict[TableIdentity, Entity] = {
+        t.identity: t for t in view.catalog.by_table_key.values()
+    }
+    after = [t for _, t in sorted(plan.catalog.by_table_key.items())]
+    kept_ids = {t.identity for t in after}
+    shown = view.snapshot.state.by_identity
+    kept = [
+        _plan_table(rows, before[t.identity], t, shown[t.identity], plan.steps)
+        for t in after
+        if t.identity in before
+    ]
+    return Outline(
+        plan,
+        tuple(t for t in after if t.identity not in before),
+        tuple(kept),
+        tuple(shown[identity] for identity in before if identity not in kept_ids),
+        needs_sole_branch,
+    )
+
+
+def _plan_table(
+    rows: Snapshot, before: Entity, after: Entity, entry: TableEntry, steps: Sequence[Step]
+) -> TableWork:
+    expressions, source = _list_expressions(after, steps), rows.state.by_identity[entry.identity]
+    if before == after and not expressions:
+        return TableWork(before, after, entry, source, ColumnPlan(()))
+    stored = rows.open_entry(source).schema
+    columns = plan_columns(stored, before, after, expressions)
+    return TableWork(before, after, entry, source, columns, columns.changes(stored))
+
+
+def _list_expressions(type_: Entity, steps: Sequence[Step]) -> dict[str, str]:
+    """The expressions for properties of a type, by name."""
+    return {
+        step.property_name: step.expression
+        for step in steps
+        if isinstance(step, AddProperty | ChangePropertyType)
+        and (str(step.type_kind), step.type_name) == (str(type_.kind), type_.name)
+        and step.expression is not None
+    }

@@ -1,17 +1,233 @@
-"""Refusing a schema that rows break, with the rows and with the place of the rule."""
+"""Check new rules on stored rows, and report each violation with its place in the schema."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from omnigraph.catalog.draft import Draft
-from omnigraph.constraints.evaluate import REPORTED
-from omnigraph.errors import ConstraintViolated, Violation
-from omnigraph.evolution.apply_outline import Outline, TableWork
-from omnigraph.evolution.rule_scan import NewRules, find_violations, list_new_rules
-from omnigraph.evolution.schema_places import placing_expressions
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import Constraint, ConstraintKind, Draft, EdgeType, NodeType
+from omnigraph.constraints.constraint_checks import (
+    REPORTED,
+    describe_cardinality,
+    find_value_violations,
+    is_broken,
+)
+from omnigraph.constraints.table_changes import TableChange, get_column
+from omnigraph.constraints.unique_keys import find_unique_violations
+from omnigraph.errors import ConstraintViolated, Violation, ViolationKind
+from omnigraph.evolution.column_plan import (
+    ColumnPlan,
+    Entity,
+    Filling,
+    Outline,
+    TableWork,
+    collect_expressions,
+    placing_expressions,
+)
+from omnigraph.evolution.migration_steps import (
+    AddConstraint,
+    AddProperty,
+    ChangeCardinality,
+    ChangePropertyType,
+    Step,
+)
+from omnigraph.evolution.property_changes import allows_less
+from omnigraph.execution.stored_rows import build_logical_schema, derive_key_ids
+from omnigraph.identity import ID_COLUMN, TableKey
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import EmptyColumn, KeptColumn, Table, quote_identifier, read_computed
+
+_COMPARING = frozenset({ConstraintKind.KEY, ConstraintKind.UNIQUE})
+
+
+@dataclass(frozen=True, slots=True)
+class NewRules:
+    """What must be true of every row of a type and may not be."""
+
+    type: Entity
+    constraints: tuple[Constraint, ...] = ()
+    required: tuple[str, ...] = ()
+    members: tuple[str, ...] = ()
+    """Properties whose values must be among those of an enum."""
+    counts_edges: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        rules = (self.constraints, self.required, self.members)
+        return not any(rules) and not self.counts_edges
+
+    def split(self) -> Iterator[tuple[str | None, NewRules]]:
+        """The rules one by one, each with the property that it stands on, if any."""
+        for name in self.required:
+            yield name, NewRules(self.type, required=(name,))
+        for name in self.members:
+            yield name, NewRules(self.type, members=(name,))
+        declared = {property_.name for property_ in self.type.properties}
+        for constraint in self.constraints:
+            first = next((name for name in constraint.columns if name in declared), None)
+            yield first, NewRules(self.type, constraints=(constraint,))
+        if self.counts_edges:
+            yield None, NewRules(self.type, counts_edges=True)
+
+
+def list_new_rules(after: Entity, steps: Sequence[Step]) -> NewRules:
+    """The rules that taking these steps brings, or that the values they change could break."""
+    own = [step for step in steps if _is_about(step, after)]
+    added = [s.constraint for s in own if isinstance(s, AddConstraint)]
+    changed = [s for s in own if isinstance(s, ChangePropertyType)]
+    new = [s for s in own if isinstance(s, AddProperty)]
+    computed = {s.property_name for s in new if s.expression is not None}
+    computed |= {s.property_name for s in changed if s.expression is not None}
+    # Values that no rule was ever asked about. A default is a value of its type already.
+    filled = computed | {s.property_name for s in new if s.default is not None}
+    less = {s.property_name for s in changed if allows_less(s.old, s.new)}
+    checked = [
+        c
+        for c in after.constraints
+        if c.kind is not ConstraintKind.INDEX and (c in added or filled & set(c.columns))
+    ]
+    concerned = [p for p in after.properties if p.name in computed | less]
+    return NewRules(
+        after,
+        tuple(checked),
+        tuple(p.name for p in concerned if not p.type.nullable),
+        tuple(p.name for p in concerned if p.type.enum_values is not None),
+        any(isinstance(step, ChangeCardinality) for step in own),
+    )
+
+
+def _is_about(step: Step, type_: Entity) -> bool:
+    if isinstance(step, ChangeCardinality):
+        return isinstance(type_, EdgeType) and step.type_name == type_.name
+    if not isinstance(step, AddConstraint | AddProperty | ChangePropertyType):
+        return False
+    return str(step.type_kind) == str(type_.kind) and step.type_name == type_.name
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def find_violations(table: Table, columns: ColumnPlan, rules: NewRules) -> Iterator[Violation]:
+    """The rows that break a rule: values first, then what rows have in common, then edges."""
+    if rules.is_empty:
+        return
+    yield from _find_wrong_values(table, columns, rules)
+    for constraint in rules.constraints:
+        if constraint.kind in _COMPARING:
+            yield from _find_wrong_together(table, columns, rules.type, constraint)
+    if rules.counts_edges and isinstance(rules.type, EdgeType):
+        yield from _find_wrong_counts(table, rules.type)
+
+
+def _find_wrong_values(table: Table, columns: ColumnPlan, rules: NewRules) -> Iterator[Violation]:
+    single = [c for c in rules.constraints if c.kind not in _COMPARING]
+    names = {name for c in single for name in c.columns} | {*rules.required, *rules.members}
+    if not names:
+        return
+    type_ = _reduce_type(rules.type, names, single)
+    for batch in _read_rows_after(table, columns, type_, sorted(names)):
+        change = TableChange(type_, batch, replaces_all=True)
+        for name in rules.required:
+            missing = pc.indices_nonzero(pc.is_null(get_column(batch, name)))
+            for index in missing.to_pylist():
+                message = f"{type_.name}.{name} is NULL and must have a value"
+                yield change.violation(ViolationKind.VALUE, message, index)
+        yield from find_value_violations(change)
+
+
+def _find_wrong_together(
+    table: Table, columns: ColumnPlan, full: Entity, constraint: Constraint
+) -> Iterator[Violation]:
+    type_ = _reduce_type(full, set(constraint.columns), [constraint])
+    rows = pa.concat_tables(_read_rows_after(table, columns, type_, constraint.columns))
+    change = TableChange(type_, rows, replaces_all=True)
+    if constraint.kind is ConstraintKind.KEY:
+        yield from _find_wrong_ids(change)
+    yield from find_unique_violations(change, _Nobody())
+
+
+def _find_wrong_ids(change: TableChange) -> Iterator[Violation]:
+    """Nodes whose id is not the one their key makes; edges know them by the id they have."""
+    type_ = change.type
+    assert isinstance(type_, NodeType), "only nodes have keys"
+    members = [p.name for p in type_.key]
+    is_missing = [pc.is_null(get_column(change.rows, name)) for name in members]
+    for name, missing in zip(members, is_missing, strict=True):
+        for index in pc.indices_nonzero(missing).to_pylist():
+            message = f"{type_.name}.{name} is NULL and must have a value: it is part of the key"
+            yield change.violation(ViolationKind.VALUE, message, index)
+    made = derive_key_ids(type_, {name: get_column(change.rows, name) for name in members})
+    wrong = pc.indices_nonzero(pc.fill_null(pc.not_equal(change.ids, made), False))
+    for index in wrong.to_pylist():
+        id, wanted = change.ids[index].as_py(), made[index].as_py()
+        message = f"id '{id}' of {type_.name} does not match the key, which makes it '{wanted}'"
+        yield change.violation(ViolationKind.VALUE, message, index)
+
+
+def _find_wrong_counts(table: Table, edge: EdgeType) -> Iterator[Violation]:
+    counts = pc.value_counts(get_column(table.scan(["src"]), "src"))
+    counted = pa.table([counts.field("values"), counts.field("counts")], ["source", "edges"])
+    broken = counted.filter(is_broken(edge, counted.column("edges"))).sort_by("source")
+    for one in broken.to_pylist():
+        message = describe_cardinality(edge, one["source"], one["edges"])
+        found = Violation(ViolationKind.CARDINALITY, edge.table_key, message)
+        yield replace(found, source=one["source"])
+
+
+class _Nobody:
+    """The rows beside those that are checked: none, since all of them are."""
+
+    def find(self, table: TableKey, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
+        raise AssertionError(f"asked for {columns} of {table} by {by} of {len(values)} values")
+
+
+def _reduce_type(type_: Entity, names: set[str], constraints: Sequence[Constraint]) -> Entity:
+    """The type with these properties and rules only."""
+    properties = tuple(p for p in type_.properties if p.name in names)
+    return replace(type_, properties=properties, constraints=tuple(constraints))
+
+
+def _read_rows_after(
+    table: Table, columns: ColumnPlan, type_: Entity, names: Sequence[str]
+) -> Iterator[pa.Table]:
+    """The rows as they will be: their ids, their ends, and these columns."""
+    structural = [ID_COLUMN, "src", "dst"] if isinstance(type_, EdgeType) else [ID_COLUMN]
+    wanted = build_logical_schema(type_)
+    fillings = {f.field.name: f for f in columns.fillings if f.field.name in names}
+    there = {c.field.name: c for c in columns.columns}
+    read = {name: quote_identifier(name) for name in structural}
+    for name in names:
+        kept = there.get(name)
+        if isinstance(kept, KeptColumn):
+            read[kept.source] = quote_identifier(kept.source)
+    read |= collect_expressions(list(fillings.values()))
+    for batch in read_computed(table, read):
+        values = {name: batch.column(name) for name in structural}
+        for name in names:
+            if name not in values:
+                values[name] = _read_values(
+                    batch, there.get(name), fillings.get(name), wanted, name
+                )
+        yield pa.table([values[name] for name in wanted.names], schema=wanted)
+
+
+def _read_values(
+    batch: pa.RecordBatch,
+    there: object,
+    filling: Filling | None,
+    wanted: pa.Schema,
+    name: str,
+) -> pa.Array:
+    if filling is not None:
+        return filling.fill(batch)
+    if isinstance(there, EmptyColumn):
+        return pa.nulls(batch.num_rows, wanted.field(name).type)
+    source = there.source if isinstance(there, KeptColumn) else name
+    return batch.column(source).cast(wanted.field(name).type)
 
 
 def require_rules(rows: Snapshot, outline: Outline, schema: Draft) -> None:

@@ -1,60 +1,85 @@
-"""The change that gives a branch another schema.
-
-Planned, checked and written outside of the fence, like any other change: new tables are empty and
-nobody knows them, new columns are files nothing refers to. One publish then shows the schema
-together with every table it changes.
-"""
+"""Apply a schema to a branch: one change that writes every table and the accepted schema."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.catalog import Catalog
+from omnigraph.catalog.catalog import Catalog, Draft
 from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
-from omnigraph.catalog.draft import Draft
-from omnigraph.catalog.evolve import MigrationPlan, plan_migration
 from omnigraph.catalog.identify import apart_from_other_attempts, apart_from_other_branches
-from omnigraph.catalog.migration_steps import AddType, Step
 from omnigraph.errors import (
     CompileError,
     ReadSetChanged,
+    SchemaChangeBlocked,
     SchemaDropsEverything,
     UnsupportedSchemaChange,
 )
-from omnigraph.evolution.apply_outline import Outline, TableWork, outline_tables
-from omnigraph.evolution.column_plan import ColumnPlan
-from omnigraph.evolution.column_writers import ColumnWriters
-from omnigraph.evolution.fillings import (
+from omnigraph.evolution.column_plan import (
+    ColumnPlan,
+    Outline,
+    TableWork,
     collect_expressions,
+    find_step_place,
     make_filler,
+    outline_tables,
+    placing_expressions,
     render_constants,
     require_computable,
 )
-from omnigraph.evolution.in_the_way import is_hard_drop, require_sole_branch
-from omnigraph.evolution.made_tables import MadeTables
-from omnigraph.evolution.mutated_rows import NamedChange, find_mutated, run_mutations
-from omnigraph.evolution.rewritten_rows import open_rewritten_rows
+from omnigraph.evolution.migration_plan import MigrationPlan, is_additive, plan_migration
+from omnigraph.evolution.migration_steps import AddType, DropMode, DropProperty, DropType, Step
 from omnigraph.evolution.rule_check import require_rules
-from omnigraph.evolution.schema_places import find_step_place, placing_expressions
-from omnigraph.execution.stage_changes import Placement, stage_tables
+from omnigraph.evolution.table_rewrites import (
+    ColumnWriters,
+    CreatedTables,
+    NamedChange,
+    find_mutated,
+    open_rewritten_rows,
+    run_mutations,
+)
+from omnigraph.execution.pending_rows import Placement, stage_tables
 from omnigraph.identity import OperationId
 from omnigraph.language.source import SourceText
 from omnigraph.storage.layout import SCHEMA_SOURCE
-from omnigraph.storage.manifest import (
-    Register,
-    Rename,
-    SchemaChange,
-    SchemaContract,
-    Tombstone,
-)
+from omnigraph.storage.manifest import Register, Rename, SchemaChange, SchemaContract, Tombstone
 from omnigraph.storage.recovery import WriterKind
+from omnigraph.storage.refs import list_names, list_tags
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, mint_ticket
 from omnigraph.storage.tables import ColumnOrder, Table, stage_columns, stage_overwrite
 from omnigraph.writer.change import CatalogSnapshot, Prepared
+
+
+def require_sole_branch(snapshot: Snapshot, steps: Sequence[Step], schema: Draft) -> bool:
+    """Whether the branch must be the only one; raises if it is not.
+
+    Raises:
+        SchemaChangeBlocked: naming the branches, and for drops that reach back the tags, that
+            stand in the way, and the steps they stand in the way of.
+    """
+    others = [step for step in steps if not is_additive(step)]
+    if not others:
+        return False
+    store = snapshot.root.store
+    names = sorted(set(list_names(store)) - {snapshot.branch})
+    if names:
+        place = find_step_place(schema, others[0])
+        raise SchemaChangeBlocked([step.describe() for step in others], names, place=place)
+    hard = [step for step in steps if is_hard_drop(step)]
+    tags = sorted(tag.name for tag in list_tags(store)) if hard else []
+    if tags:
+        place = find_step_place(schema, hard[0])
+        raise SchemaChangeBlocked([step.describe() for step in hard], tags=tags, place=place)
+    return True
+
+
+def is_hard_drop(step: Step) -> bool:
+    """Whether a step removes what was stored from older states as well."""
+    return isinstance(step, DropType | DropProperty) and step.mode is DropMode.HARD
+
 
 SCHEMA = "schema_contract"
 PURGES = "purges"
@@ -197,7 +222,7 @@ class SchemaApply:
             return None
         self._require_expressions(rows, outline)
         require_rules(rows, outline, self._wanted.schema)
-        made = MadeTables(view.snapshot, ticket)
+        made = CreatedTables(view.snapshot, ticket)
         with made.undo_on_failure():
             self._create(outline, made)
             moved = [work for work in outline.kept if work.is_moved]
@@ -218,7 +243,7 @@ class SchemaApply:
         """
         return cause.member != SCHEMA or not self._is_overtaken
 
-    def _create(self, outline: Outline, made: MadeTables) -> None:
+    def _create(self, outline: Outline, made: CreatedTables) -> None:
         """Make the new tables, or show those that the other branch has."""
         for type_ in outline.added:
             if self._wanted.other is None:
@@ -226,7 +251,7 @@ class SchemaApply:
             else:
                 made.share(type_, self._wanted.other.snapshot)
 
-    def _stage(self, work: TableWork, rows: Snapshot, made: MadeTables) -> StagedTable | None:
+    def _stage(self, work: TableWork, rows: Snapshot, made: CreatedTables) -> StagedTable | None:
         """The next version of a table; None where mutations left every row as it was."""
         with placing_expressions(self._wanted.schema, work.after):
             if not work.is_mutated:
@@ -240,7 +265,7 @@ class SchemaApply:
             return table
         return None
 
-    def _stage_rewrite(self, work: TableWork, mutated: Table, made: MadeTables) -> StagedTable:
+    def _stage_rewrite(self, work: TableWork, mutated: Table, made: CreatedTables) -> StagedTable:
         writable = made.open(work.entry)
         with open_rewritten_rows(mutated, work.columns) as rows:
             staged = stage_overwrite(
@@ -252,7 +277,7 @@ class SchemaApply:
             )
         return StagedTable(writable, staged)
 
-    def _stage_columns(self, work: TableWork, made: MadeTables) -> StagedTable:
+    def _stage_columns(self, work: TableWork, made: CreatedTables) -> StagedTable:
         writable = made.open(work.entry)
         table, columns = writable.table, work.columns
         orders = _list_orders(table, columns) if columns.fillings else []
@@ -265,7 +290,7 @@ class SchemaApply:
         )
         return StagedTable(writable, staged)
 
-    def _make_schema_change(self, outline: Outline, made: MadeTables) -> SchemaChange:
+    def _make_schema_change(self, outline: Outline, made: CreatedTables) -> SchemaChange:
         catalog, text = outline.plan.catalog, self._wanted.schema.source.text
         state = encode_state(SchemaState.of(catalog, text))
         return SchemaChange(

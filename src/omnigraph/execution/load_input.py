@@ -1,13 +1,15 @@
-"""Loading records: parsed lines to the rows of a write, for all three modes.
+"""Load records: parsed lines to the rows of a write in each load mode.
 
-The kernels below take plain values and Arrow columns and give Arrow columns back, so that a
-pipeline on other machines can run the very same code.
+The options of a load.
+
+An edge without an id is matched with the stored edge it repeats, so a second load changes
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
@@ -15,15 +17,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.catalog import Catalog, Constraint, EdgeType, NodeType, Property
-from omnigraph.constraints.distinct import are_distinct
+from omnigraph.catalog.catalog import (
+    Catalog,
+    Constraint,
+    ConstraintKind,
+    EdgeType,
+    NodeType,
+    Property,
+)
 from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column, mask_remaining
 from omnigraph.constraints.unique_keys import (
+    are_distinct,
     describe_holders,
+    encode_members,
     encode_tuples,
     list_unique_groups,
 )
 from omnigraph.errors import (
+    BadOptions,
     ConstraintViolated,
     KeyConflict,
     RowProblem,
@@ -31,24 +42,90 @@ from omnigraph.errors import (
     Violation,
     ViolationKind,
 )
-from omnigraph.execution.assignments import derive_key_ids, get_default_value
-from omnigraph.execution.committed import CommittedRows
-from omnigraph.execution.edge_matching import Find, find_match_key, match_ids
-from omnigraph.execution.fill_vectors import (
+from omnigraph.execution.embed_on_write import (
     WriteVectors,
-    explain_lack,
-    keep_stored_vectors,
-    list_made_vectors,
+    explain_missing_vector,
+    fill_vectors,
+    list_embedded_properties,
     mask_null,
     mask_texts,
-    put_vectors,
+    reuse_stored_vectors,
 )
-from omnigraph.execution.stage_changes import Placement
-from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.execution.pending_rows import CommittedRows, Placement
+from omnigraph.execution.stored_rows import build_logical_schema, derive_key_ids, get_default_value
 from omnigraph.identity import TableKey, UlidSource
+from omnigraph.output_files import OutputFile
+from omnigraph.types.canonical import encode_composite_ids
 from omnigraph.types.jsonl import ParsedLines, TypedRows, parse_lines
-from omnigraph.types.jsonl_types import LineOptions, PropertySpec, TypeSpec
+from omnigraph.types.jsonl_records import LineOptions, PropertySpec, TypeSpec
 from omnigraph.types.problems import ProblemCode
+
+ENDS = {"from": "src", "to": "dst"}
+
+Find = Callable[[str, pa.Array, Sequence[str]], pa.Table]
+"""The stored edges of a type whose column has one of the values, with some of their columns."""
+
+
+def find_match_key(type_: NodeType | EdgeType, named: Sequence[str] = ()) -> Constraint | None:
+    """The columns by which edges without ids are found; None if they are new ones.
+
+    Raises:
+        BadOptions: the type has no such column.
+    """
+    if not isinstance(type_, EdgeType):
+        return None
+    if not named:
+        declared = type_.of_kind(ConstraintKind.UNIQUE)
+        return next((one for one in declared if {"src", "dst"} <= {*one.columns}), None)
+    columns = [ENDS.get(name, name) for name in named]
+    for name in columns:
+        if name not in ENDS.values() and type_.property(name) is None:
+            raise BadOptions(
+                f"edges cannot be matched by '{name}': {type_.name} has no such column"
+            )
+    return Constraint(ConstraintKind.UNIQUE, tuple(columns))
+
+
+def match_ids(
+    type_: EdgeType, columns: Mapping[str, pa.Array], key: Constraint, find: Find, fresh: pa.Array
+) -> pa.Array:
+    """The ids of edges: those given, those of stored edges, or made of the match key.
+
+    Args:
+        type_: Their type.
+        columns: Their columns, with a null for each id that is not given.
+        key: What they are found by.
+        find: Looks stored edges up.
+        fresh: As many new ids, for edges that have no match key because a member of it is null.
+    """
+    missing = pc.is_null(columns["id"])
+    rows = pa.table({name: columns[name] for name in key.columns})
+    tuples = encode_tuples(type_, rows, key)
+    stored = _find_stored_ids(type_, rows.filter(missing), key, find)
+    members = encode_members(type_, rows, key)
+    made = members[0] if len(members) == 1 else encode_composite_ids(list(members))
+    made = pc.if_else(pc.is_valid(tuples), made, fresh)
+    taken = find("id", made.filter(pc.is_null(_look_up(tuples, stored))), ["id"])
+    made = pc.if_else(pc.is_in(made, value_set=get_column(taken, "id")), fresh, made)
+    ids = pc.coalesce(_look_up(tuples, stored), made)
+    return pc.if_else(missing, ids, columns["id"])
+
+
+def _find_stored_ids(type_: EdgeType, rows: pa.Table, key: Constraint, find: Find) -> pa.Table:
+    """Match keys of stored edges that may be these, with their ids; the lowest of several first."""
+    by = "src" if "src" in key.columns else "dst" if "dst" in key.columns else key.columns[0]
+    found = find(by, get_column(rows, by).drop_null(), ["id", *dict.fromkeys(key.columns)]).sort_by(
+        "id"
+    )
+    tuples = encode_tuples(type_, found, key)
+    named = pa.table({"tuple": tuples, "id": get_column(found, "id")})
+    return named.filter(pc.is_valid(tuples)).combine_chunks()
+
+
+def _look_up(tuples: pa.Array, stored: pa.Table) -> pa.Array:
+    """The id of the stored edge with the match key of each row; null where there is none."""
+    places = pc.index_in(tuples, value_set=get_column(stored, "tuple"), skip_nulls=True)
+    return get_column(stored, "id").take(places)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,7 +327,7 @@ def _make_vectors(
 
     A row of a merge whose text is the stored one keeps the stored vector.
     """
-    for property_ in list_made_vectors(change.type):
+    for property_ in list_embedded_properties(change.type):
         rows = change.rows
         lacking = mask_null(get_column(rows, property_.name))
         if not lacking.any():
@@ -259,11 +336,11 @@ def _make_vectors(
         if vectors is not None and obstacle is None:
             if committed is not None:
                 stored = committed.table(change.table_key)
-                rows = keep_stored_vectors(rows, property_, lacking, stored)
+                rows = reuse_stored_vectors(rows, property_, lacking, stored)
             assert property_.embed is not None, "only such vectors are made"
             texts = mask_texts(get_column(rows, property_.embed.source))
             chosen = mask_null(get_column(rows, property_.name)) & texts
-            rows = put_vectors(change.type, rows, property_, chosen, vectors.ask)
+            rows = fill_vectors(change.type, rows, property_, chosen, vectors.ask)
             change = replace(change, rows=rows)
         if not property_.type.nullable:
             _require_vectors(change, property_, obstacle)
@@ -275,7 +352,7 @@ def _require_vectors(change: TableChange, property_: Property, obstacle: str | N
     lacking = np.flatnonzero(mask_null(get_column(change.rows, property_.name))).tolist()
     if not lacking:
         return
-    reason = explain_lack(property_, obstacle)
+    reason = explain_missing_vector(property_, obstacle)
     problems = [
         RowProblem(
             reason,
@@ -316,3 +393,64 @@ def _find_replacements(change: TableChange, committed: CommittedRows) -> TableCh
     stored = get_column(committed.table(change.table_key).scan(["id"]), "id")
     gone = stored.filter(mask_remaining(stored, change.ids)) if len(stored) else NO_IDS
     return replace(change, deleted=gone, replaces_all=True)
+
+
+ON_ERROR = ("fail", "skip")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadOptions:
+    """How a load reads its input and treats it; everything but the mode has a default.
+
+    Raises:
+        BadOptions: a value is not allowed, or two of them exclude each other.
+    """
+
+    mode: LoadMode
+    format: str | None = None
+    """Of the files; by their names otherwise."""
+    type: str | None = None
+    """Of which type the rows of a table are; records say it themselves."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Which column of a table holds which property; the others hold the one of their name."""
+    select: tuple[str, ...] = ()
+    """The columns of a table to read; by default all, and then all must be known."""
+    partial: bool = False
+    """Whether records of a merge keep what they leave out."""
+    on_error: str = "fail"
+    rejects: OutputFile | None = None
+    """A file for every refused record."""
+    match: tuple[str, ...] = ()
+    """The columns by which a merge finds edges without ids; by default those of an `@unique`."""
+    delimiter: str | None = None
+    """What separates the columns of a text file; by default as its format says."""
+
+    def __post_init__(self) -> None:
+        if self.on_error not in ON_ERROR:
+            raise BadOptions(f"on_error '{self.on_error}' is not one of {', '.join(ON_ERROR)}")
+        if self.delimiter is not None and len(self.delimiter) != 1:
+            raise BadOptions(f"a delimiter is one character, not '{self.delimiter}'")
+        if self.partial and self.mode is not LoadMode.MERGE:
+            raise BadOptions("only a merge can be partial")
+        if self.match and self.mode is not LoadMode.MERGE:
+            raise BadOptions("only a merge finds the edges that are there; leave out match")
+
+    @property
+    def skips(self) -> bool:
+        """Whether bad rows are left out instead of refusing the load."""
+        return self.on_error == "skip"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is asked for but a mode."""
+        return self == LoadOptions(mode=self.mode)
+
+    def need_type(self) -> str:
+        """The type of the rows of a table.
+
+        Raises:
+            BadOptions: no type was given.
+        """
+        if self.type is None:
+            raise BadOptions("rows of a table do not name their type; give it with type=…")
+        return self.type

@@ -14,24 +14,23 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.constraints.table_changes import get_column
 from omnigraph.errors import BadRequest
-from omnigraph.execution.assignments import (
-    build_assigned_columns,
-    derive_key_ids,
-    get_default_value,
-)
-from omnigraph.execution.committed import CommittedRows
-from omnigraph.execution.fill_vectors import (
+from omnigraph.execution.embed_on_write import (
     WriteVectors,
-    explain_lack,
-    list_made_vectors,
+    explain_missing_vector,
+    fill_vectors,
+    list_embedded_properties,
     mask_null,
     mask_texts,
-    put_vectors,
     replace_cells,
 )
-from omnigraph.execution.pending import Pending, PendingTable
-from omnigraph.execution.select import RowSelector
-from omnigraph.execution.stored_rows import build_logical_schema, read_by_id
+from omnigraph.execution.pending_rows import CommittedRows, Pending, PendingTable, RowSelector
+from omnigraph.execution.stored_rows import (
+    build_assigned_columns,
+    build_logical_schema,
+    derive_key_ids,
+    get_default_value,
+    read_by_id,
+)
 from omnigraph.identity import EntityKind, TableKey, UlidSource
 from omnigraph.plan.nodes import (
     DeleteEntities,
@@ -166,7 +165,7 @@ def _make_vectors(
 
     A vector that was assigned itself stays; one whose text is as it was stays too.
     """
-    for property_ in list_made_vectors(type_):
+    for property_ in list_embedded_properties(type_):
         assert property_.embed is not None, "only such vectors are made"
         source = property_.embed.source
         if property_.name in assigned or (before is not None and source not in assigned):
@@ -181,13 +180,13 @@ def _make_vectors(
         obstacle = vectors.find_obstacle(property_)
         says = mask_texts(texts)
         if obstacle is None:
-            rows = put_vectors(type_, rows, property_, stale & says, vectors.ask)
+            rows = fill_vectors(type_, rows, property_, stale & says, vectors.ask)
             silent = np.flatnonzero(stale & ~says)
             none = pa.nulls(len(silent), to_arrow_type(property_.type))
             rows = replace_cells(rows, property_.name, silent, none)
         is_lacking = mask_null(get_column(rows, property_.name)).any()
         if is_lacking and not property_.type.nullable:
-            raise BadRequest(f"{type_.name}: {explain_lack(property_, obstacle)}")
+            raise BadRequest(f"{type_.name}: {explain_missing_vector(property_, obstacle)}")
     return rows
 
 

@@ -1,20 +1,93 @@
-"""Rows as the engine sees them and rows as a table keeps them; only blobs differ."""
+"""Convert rows: assigned values to columns, engine rows to stored rows and back.
+
+Rows to records.
+
+Engine rows and stored rows differ in blobs only.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from typing import TypeVar
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.cache import Cache
-from omnigraph.catalog.catalog import EdgeType, NodeType
-from omnigraph.errors import ExternalBlobPolicy
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
+from omnigraph.errors import BadRequest, ExternalBlobPolicy, TypeNotFound
 from omnigraph.execution.read.arrays import Longs
-from omnigraph.storage.tables import ROW_ID, Table, make_blob_array, make_blob_field, read_blobs
-from omnigraph.types.arrow import BLOB, build_entity_schema
+from omnigraph.plan.expressions import Constant, NowValue, Operand, ParameterValue
+from omnigraph.plan.nodes import Assignment
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import (
+    ROW_ID,
+    ScanOrder,
+    Table,
+    make_blob_array,
+    make_blob_field,
+    read_blobs,
+)
+from omnigraph.types.arrow import BLOB, build_entity_schema, to_arrow_type
+from omnigraph.types.canonical import encode_canonical_column, encode_composite_ids
+from omnigraph.types.parameters import assign_value
+from omnigraph.types.property import PropertyType
+from omnigraph.types.to_json import export_lines
+
+
+def evaluate_assignment(
+    operand: Operand, parameters: Mapping[str, object], now: datetime.datetime
+) -> object:
+    """The Python value an assignment stands for."""
+    match operand:
+        case Constant():
+            return list(operand.value) if isinstance(operand.value, tuple) else operand.value
+        case ParameterValue():
+            return parameters[operand.name]
+        case NowValue():
+            return now
+        case _:
+            raise AssertionError(f"{type(operand).__name__} cannot be assigned")
+
+
+def convert_to_stored(value: object, type_: PropertyType, where: str) -> object:
+    """The value as its column holds it; out of range or of the wrong kind is a typed error."""
+    try:
+        return assign_value(value, type_)
+    except BadRequest as error:
+        raise BadRequest(f"{where}: {error.message}") from error
+
+
+def build_assigned_columns(
+    type_: NodeType | EdgeType,
+    assignments: tuple[Assignment, ...],
+    parameters: Mapping[str, object],
+    now: datetime.datetime,
+) -> dict[str, pa.Array]:
+    """The assigned columns, each as one value of the column's type."""
+    columns = {}
+    for one in assignments:
+        where = f"{type_.name}.{one.column}"
+        value = convert_to_stored(evaluate_assignment(one.value, parameters, now), one.type, where)
+        columns[one.column] = pa.array([value], to_arrow_type(one.type))
+    return columns
+
+
+def get_default_value(property_: Property, where: str) -> pa.Scalar:
+    """What a property holds when nothing is said about it: its default, or NULL."""
+    value = property_.default.value if property_.default is not None else None
+    stored = convert_to_stored(value, property_.type, where)
+    return pa.scalar(stored, to_arrow_type(property_.type))
+
+
+def derive_key_ids(type_: NodeType, columns: Mapping[str, pa.Array]) -> pa.Array:
+    """The ids of keyed nodes, derived from their key columns."""
+    parts = [encode_canonical_column(columns[member.name], member.type) for member in type_.key]
+    return parts[0] if len(parts) == 1 else encode_composite_ids(parts)
+
 
 EntityTypes = NodeType | EdgeType
 
@@ -150,3 +223,40 @@ def read_batches(table: Table, type_: EntityTypes) -> Iterator[pa.RecordBatch]:
     """The same, a batch at a time."""
     for batch in table.batches(blob_bytes=True):
         yield from convert_from_table_rows(pa.Table.from_batches([batch]), type_).to_batches()
+
+
+ROWS_AT_ONCE = 8_192
+
+
+def export_types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType | EdgeType]:
+    """The types to export, in byte order of their table keys: edges come before nodes."""
+    if names is not None:
+        known = {type_.name for type_ in catalog.by_table_key.values()}
+        for name in names:
+            if name not in known:
+                raise TypeNotFound(name, f"unknown export type '{name}'")
+    wanted = None if names is None else set(names)
+    return [
+        type_
+        for _, type_ in sorted(catalog.by_table_key.items())
+        if wanted is None or type_.name in wanted
+    ]
+
+
+def export_jsonl(snapshot: Snapshot, types: Iterable[NodeType | EdgeType]) -> Iterator[bytes]:
+    """Whole lines, a block at a time; within a type by ascending id."""
+    for type_ in types:
+        table = snapshot.table(type_.table_key)
+        ordered = table.scan(order_by=[ScanOrder("id")], blob_bytes=True)
+        rows = convert_from_table_rows(ordered, type_)
+        for batch in rows.to_batches(max_chunksize=ROWS_AT_ONCE):
+            yield export_lines(type_.name, type_.kind, batch)
+
+
+def export_records(
+    snapshot: Snapshot, types: Iterable[NodeType | EdgeType]
+) -> Iterator[dict[str, object]]:
+    """The same as Python objects, one record at a time."""
+    for block in export_jsonl(snapshot, types):
+        for line in block.splitlines():
+            yield msgspec.json.decode(line)

@@ -24,6 +24,8 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.identity import BranchName, CommitId
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import (
     Commit,
     History,
@@ -32,9 +34,7 @@ from omnigraph.storage.manifest import (
     SchemaContract,
     read_newest,
 )
-from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.refs import BranchRef, find_ref, list_names, list_refs, read_ref
-from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Generation
 from omnigraph.writer.change import CatalogSnapshot as CatalogSnapshot
@@ -68,7 +68,7 @@ class BranchSnapshots:
     def __repr__(self) -> str:
         return f"Views({self.root.uri!r})"
 
-    def see_through(self, see: Callable[[CatalogSnapshot], CatalogSnapshot]) -> Self:
+    def with_filter(self, see: Callable[[CatalogSnapshot], CatalogSnapshot]) -> Self:
         """The same, for somebody who gets every view through `see`; what is known is shared."""
         other = copy.copy(self)
         other._see = see
@@ -277,7 +277,7 @@ class BranchSnapshots:
             catalog = find_vouched(contract.source, contract.ir, contract.state)
         if catalog is None:
             # What reads schema texts is loaded only if the stored form does not vouch for itself.
-            from omnigraph.maintenance.verify_schema import check_schema  # noqa: PLC0415
+            from omnigraph.maintenance.verify import check_schema
 
             catalog = check_schema(contract)
         check_tables(catalog, state)

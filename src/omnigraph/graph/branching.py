@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from omnigraph.errors import BranchNotFound
-from omnigraph.graph.branch_requests import BranchRequest, do_once
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.keyed_writes import WriteKey
-from omnigraph.graph.results import DeletedBranch, MadeBranch
+from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
+from omnigraph.graph.results import CreatedBranch, DeletedBranch
 from omnigraph.storage import graph_branches
-from omnigraph.storage.names import normalize_branch, normalize_deletable_branch
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import normalize_branch, normalize_deletable_branch
 from omnigraph.storage.refs import BranchRef, find_ref, list_refs
-from omnigraph.storage.root import GraphRoot
 from omnigraph.writer.change import CatalogSnapshot
 
 _ID = "incarnation"
@@ -28,7 +27,7 @@ def create_branch(
     commit: str | None,
     actor: str | None,
     idempotency_key: str | None,
-) -> MadeBranch:
+) -> CreatedBranch:
     """A branch of another one as it is now, or as it was at a commit."""
     root = views.root
     asked = (normalize_branch(name), normalize_branch(source), commit)
@@ -65,7 +64,7 @@ def create_branch(
 
 def rename_branch(
     root: GraphRoot, name: str, new_name: str, actor: str | None, idempotency_key: str | None
-) -> MadeBranch:
+) -> CreatedBranch:
     """Give a branch another name."""
     asked = (normalize_branch(name), normalize_branch(new_name))
     key = WriteKey.of(idempotency_key, "rename_branch", actor, *asked)
@@ -106,9 +105,9 @@ def delete_branch(
     return replace(done, is_replayed=is_replayed)
 
 
-def _describe(ref: BranchRef, *, is_replayed: bool = False) -> MadeBranch:
+def _describe(ref: BranchRef, *, is_replayed: bool = False) -> CreatedBranch:
     members = {one.name: getattr(ref, one.name) for one in fields(ref)}
-    return MadeBranch(**members, is_replayed=is_replayed)
+    return CreatedBranch(**members, is_replayed=is_replayed)
 
 
 def _find_branch(root: GraphRoot, name: str, planned: Mapping[str, str]) -> BranchRef | None:

@@ -10,23 +10,25 @@ from omnigraph.cache import Cache
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest, BranchNotFound, ReadSetChanged, TypeNotFound
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
-from omnigraph.graph.place_lookup import find_commit
-from omnigraph.history.baseline import Baseline
-from omnigraph.history.entity_changes import ChangeFilter, FindKeys, State
-from omnigraph.history.entity_history import EntityHistory, read_entity_history
-from omnigraph.history.feed import (
+from omnigraph.graph.revisions import find_commit
+from omnigraph.history.change_feed import (
     AFTER,
     BEGINNING,
     NOW,
+    Baseline,
     CommitChanges,
     FeedPage,
+    FeedTokenKind,
     PageLimits,
+    TokenBinding,
     commit_changes,
+    decode_token,
     find_first_commit,
     poll,
     walk_commits,
 )
-from omnigraph.history.feed_tokens import FeedTokenKind, TokenBinding, decode_token
+from omnigraph.history.entity_changes import ChangeFilter, FindKeys, State
+from omnigraph.history.entity_history import EntityHistory, read_entity_history
 from omnigraph.identity import CommitId
 from omnigraph.storage.consumers import Consumer, set_consumer
 from omnigraph.storage.manifest import Commit

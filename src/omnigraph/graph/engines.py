@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.spark_package import require_spark
+from omnigraph.pipeline.spark_environment import require_spark
 from omnigraph.settings import ENGINES
 
 EngineName: TypeAlias = Literal["local", "spark"]

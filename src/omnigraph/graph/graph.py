@@ -1,4 +1,4 @@
-"""Graph: one object with every verb, open on `main`; and how graphs are made, opened and copied."""
+"""Graph and Branch: one object with every verb; and creating, opening and copying graphs."""
 
 from __future__ import annotations
 
@@ -8,40 +8,81 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, overload
 
 from omnigraph.errors import StorageFailure, StorageKind
-from omnigraph.graph import opening, recovering
-from omnigraph.graph.branch import Branch as Branch
+from omnigraph.graph import open_graph
 from omnigraph.graph.graph_view import GraphView as GraphView
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.guard import Guard
 from omnigraph.graph.history_verbs import HistoryVerbs
-from omnigraph.graph.invoking_verbs import InvokingVerbs
 from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
 from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.results import (
+    CreatedBranch,
     DeletedBranch,
-    MadeBranch,
     PendingWrite,
     RecoveredWrite,
     render_types_html,
 )
-from omnigraph.graph.schema_verbs import SchemaVerbs
-from omnigraph.graph.undo_verbs import UndoVerbs
+from omnigraph.graph.schema_changes import SchemaVerbs
+from omnigraph.graph.stored_query_verbs import InvokingVerbs
+from omnigraph.graph.undo import UndoVerbs
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
-from omnigraph.policy.actions import Action
-from omnigraph.policy.bundle import Authority
+from omnigraph.policy.decision import Action, Authority
 from omnigraph.settings import Settings
-from omnigraph.storage.names import check_actor, normalize_branch
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import check_actor, normalize_branch
 from omnigraph.storage.refs import list_names
-from omnigraph.storage.root import GraphRoot
-from omnigraph.stored_queries.registry import QueryRegistry
+from omnigraph.stored_queries.query_registry import QueryRegistry
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.autopilot import MaintainResult
     from omnigraph.maintenance.maintenance_results import CleanupResult, RepairResult, VerifyResult
-    from omnigraph.storage.clone import CloneResult
+    from omnigraph.storage.clone_graph import CloneResult
     from omnigraph.storage.consumers import Consumer
-    from omnigraph.storage.tags import Tag
+    from omnigraph.storage.refs import Tag
+
+
+if TYPE_CHECKING:
+    pass
+
+
+class Branch(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerbs):
+    """One branch of a graph, by name: what `Graph` does on `main`, this does here.
+
+    >>> main = graph.branch("main")
+    >>> main.query("query q() { match { $p: Person } return { count($p) as n } }").rows
+    [{'n': 2}]
+    """
+
+    def __init__(self, graph: Graph, name: str) -> None:
+        super().__init__(graph._open, name, graph._guard, graph._registry)
+        self.graph = graph
+
+    @property
+    def name(self) -> str:
+        return self._default_branch
+
+    @property
+    def place(self) -> str:
+        """What names its newest commit wherever a commit is taken."""
+        return f"branch:{self.name}"
+
+    def __repr__(self) -> str:
+        return f"Branch({self.uri!r}, {self.name!r})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the types with how many rows each has here."""
+        return self.at()._repr_html_()
+
+    def delete(self) -> DeletedBranch:
+        """Delete this branch."""
+        return self.graph.delete_branch(self.name)
+
+    def rename(self, new_name: str) -> CreatedBranch:
+        """Rename this branch; this object uses the new name from now on."""
+        ref = self.graph.rename_branch(self.name, new_name)
+        self._default_branch = str(ref.name)
+        return ref
 
 
 def init(
@@ -66,7 +107,7 @@ def init(
     """
     check_actor(actor)
     root = GraphRoot.at(str(uri), settings)
-    opening.create_graph(root, as_source_text(schema, "<schema>"), force=force, actor=actor)
+    open_graph.create_graph(root, as_source_text(schema, "<schema>"), force=force, actor=actor)
     return Graph(root, actor=actor)
 
 
@@ -90,7 +131,7 @@ def open(
         return Graph(root, read_only=read_only, actor=actor, policy=policy)
     except StorageFailure as failure:
         if failure.kind is StorageKind.NOT_FOUND:
-            opening.require_graph(root)
+            open_graph.require_graph(root)
         raise
 
 
@@ -120,12 +161,12 @@ def clone(
     >>> omnigraph.clone("people.omni", "backup.omni").branches
     ('main',)
     """
-    from omnigraph.storage.clone import clone as copy_graph
+    from omnigraph.storage.clone_graph import clone as copy_graph
 
     names = tuple(normalize_branch(name) for name in branches)
     origin = GraphRoot.at(str(source), settings)
-    opening.require_whole(origin)
-    opening.require_graph(origin)
+    open_graph.require_whole(origin)
+    open_graph.require_graph(origin)
     return copy_graph(
         origin, GraphRoot.at(str(target), settings), names, shallow=shallow, force=force
     )
@@ -141,10 +182,10 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     Traceback (most recent call last):
     omnigraph.errors.NotFoundError: no pending write 01J9Z3N8Q4X7Y2K5M6P0R1S3T8
     """
-    from omnigraph.maintenance.quarantine import quarantine_intent as set_aside
+    from omnigraph.maintenance.repair import quarantine_intent as set_aside
 
     root = GraphRoot.at(str(uri), settings)
-    opening.require_graph(root)
+    open_graph.require_graph(root)
     return set_aside(root, operation_id)
 
 
@@ -261,7 +302,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerb
 
     def rename_branch(
         self, name: str, new_name: str, *, idempotency_key: str | None = None
-    ) -> MadeBranch:
+    ) -> CreatedBranch:
         """Rename a branch; it stays the same branch, with its commits and its feed.
 
         With an `idempotency_key` it is renamed once, however often it is asked for.
@@ -299,7 +340,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerb
         >>> [tag.name for tag in graph.tags()]
         ['v1']
         """
-        from omnigraph.storage.tags import list_tags
+        from omnigraph.storage.refs import list_tags
 
         self._guard.allow(Action.READ)
         return list_tags(self._open.views.root.store)
@@ -311,7 +352,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerb
         >>> graph.delete_tag("v1").name
         'v1'
         """
-        from omnigraph.storage.tags import delete_tag
+        from omnigraph.storage.refs import delete_tag
 
         self._open.require_writable()
         self._guard.allow(Action.CHANGE)
@@ -426,7 +467,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerb
             return self.recovery_pending()
         self._open.require_writable()
         self._guard.allow(Action.ADMIN)
-        return recovering.recover(self._open.views.root)
+        return open_graph.recover(self._open.views.root)
 
     def recovery_pending(self) -> list[PendingWrite]:
         """List interrupted writes that have not been settled yet.
@@ -435,7 +476,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerb
         []
         """
         self._guard.allow(Action.ADMIN)
-        return recovering.list_pending(self._open.views.root)
+        return open_graph.list_pending(self._open.views.root)
 
 
 def _reopen(

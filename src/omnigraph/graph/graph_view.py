@@ -9,22 +9,21 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.catalog.catalog import Catalog, EdgeType
 from omnigraph.errors import BadRequest
-from omnigraph.execution.export_rows import export_jsonl, export_records, export_types
 from omnigraph.execution.read import ReadLimits
+from omnigraph.execution.stored_rows import export_jsonl, export_records, export_types
 from omnigraph.graph import blobs, querying
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.guard import NO_GUARD, Guard
-from omnigraph.graph.plan_text import PlanText
 from omnigraph.graph.query_result import QueryResult
 from omnigraph.graph.querying import QuerySettings
-from omnigraph.graph.results import SnapshotInfo, TableInfo, render_types_html
-from omnigraph.graph.type_rows import TypeRows
+from omnigraph.graph.results import PlanText, SnapshotInfo, TableInfo, render_types_html
+from omnigraph.graph.row_forms import TypeRows
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.explain import Notes, explain_json, explain_text
 from omnigraph.plan.nodes import Plan, ReadPlan
-from omnigraph.policy.actions import Action
+from omnigraph.policy.decision import Action
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph_forms import Entities
@@ -170,7 +169,7 @@ class GraphView:
 
     def lint(self, queries: str | Path | SourceText) -> LintReport:
         """Every query of a text checked against the schema of this view, without running any."""
-        from omnigraph.plan.query_lint import lint_queries  # noqa: PLC0415 - queries do without
+        from omnigraph.plan.query_lint import lint_queries
 
         origin = {"kind": "graph", "uri": self._view.snapshot.root.uri}
         return lint_queries(as_source_text(queries, "<query>"), self.catalog, origin)
@@ -252,7 +251,7 @@ class GraphView:
         >>> whole.nodes["Person", "Ada"]["age"], list(whole.edges())
         (36, [(('Person', 'Ada'), ('Person', 'Ben'))])
         """
-        from omnigraph.graph.graph_forms import make_networkx  # noqa: PLC0415 - rarely used
+        from omnigraph.graph.graph_forms import make_networkx
 
         return make_networkx(self._read_entities(types))
 
@@ -265,7 +264,7 @@ class GraphView:
         Raises:
             MissingPackage: PyTorch Geometric is not installed.
         """
-        from omnigraph.graph.graph_forms import make_pyg  # noqa: PLC0415 - rarely used
+        from omnigraph.graph.graph_forms import make_pyg
 
         return make_pyg(self._read_entities(types))
 
@@ -308,8 +307,8 @@ class GraphView:
         >>> done.rows, [file.table_key for file in done.files]
         (3, ['edge:Knows', 'node:Person'])
         """
-        from omnigraph.graph.bulk_loading import open_tasks  # noqa: PLC0415 - loads the pipeline
-        from omnigraph.pipeline.bulk_export import export_files  # noqa: PLC0415
+        from omnigraph.graph.bulk_loading import open_tasks
+        from omnigraph.pipeline.bulk_export import export_files
 
         view = self._view_to_export(types)
         tasks = open_tasks(engine, view.snapshot.root.settings, session, spark_conf)

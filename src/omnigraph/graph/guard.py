@@ -16,13 +16,15 @@ from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.nodes import DeleteEntities, MutationPlan, Plan, UpdateEntities
-from omnigraph.plan.property_reads import list_property_reads
-from omnigraph.policy.actions import Action
-from omnigraph.policy.bundle import Authority
-from omnigraph.policy.decision import authorize, decide
-from omnigraph.policy.hidden_names import KnownNames, find_hidden
-from omnigraph.policy.restricted_catalog import list_hidden, restrict_catalog
-from omnigraph.storage.names import check_actor, normalize_branch
+from omnigraph.plan.walk import list_property_reads
+from omnigraph.policy.decision import Action, Authority, authorize, decide
+from omnigraph.policy.restricted_catalog import (
+    ResolvedNames,
+    find_hidden,
+    list_hidden,
+    restrict_catalog,
+)
+from omnigraph.storage.layout import check_actor, normalize_branch
 from omnigraph.writer.change import CatalogSnapshot
 
 
@@ -32,7 +34,7 @@ class Guard:
 
     authority: Authority | None = None
     actor: str | None = None
-    _known: KnownNames = field(default_factory=KnownNames, repr=False)
+    _known: ResolvedNames = field(default_factory=ResolvedNames, repr=False)
 
     def __post_init__(self) -> None:
         check_actor(self.actor)
@@ -48,7 +50,7 @@ class Guard:
         """
         if authority is None:
             return cls(None, actor)
-        return cls(authority, actor, KnownNames.find(authority, read_catalog()))
+        return cls(authority, actor, ResolvedNames.find(authority, read_catalog()))
 
     def with_actor(self, actor: str | None) -> Guard:
         return replace(self, actor=actor)

@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import CommitNotFound, PolicyDenied
 from omnigraph.graph.engines import MergeEngineName
-from omnigraph.graph.place_names import PlaceLike, name_place
 from omnigraph.graph.reading_verbs import ReadingVerbs
-from omnigraph.policy.actions import Action
+from omnigraph.graph.revisions import RevisionLike, format_revision
+from omnigraph.policy.decision import Action
 from omnigraph.storage.manifest import Commit
 
 if TYPE_CHECKING:
-    from omnigraph.graph.keyed_writes import KeptWrite
+    from omnigraph.graph.idempotency import RecordedWrite
     from omnigraph.graph.merging import MergeResult
-    from omnigraph.graph.results import MadeBranch
-    from omnigraph.history.baseline import Baseline
+    from omnigraph.graph.results import CreatedBranch
+    from omnigraph.history.change_feed import Baseline, CommitChanges, FeedPage
     from omnigraph.history.diff import Diff
     from omnigraph.history.entity_history import EntityHistory
-    from omnigraph.history.feed import CommitChanges, FeedPage
     from omnigraph.storage.consumers import Consumer
     from omnigraph.storage.manifest import RecoveryAudit
-    from omnigraph.storage.tags import Tag
+    from omnigraph.storage.refs import Tag
 
 
 class HistoryVerbs(ReadingVerbs):
@@ -36,10 +35,10 @@ class HistoryVerbs(ReadingVerbs):
         name: str,
         *,
         source: str | None = None,
-        commit: PlaceLike | None = None,
+        commit: RevisionLike | None = None,
         actor: str | None = None,
         idempotency_key: str | None = None,
-    ) -> MadeBranch:
+    ) -> CreatedBranch:
         """Create a branch from another one, or from a commit. Copies nothing.
 
         With an `idempotency_key` it is created once, however often it is asked for.
@@ -67,7 +66,7 @@ class HistoryVerbs(ReadingVerbs):
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
         delete_branch: bool = False,
-        expected_head: PlaceLike | None = None,
+        expected_head: RevisionLike | None = None,
         actor: str | None = None,
         message: str | None = None,
         engine: MergeEngineName = "local",
@@ -104,7 +103,7 @@ class HistoryVerbs(ReadingVerbs):
         ('fast_forward', 3)
         """
         from omnigraph.graph import merging
-        from omnigraph.graph.keyed_writes import WriteKey
+        from omnigraph.graph.idempotency import WriteKey
 
         if not dry_run:
             self._open.require_writable()
@@ -136,7 +135,7 @@ class HistoryVerbs(ReadingVerbs):
 
     def find_write(
         self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
-    ) -> KeptWrite:
+    ) -> RecordedWrite:
         """What became of a write that was sent with an idempotency key, by the same actor.
 
         Raises:
@@ -151,7 +150,7 @@ class HistoryVerbs(ReadingVerbs):
         >>> again.is_replayed, len(graph.nodes("Person"))
         (True, 3)
         """
-        from omnigraph.graph.keyed_writes import find_write
+        from omnigraph.graph.idempotency import find_write
 
         self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
         who = actor or self.actor
@@ -160,7 +159,7 @@ class HistoryVerbs(ReadingVerbs):
     def tag(
         self,
         name: str,
-        at: PlaceLike | None = None,
+        at: RevisionLike | None = None,
         *,
         branch: str | None = None,
         actor: str | None = None,
@@ -174,22 +173,22 @@ class HistoryVerbs(ReadingVerbs):
         >>> len(graph.at("v1").nodes("Person"))
         2
         """
-        from omnigraph.graph import place_lookup
-        from omnigraph.storage.tags import create_tag
+        from omnigraph.graph import revisions
+        from omnigraph.storage.refs import create_tag
 
         self._open.require_writable()
         branch = self._choose(branch)
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
-        wanted = place_lookup.HEAD if at is None else name_place(at)
-        commit = place_lookup.find_commit(self._open.views, wanted, branch)
+        wanted = revisions.HEAD if at is None else format_revision(at)
+        commit = revisions.find_commit(self._open.views, wanted, branch)
         if at is not None:
             self._guard.allow(Action.READ, branch=commit.branch, actor=actor)
         return create_tag(self._open.views.root, name, commit, actor or self.actor)
 
     def diff(
         self,
-        before: PlaceLike,
-        after: PlaceLike | None = None,
+        before: RevisionLike,
+        after: RevisionLike | None = None,
         *,
         images: bool = False,
         kinds: Sequence[str] = (),
@@ -223,7 +222,7 @@ class HistoryVerbs(ReadingVerbs):
 
     def commit_changes(
         self,
-        commit: PlaceLike,
+        commit: RevisionLike,
         *,
         page_token: str | None = None,
         kinds: Sequence[str] = (),
@@ -241,11 +240,11 @@ class HistoryVerbs(ReadingVerbs):
         >>> [(change.op.value, change.after.endpoints.wire()) for change in page.changes]
         [('insert', {'from': 'Ada', 'to': 'Ben'})]
         """
-        from omnigraph.graph import changing, place_lookup
-        from omnigraph.history.feed import PageLimits
+        from omnigraph.graph import changing, revisions
+        from omnigraph.history.change_feed import PageLimits
 
-        named = name_place(commit).strip()
-        found = place_lookup.find_commit(self._open.views, named, self._choose(branch))
+        named = format_revision(commit).strip()
+        found = revisions.find_commit(self._open.views, named, self._choose(branch))
         try:
             views = self._restrict_views(found.branch)
         except PolicyDenied:
@@ -287,7 +286,7 @@ class HistoryVerbs(ReadingVerbs):
         ()
         """
         from omnigraph.graph import changing
-        from omnigraph.history.feed import PageLimits
+        from omnigraph.history.change_feed import PageLimits
 
         branch = self._choose(branch)
         views = self._restrict_views(branch)
@@ -369,7 +368,7 @@ class HistoryVerbs(ReadingVerbs):
         >>> graph.recovery_list()
         ()
         """
-        from omnigraph.graph import recovering
+        from omnigraph.graph import open_graph
 
         self._guard.allow(Action.ADMIN)
-        return recovering.list_recoveries(self._open.views, self._choose(branch))
+        return open_graph.list_recoveries(self._open.views, self._choose(branch))

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from omnigraph.graph.engines import EngineName, require_engine
 from omnigraph.graph.open_graph import BranchVerbs
-from omnigraph.policy.actions import Action
+from omnigraph.policy.decision import Action
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.maintenance_results import OptimizeResult, PendingIndex
-    from omnigraph.maintenance.workers import CompactionWorkers
+    from omnigraph.maintenance.optimize_steps import CompactionWorkers
 
 
 class MaintenanceVerbs(BranchVerbs):
@@ -80,6 +80,6 @@ class MaintenanceVerbs(BranchVerbs):
             return None
         require_engine(engine)
         from omnigraph.graph.bulk_loading import open_tasks
-        from omnigraph.pipeline.bulk_compaction import CompactionTasks
+        from omnigraph.pipeline.bulk_rewrite import CompactionTasks
 
         return CompactionTasks(lambda: open_tasks(engine, self.settings, session, spark_conf))

@@ -1,10 +1,12 @@
-"""Merging branches: a change like any other, and what it gives back."""
+"""Merge branches: a change like any other, its result, and the engine that compares rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -20,25 +22,74 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.evolving import adopt_schema
-from omnigraph.graph.keyed_writes import KeptWrite, WriteKey, find_kept, write_once
-from omnigraph.graph.merge_engine import MergeEngine
+from omnigraph.graph.idempotency import RecordedWrite, WriteKey, find_recorded, write_once
+from omnigraph.graph.schema_changes import adopt_schema
+from omnigraph.history.ancestry import Commits, MergeOutcome
 from omnigraph.history.branch_schemas import list_lacking_steps
-from omnigraph.history.conflict_resolution import Take
-from omnigraph.history.conflict_rules import Given, parse_rules
+from omnigraph.history.conflict_resolution import Given, Take, parse_rules
 from omnigraph.history.conflicts import build_conflict_table
 from omnigraph.history.merge import Decided, MergePlan, TableCounts, plan_merge
-from omnigraph.history.merge_bases import Commits, MergeOutcome
 from omnigraph.history.merge_staging import stage_merge
+from omnigraph.history.three_way import (
+    LARGE_DELTA,
+    RunComparison,
+    compare_locally,
+    compare_on_spark,
+)
 from omnigraph.identity import CommitId, TableKey
+from omnigraph.pipeline.spark_environment import is_spark_installed, require_spark
+from omnigraph.settings import MERGE_ENGINES, Settings
 from omnigraph.storage import graph_branches
+from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import Commit, RowCounts
-from omnigraph.storage.names import normalize_branch
 from omnigraph.storage.recovery import WriterKind, hash_contract
 from omnigraph.storage.staged import Merging, Ticket
 from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
+
+if TYPE_CHECKING:
+    from omnigraph.pipeline.tasks import Tasks
+
+
+class MergeEngine:
+    """Compares rows where it was asked to; Spark is started when the first are sent to it."""
+
+    def __init__(
+        self,
+        engine: str,
+        settings: Settings,
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> None:
+        if engine not in MERGE_ENGINES:
+            known = ", ".join(sorted(MERGE_ENGINES))
+            raise BadRequest(f"engine '{engine}' is not one of {known}")
+        if engine == "spark":
+            require_spark()
+        elif not is_spark_installed():
+            engine = "local"
+        self._engine, self._settings = engine, settings
+        self._session, self._conf = session, spark_conf
+
+    @property
+    def run(self) -> RunComparison:
+        if self._engine == "local":
+            return compare_locally
+        at_least = LARGE_DELTA if self._engine == "auto" else 0
+        return compare_on_spark(lambda: self._tasks, at_least=at_least)
+
+    @property
+    def used(self) -> str:
+        """Where rows were compared."""
+        return "spark" if "_tasks" in vars(self) else "local"
+
+    @cached_property
+    def _tasks(self) -> Tasks:
+        from omnigraph.graph.bulk_loading import open_tasks
+
+        return open_tasks("spark", self._settings, self._session, self._conf)
+
 
 _SIDES = ("source", "target", "base")
 
@@ -126,7 +177,7 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
     if request.dry_run:
         plan = change.plan_on(views.read_newest(target))
         return _make_result(request, plan, change.engine, None)
-    kept = find_kept(views, target, request.key)
+    kept = find_recorded(views, target, request.key)
     if kept is not None:  # before anything is done for it: its source may be gone
         return _finish(views, request, _repeat_result(request, kept))
     carried = _carry_schema(views, writer, change, request)
@@ -284,7 +335,7 @@ def _make_result(
     )
 
 
-def _repeat_result(request: MergeRequest, kept: KeptWrite) -> MergeResult:
+def _repeat_result(request: MergeRequest, kept: RecordedWrite) -> MergeResult:
     """The same as the first time, from what was kept with the commit."""
     answer = {"conflicts": (), "dry_run": False, "actor_id": request.actor, **kept.answer}
     return replace(convert_into(answer, MergeResult), commit=kept.commit, is_replayed=True)

@@ -1,34 +1,185 @@
-"""What an open graph keeps between calls, and an object whose verbs work on it."""
+"""The state of an open graph, and the base of the verbs; creating, opening and recovering."""
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BadRequest, MergeConflict, MergeConflicts
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
+from omnigraph.errors import (
+    BadRequest,
+    GraphNotFound,
+    MergeConflict,
+    MergeConflicts,
+    StorageError,
+    StorageFailure,
+)
 from omnigraph.execution.read import Embedder, Topology
-from omnigraph.execution.search import SearchMemory
-from omnigraph.graph import opening, place_lookup, recovering
+from omnigraph.execution.search import SearchCache
+from omnigraph.execution.stored_rows import build_table_schema
+from omnigraph.graph import revisions
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.guard import Guard
-from omnigraph.graph.place_names import PlaceLike, is_whole_id, name_place
 from omnigraph.graph.querying import QuerySettings
-from omnigraph.graph.results import RecoveredWrite
+from omnigraph.graph.results import PendingWrite, RecoveredWrite
+from omnigraph.graph.revisions import RevisionLike, format_revision, is_full_id
 from omnigraph.identity import MAIN
-from omnigraph.policy.actions import Action
-from omnigraph.policy.bundle import Authority
+from omnigraph.language.source import SourceText
+from omnigraph.policy.decision import Action, Authority
 from omnigraph.settings import Settings
-from omnigraph.storage.root import GraphRoot
-from omnigraph.stored_queries.registry import QueryRegistry
+from omnigraph.storage.graph_lifecycle import (
+    NewTable,
+    initialize,
+    is_initialized,
+    list_mirror_files,
+    require_finished,
+    settle_in,
+)
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import normalize_branch
+from omnigraph.storage.manifest import RecoveryAudit, SchemaContract
+from omnigraph.storage.objects import require_create_if_absent
+from omnigraph.storage.recovery import (
+    ExaminedIntent,
+    ResolvedIntent,
+    examine,
+    list_operations,
+    list_pending_intents,
+    resolve_all,
+)
+from omnigraph.stored_queries.query_registry import QueryRegistry
 
 if TYPE_CHECKING:
     from omnigraph.graph.changing import RecentKeys
     from omnigraph.maintenance.autopilot import Autopilot
     from omnigraph.writer.driver import Writer
+
+
+log = logging.getLogger(__name__)
+
+
+def create_graph(
+    root: GraphRoot, schema: SourceText, *, force: bool = False, actor: str | None = None
+) -> None:
+    """Create a graph with this schema; a schema with mistakes writes nothing."""
+    # A graph that is opened has its schema compiled.
+    from omnigraph.catalog.build import compile_schema
+    from omnigraph.catalog.identify import derive_first_identity, identify_first
+
+    domain = root.ids.next()
+    catalog = identify_first(compile_schema(schema), domain, derive_first_identity(domain))
+    contract = make_contract(catalog, schema.text)
+    initialize(root, list_new_tables(catalog), contract, force=force, actor=actor)
+
+
+def make_contract(catalog: Catalog, source: str) -> SchemaContract:
+    state = encode_state(SchemaState.of(catalog, source))
+    return SchemaContract(source, encode_ir(catalog), state)
+
+
+def list_new_tables(catalog: Catalog) -> list[NewTable]:
+    return [
+        NewTable(type_.identity, key, build_table_schema(type_))
+        for key, type_ in sorted(catalog.by_table_key.items())
+    ]
+
+
+def require_graph(root: GraphRoot) -> None:
+    if not is_initialized(root.store):
+        raise GraphNotFound(root.uri)
+
+
+def require_whole(root: GraphRoot) -> None:
+    """Raise `CloneUnfinished` for a graph that is still being copied to its place."""
+    require_finished(root.store)
+
+
+def make_ready(root: GraphRoot) -> list[ResolvedIntent]:
+    """Ready a graph for writing; gives the interrupted writes that were settled.
+
+    The store is tried, and a moved graph settles in. On a full disk all of that is left to the
+    next writer: `cleanup` must be able to open what it makes room in, and any other write settles
+    what is pending before it, or fails.
+    """
+    settled: list[ResolvedIntent] = []
+    try:
+        require_create_if_absent(root.store, root.ids)
+        settle_in(root)
+        if list_operations(root.store):
+            with root.hold() as hold:
+                settled = resolve_all(root, hold)
+    except StorageFailure as failure:
+        if not failure.is_disk_full:
+            raise
+        log.warning("%s: %s", root.uri, failure.message)
+    return settled
+
+
+def is_mirror_current(root: GraphRoot, contract: SchemaContract) -> bool:
+    """Whether the schema files say what the manifest says, as far as can be seen."""
+    try:
+        return all(
+            root.store.find(path) == text.encode() for path, text in list_mirror_files(contract)
+        )
+    except StorageError:
+        return False
+
+
+def rewrite_mirror(root: GraphRoot, contract: SchemaContract) -> None:
+    """Rewrite the schema files that do not say what the manifest says.
+
+    They are there for people; the manifest is what counts, so failing to write them is no reason
+    to refuse the graph.
+    """
+    for path, text in list_mirror_files(contract):
+        try:
+            if root.store.find(path) != text.encode():
+                # Whoever opens the graph next rewrites what a power cut takes.
+                root.store.put(path, text.encode(), durably=False)
+        except StorageError:
+            return
+
+
+def list_pending(root: GraphRoot) -> list[PendingWrite]:
+    """Every interrupted write with what recovering would do; changes nothing."""
+    return [_describe(examine(root, intent)) for intent in list_pending_intents(root.store)]
+
+
+def _describe(found: ExaminedIntent) -> PendingWrite:
+    intent = found.intent
+    classes = zip(found.tables, found.classes, strict=True)
+    return PendingWrite(
+        operation_id=intent.operation_id,
+        branch=intent.branch,
+        writer_kind=intent.writer_kind,
+        table_keys=intent.table_keys,
+        tables={table.intent.table_key: str(kind) for table, kind in classes},
+        decision=str(found.verdict.decision),
+        reason=found.verdict.reason,
+    )
+
+
+def recover(root: GraphRoot) -> list[RecoveredWrite]:
+    """Settle every interrupted write."""
+    with root.hold() as hold:
+        settled = resolve_all(root, hold)
+    return [describe_recovered(one) for one in settled]
+
+
+def describe_recovered(one: ResolvedIntent) -> RecoveredWrite:
+    return RecoveredWrite(one.operation_id, str(one.decision), one.commit_id)
+
+
+def list_recoveries(views: BranchSnapshots, branch: str = MAIN) -> tuple[RecoveryAudit, ...]:
+    """What was recovered, as a branch remembers it, oldest first."""
+    history, manifest = views.history(normalize_branch(branch))
+    return history.audits(manifest)
 
 
 class OpenGraph:
@@ -38,12 +189,12 @@ class OpenGraph:
     """
 
     def __init__(self, root: GraphRoot, *, read_only: bool) -> None:
-        opening.require_whole(root)
+        require_whole(root)
         self.views = BranchSnapshots(root)
         self.read_only = read_only
         settings = root.settings
         self.query_settings = QuerySettings(
-            Topology(search=SearchMemory(settings.text_cache_bytes, settings.vector_cache_bytes)),
+            Topology(search=SearchCache(settings.text_cache_bytes, settings.vector_cache_bytes)),
             self._embed_text,
             settings.traversal,
         )
@@ -55,15 +206,16 @@ class OpenGraph:
         self.recovered: list[RecoveredWrite] = []
         found = self.views.read_newest(MAIN)  # a graph that cannot be read cannot be opened
         if not read_only:
-            settled = opening.make_ready(root)
+            settled = make_ready(root)
             # What was settled may have been a change of the schema.
-            if settled or not opening.is_mirror_current(root, found.snapshot.contract):
-                opening.rewrite_mirror(root, self.views.read_newest(MAIN).snapshot.contract)
-            self.recovered = [recovering.describe_settled(one) for one in settled]
+            if settled or not is_mirror_current(root, found.snapshot.contract):
+                rewrite_mirror(root, self.views.read_newest(MAIN).snapshot.contract)
+            self.recovered = [describe_recovered(one) for one in settled]
 
     def _embed_text(self, text: str, dimension: int, recorded_model: str | None) -> Sequence[float]:
         """The vector of a text of a query."""
-        from omnigraph.execution.embed import LazyEmbedder, make_query_embedder
+        from omnigraph.embedding.embedder import make_query_embedder
+        from omnigraph.embedding.embedder_choice import LazyEmbedder
 
         with self._making:
             if self._embedder is None:
@@ -146,14 +298,14 @@ class BranchVerbs:
     def _choose(self, branch: str | None) -> str:
         return self._default_branch if branch is None else branch
 
-    def _find_commit_id(self, commit: PlaceLike | None, branch: str) -> str | None:
+    def _find_commit_id(self, commit: RevisionLike | None, branch: str) -> str | None:
         """The id of a commit, however it is named; a whole id is not looked up."""
         if commit is None:
             return None
-        wanted = name_place(commit).strip()
-        if is_whole_id(wanted):
+        wanted = format_revision(commit).strip()
+        if is_full_id(wanted):
             return wanted
-        return place_lookup.find_commit(self._open.views, wanted, branch).commit_id
+        return revisions.find_commit(self._open.views, wanted, branch).commit_id
 
     def _pin(self, view: CatalogSnapshot, snapshot: str | None = None) -> GraphView:
         return GraphView(view, self._open.query_settings, snapshot, self._guard)
@@ -163,7 +315,7 @@ class BranchVerbs:
         self._guard.allow(action, branch=branch)
         if self.policy is None:
             return self._open.views
-        return self._open.views.see_through(partial(self._guard.see, action=action, branch=branch))
+        return self._open.views.with_filter(partial(self._guard.see, action=action, branch=branch))
 
     def _hide_values(
         self, conflicts: tuple[MergeConflict, ...], branch: str, actor: str | None

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read import ReadResult
-from omnigraph.graph.pair_drawing import Svg, draw_rows
+from omnigraph.graph.graph_forms import Svg, draw_rows
 from omnigraph.graph.row_forms import RowForms, convert_rows
 from omnigraph.plan.explain import PlanStep
 from omnigraph.plan.nodes import ReadPlan
@@ -133,7 +133,7 @@ class QueryResult(RowForms):
         >>> list(graph.query(pairs).to_networkx().edges())
         [('Ada', 'Ben')]
         """
-        from omnigraph.graph.graph_forms import make_networkx_pairs  # noqa: PLC0415 - rarely used
+        from omnigraph.graph.graph_forms import make_networkx_pairs
 
         return make_networkx_pairs(self._table, source, target)
 
@@ -152,7 +152,7 @@ class QueryResult(RowForms):
         >>> parquet.read_table("names.parquet").num_rows
         2
         """
-        from pyarrow import parquet  # noqa: PLC0415 - slow to load, and only for this
+        from pyarrow import parquet
 
         with (
             _make_writable(target) as file,

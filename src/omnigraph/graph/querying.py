@@ -85,7 +85,7 @@ def run_query(
     given = _make_input(settings, parameters, request.now, request.limits)
     require_engine(request.engine)
     if request.engine == "spark":
-        from omnigraph.graph.spark_querying import query_on_spark  # noqa: PLC0415 - loads Spark
+        from omnigraph.graph.spark_querying import query_on_spark
 
         session: Any = request.session
         return query_on_spark(plan, view, given, target, session, request.spark_conf)

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read import ReadLimits
-from omnigraph.graph import blobs, place_lookup
+from omnigraph.graph import blobs, revisions
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.open_graph import BranchVerbs
-from omnigraph.graph.place_names import PlaceLike, name_optional_place, name_place
-from omnigraph.graph.plan_text import PlanText
 from omnigraph.graph.query_result import QueryResult
-from omnigraph.graph.results import SnapshotInfo
-from omnigraph.graph.type_rows import TypeRows
+from omnigraph.graph.results import PlanText, SnapshotInfo
+from omnigraph.graph.revisions import RevisionLike, format_optional_revision, format_revision
+from omnigraph.graph.row_forms import TypeRows
 from omnigraph.language.source import SourceText
-from omnigraph.policy.actions import Action
+from omnigraph.policy.decision import Action
 from omnigraph.storage.manifest import Commit
 
 if TYPE_CHECKING:
@@ -163,8 +162,8 @@ class ReadingVerbs(BranchVerbs):
         branch: str | None = None,
         *,
         limit: int | None = None,
-        before: PlaceLike | None = None,
-        after: PlaceLike | None = None,
+        before: RevisionLike | None = None,
+        after: RevisionLike | None = None,
         types: Sequence[str] = (),
         kinds: Sequence[str] = (),
     ) -> tuple[Commit, ...]:
@@ -185,15 +184,15 @@ class ReadingVerbs(BranchVerbs):
         >>> graph.commits(limit=1)[0].tables[1]
         RowCounts(table_key='node:Person', inserted=2, updated=0, deleted=0)
         """
-        from omnigraph.graph.commit_lists import CommitRange, list_commits
+        from omnigraph.graph.revisions import CommitRange, list_commits
 
         branch = self._choose(branch)
         self._guard.allow(Action.READ, branch=branch)
         self._require_visible(types, branch)
         asked = CommitRange(
             limit,
-            name_optional_place(before),
-            name_optional_place(after),
+            format_optional_revision(before),
+            format_optional_revision(after),
             tuple(types),
             tuple(kinds),
         )
@@ -209,7 +208,7 @@ class ReadingVerbs(BranchVerbs):
             for commit in commits
         )
 
-    def commit(self, commit_id: PlaceLike, branch: str | None = None) -> Commit:
+    def commit(self, commit_id: RevisionLike, branch: str | None = None) -> Commit:
         """One commit by its id or by any other place, as `at` takes it.
 
         An id is looked up on the branch and then on all others.
@@ -221,8 +220,8 @@ class ReadingVerbs(BranchVerbs):
         True
         """
         self._guard.allow(Action.READ)
-        wanted, where = name_place(commit_id), self._choose(branch)
-        found = place_lookup.find_commit(self._open.views, wanted, where)
+        wanted, where = format_revision(commit_id), self._choose(branch)
+        found = revisions.find_commit(self._open.views, wanted, where)
         return self._hide_tables((found,), where)[0]
 
     def snapshot(self, branch: str | None = None) -> SnapshotInfo:
@@ -235,9 +234,9 @@ class ReadingVerbs(BranchVerbs):
 
     def at(
         self,
-        place: PlaceLike | None = None,
+        place: RevisionLike | None = None,
         *,
-        commit: PlaceLike | None = None,
+        commit: RevisionLike | None = None,
         snapshot: str | None = None,
         version: int | None = None,
         branch: str | None = None,
@@ -260,13 +259,13 @@ class ReadingVerbs(BranchVerbs):
         if len(given) > 1:
             raise BadRequest("give one of place, commit, snapshot and version")
         if place is not None:
-            found = place_lookup.find_place(self._open.views, name_place(place), branch)
+            found = revisions.resolve_revision(self._open.views, format_revision(place), branch)
         elif commit is not None:
-            found = place_lookup.find_state(self._open.views, name_place(commit), branch)
+            found = revisions.find_state(self._open.views, format_revision(commit), branch)
         elif version is not None:
-            found = place_lookup.find_version(self._open.views, version, branch)
+            found = revisions.find_version(self._open.views, version, branch)
         elif snapshot is not None:
-            found = place_lookup.find_snapshot(self._open.views, snapshot, branch)
+            found = revisions.find_snapshot(self._open.views, snapshot, branch)
         else:
-            found = place_lookup.Place(self._open.views.read_newest(branch), None)
+            found = revisions.Revision(self._open.views.read_newest(branch), None)
         return self._pin(found.view, found.snapshot)

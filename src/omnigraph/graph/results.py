@@ -1,17 +1,34 @@
-"""What the verbs give back. Field names are those of the JSON on every surface."""
+"""The results of the verbs. Field names are those of the JSON on every surface."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import html
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import RowProblem
-from omnigraph.graph.notebook import render_html_table
 from omnigraph.storage.consumers import Consumer as Consumer
+from omnigraph.storage.layout import check_actor as check_actor
+from omnigraph.storage.layout import normalize_branch as normalize_branch
 from omnigraph.storage.manifest import Commit as Commit
 from omnigraph.storage.manifest import RowCounts as RowCounts
 from omnigraph.storage.refs import BranchRef as BranchRef
-from omnigraph.storage.tags import Tag as Tag
+from omnigraph.storage.refs import Tag as Tag
+from omnigraph.storage.tables import IoCounters as IoCounters
+from omnigraph.storage.tables import read_io_counters as read_io_counters
+
+
+def render_html_table(
+    columns: Sequence[str], rows: Iterable[Iterable[object]], note: str = ""
+) -> str:
+    """A table with a note below it."""
+    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{html.escape(str(value))}</td>" for value in row) + "</tr>"
+        for row in rows
+    )
+    below = f"<p>{html.escape(note)}</p>" if note else ""
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +56,7 @@ class MutationResult:
 
 
 @dataclass(frozen=True, slots=True)
-class MadeBranch(BranchRef):
+class CreatedBranch(BranchRef):
     """A branch that was created or renamed."""
 
     is_replayed: bool = False
@@ -238,3 +255,12 @@ class RecoveredWrite:
             "decision": self.decision,
             "graph_commit_id": self.commit_id,
         }
+
+
+class PlanText(str):
+    """A plan as text; notebooks keep its lines and its indentation."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self)}</pre>"

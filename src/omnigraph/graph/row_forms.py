@@ -1,21 +1,87 @@
-"""Rows in whichever form the caller works with: Python values, frames, text and HTML."""
+"""Rows in the forms callers work with: Python values, frames, text and HTML."""
 
 from __future__ import annotations
 
+import unicodedata
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, overload
 
 import pyarrow as pa
 
-from omnigraph.errors import BadRequest, MissingPackage
-from omnigraph.graph.notebook import render_html_table
-from omnigraph.graph.text_table import render_text_table
+from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.errors import BadRequest, MissingPackage, TypeNotFound
+from omnigraph.execution.stored_rows import build_logical_schema, read_all, read_batches
+from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.graph.results import render_html_table
+from omnigraph.pipeline.spark_environment import require_spark
 from omnigraph.types.to_json import encode_rows, encode_values_as_json
 
 if TYPE_CHECKING:
     import polars as pl
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_NO_PLACE = frozenset({"Mn", "Me", "Cf"})
+_TWO_PLACES = frozenset({"W", "F"})
+
+
+def render_text_table(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], max_width: int, *, wraps: bool = False
+) -> Iterator[str]:
+    """A header, a rule and the rows; a cell that is too wide is cut or goes on below."""
+
+    def split(text: str, width: int) -> list[str]:
+        if count_places(text) <= width:
+            return [text]
+        return _chop(text, width) if wraps else [f"{_chop(text, width - 1)[0]}…"]
+
+    def join(cells: Sequence[str]) -> str:
+        padded = (
+            cell + " " * (width - count_places(cell))
+            for cell, width in zip(cells, widths, strict=True)
+        )
+        return " | ".join(padded).rstrip()
+
+    widths = [
+        min(max_width, max(map(count_places, (name, *cells))))
+        for name, *cells in zip(columns, *rows, strict=True)
+    ]
+    yield join([split(name, width)[0] for name, width in zip(columns, widths, strict=True)])
+    yield "-+-".join("-" * width for width in widths)
+    for row in rows:
+        pieces = [split(text, width) for text, width in zip(row, widths, strict=True)]
+        for line in range(max((len(p) for p in pieces), default=0)):
+            yield join([p[line] if line < len(p) else "" for p in pieces])
+
+
+def count_places(text: str) -> int:
+    """How many places of a terminal a text takes.
+
+    >>> count_places("Ada"), count_places("東京")
+    (3, 4)
+    """
+    return len(text) if text.isascii() else sum(map(_count_places, text))
+
+
+def _count_places(character: str) -> int:
+    if unicodedata.category(character) in _NO_PLACE:
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in _TWO_PLACES else 1
+
+
+def _chop(text: str, width: int) -> list[str]:
+    """The text in pieces that fit; a character that takes two places is never halved."""
+    pieces, piece, taken = [], "", 0
+    for character in text:
+        places = _count_places(character)
+        if taken + places > width:
+            pieces.append(piece)
+            piece, taken = "", 0
+        piece, taken = piece + character, taken + places
+    return [*pieces, piece]
+
 
 Row = dict[str, object]
 
@@ -89,7 +155,7 @@ class RowForms(ABC):
         """
         if find_spec("polars") is None:
             raise MissingPackage("polars", "to_polars()", "pip install polars")
-        import polars as pl  # noqa: PLC0415 - only for those who ask
+        import polars as pl
 
         frame = pl.from_arrow(self.to_arrow())
         assert isinstance(frame, pl.DataFrame), "a table becomes a frame"
@@ -146,3 +212,81 @@ def render_value(value: object) -> str:
 def _describe_count(count: int) -> str:
     rows = "1 row" if count == 1 else f"{count:,} rows"
     return f"{rows}, {_SHOWN_ROWS} shown" if count > _SHOWN_ROWS else rows
+
+
+class TypeRows(RowForms):
+    """The nodes or edges of a type in one snapshot; nothing is read before it is asked for.
+
+    >>> people = graph.nodes("Person")
+    >>> len(people), people.to_arrow().column_names
+    (2, ['id', 'age', 'name', 'photo'])
+    >>> graph.edges("Knows").first()
+    {'id': 'k1', 'src': 'Ada', 'dst': 'Ben'}
+    """
+
+    def __init__(
+        self, view: CatalogSnapshot, type_: NodeType | EdgeType | None, asked: str
+    ) -> None:
+        if type_ is None:
+            raise TypeNotFound(asked, f"the schema has no type '{asked}'")
+        self._view, self._type = view, type_
+
+    def __repr__(self) -> str:
+        return f"TypeRows({self._type.table_key!r}, {self._view.snapshot.id!r})"
+
+    def __len__(self) -> int:
+        return self._view.snapshot.entry(self._type.table_key).row_count
+
+    def __iter__(self) -> Iterator[Row]:
+        for batch in self.batches():
+            yield from convert_rows(pa.Table.from_batches([batch]))
+
+    def _read_first(self, count: int) -> pa.Table:
+        found: list[pa.RecordBatch] = []
+        for batch in self.batches():
+            found.append(batch)
+            if sum(one.num_rows for one in found) >= count:
+                break
+        return pa.Table.from_batches(found, self.arrow_schema).slice(0, count)
+
+    def to_arrow(self) -> pa.Table:
+        """Every row in memory, blobs included."""
+        return read_all(self._view.snapshot.table(self._type.table_key), self._type)
+
+    @property
+    def arrow_schema(self) -> pa.Schema:
+        """The columns with their Arrow types."""
+        return build_logical_schema(self._type)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The same rows in batches, without holding them all.
+
+        >>> sum(batch.num_rows for batch in graph.nodes("Person").batches())
+        2
+        """
+        return read_batches(self._view.snapshot.table(self._type.table_key), self._type)
+
+    def to_spark(
+        self,
+        session: SparkSession | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        where: str | None = None,
+    ) -> DataFrame:
+        """A data frame that reads the rows of this snapshot, whatever is written later.
+
+        Args:
+            session: The session to read in; as for every verb on Spark by default.
+            columns: Only these columns; Spark does not tell a source which columns a plan uses.
+            where: Only rows for which this is true, a condition as in the `where` of a mutation;
+                other rows are not read, where a filter of Spark's reads them all.
+        """
+        require_spark("to_spark()")
+        from omnigraph.pipeline import spark
+        from omnigraph.pipeline.spark_scan import build_type_frame
+        from omnigraph.pipeline.tasks import check_executors
+
+        snapshot = self._view.snapshot
+        chosen = spark(session, settings=snapshot.root.settings)
+        check_executors(chosen)
+        return build_type_frame(chosen, snapshot, self._view.catalog, self._type, columns, where)

@@ -11,10 +11,9 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.read import Given, ReadInput, ReadResult, execute
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.query_result import QueryResult
-from omnigraph.pipeline.query.spark_executor import run_plan
-from omnigraph.pipeline.query.spark_result import SparkRead
-from omnigraph.pipeline.query.spark_support import is_search_plan
 from omnigraph.pipeline.spark_columns import cast_to_schema, to_spark_arrow_schema
+from omnigraph.pipeline.spark_executor import is_search_plan, run_plan
+from omnigraph.pipeline.spark_output import SparkRead
 from omnigraph.pipeline.spark_session import spark
 from omnigraph.pipeline.tasks import check_executors
 from omnigraph.plan.explain import PlanStep

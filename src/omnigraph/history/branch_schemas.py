@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from omnigraph.catalog.additive import is_additive
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
-from omnigraph.catalog.evolve import plan_migration
-from omnigraph.catalog.migration_steps import Step, UnsupportedChange
 from omnigraph.errors import CompileError, SchemaContractMismatch
-from omnigraph.execution.assignments import get_default_value
+from omnigraph.evolution.migration_plan import is_additive, plan_migration
+from omnigraph.evolution.migration_steps import Step, UnsupportedChange
+from omnigraph.execution.stored_rows import get_default_value
 from omnigraph.language.source import SourceText
-from omnigraph.storage.initialize import GENESIS_VERSION
+from omnigraph.storage.graph_lifecycle import GENESIS_VERSION
 from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest import TableEntry
 from omnigraph.storage.recovery import hash_contract

@@ -14,12 +14,13 @@ from omnigraph.history.entity_changes import (
     ALL_CHANGES,
     ChangeBatch,
     ChangeFilter,
+    EntityChange,
     State,
     TypePair,
     compare_tables,
+    iterate_changes,
     pair_types,
 )
-from omnigraph.history.images import EntityChange, iterate_changes
 from omnigraph.identity import EntityKind
 
 _ROWS_READ_AHEAD = 16_384

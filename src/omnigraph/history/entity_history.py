@@ -10,8 +10,8 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import HistoricalVersionReclaimed
 from omnigraph.execution.stored_rows import read_by_id
-from omnigraph.history.feed import Source, describe_cause
-from omnigraph.history.images import Image, convert_images
+from omnigraph.history.change_feed import Source, describe_cause
+from omnigraph.history.entity_changes import Image, convert_images
 from omnigraph.identity import ID_COLUMN, EntityKind, TableIdentity
 from omnigraph.storage.manifest import Commit, TableEntry
 from omnigraph.storage.tables import ROW_ID, UPDATED_AT

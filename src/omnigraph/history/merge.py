@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
-from omnigraph.constraints.evaluate import find_violations
+from omnigraph.constraints.constraint_checks import find_violations
 from omnigraph.constraints.table_changes import TableChange
 from omnigraph.errors import (
     BadRequest,
@@ -24,34 +24,44 @@ from omnigraph.errors import (
     ReadSetChanged,
     SchemaContractMismatch,
 )
-from omnigraph.execution.committed import CommittedRows
+from omnigraph.execution.pending_rows import CommittedRows
 from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.history.ancestry import (
+    Choice,
+    Commits,
+    LatestChange,
+    LocatedRows,
+    MergeOutcome,
+    PastState,
+    PastStates,
+    Relation,
+    VirtualBase,
+    find_relation,
+    list_ancestors,
+    open_kept,
+    translate_reclaimed,
+)
 from omnigraph.history.branch_schemas import (
     ColumnWidening,
     find_merged_schema,
     get_first_version,
     show_missing_types,
 )
-from omnigraph.history.conflict_resolution import FindNewer, ResolvedConflicts, Resolver, Take
-from omnigraph.history.conflict_rules import Rules
-from omnigraph.history.conflicts import MERGE_WORDS, ConflictWords, describe
-from omnigraph.history.merge_bases import (
-    Commits,
-    MergeOutcome,
-    Relation,
-    find_relation,
-    list_ancestors,
+from omnigraph.history.conflict_resolution import (
+    FindNewer,
+    ResolvedConflicts,
+    Resolver,
+    Rules,
+    Take,
 )
-from omnigraph.history.newest_change import NewestChange
-from omnigraph.history.states import KnownState, PastStates, open_kept, translate_reclaimed
+from omnigraph.history.conflicts import MERGE_WORDS, ConflictWords, describe
 from omnigraph.history.three_way import (
     Entities,
-    RunJudge,
+    RunComparison,
     TableSides,
-    judge_here,
+    compare_locally,
     merge_table,
 )
-from omnigraph.history.virtual_base import Choice, LocatedRows, VirtualBase
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest import Commit, SetVersion, TableEntry
 from omnigraph.storage.recovery import WriterKind, hash_contract
@@ -97,7 +107,7 @@ class Deciding:
 
     rules: Rules
     decided: Decided
-    run: RunJudge = judge_here
+    run: RunComparison = compare_locally
     words: ConflictWords = MERGE_WORDS
 
     def make_resolver(self, type_: NodeType | EdgeType, find_newer: FindNewer) -> Resolver:
@@ -195,7 +205,7 @@ def plan_merge(
     commits: Commits,
     rules: Rules,
     decided: Decided,
-    run: RunJudge = judge_here,
+    run: RunComparison = compare_locally,
 ) -> MergePlan:
     """Everything about a merge that can be known before anything is written.
 
@@ -213,7 +223,7 @@ def plan_merge(
     schema = find_merged_schema(source, target)
     past = PastStates(into.root, commits, (from_.ref, into.ref), into.state)
     bases = [_choose_base(into, past, base) for base in relation.bases]
-    brought = KnownState(from_.head, from_.entries, is_head=True)
+    brought = PastState(from_.head, from_.entries, is_head=True)
     deciding = Deciding(rules, decided, run)
     history = _list_unseen(commits, from_, into)
     changes = plan_changes(
@@ -265,8 +275,8 @@ def _is_proven(
 
 
 def plan_changes(
-    bases: Sequence[KnownState],
-    source: KnownState,
+    bases: Sequence[PastState],
+    source: PastState,
     target: CatalogSnapshot,
     past: PastStates,
     deciding: Deciding,
@@ -321,9 +331,9 @@ def require_one_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> None
         )
 
 
-def _choose_base(target: Snapshot, past: PastStates, base: CommitId) -> KnownState:
+def _choose_base(target: Snapshot, past: PastStates, base: CommitId) -> PastState:
     if base == target.head:
-        return KnownState(base, target.entries, is_head=True)
+        return PastState(base, target.entries, is_head=True)
     return past.read(base)
 
 
@@ -339,7 +349,7 @@ def _list_unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[
 
 
 def _is_concerned(
-    source: KnownState, target: TableEntry, bases: Sequence[KnownState], key: TableKey
+    source: PastState, target: TableEntry, bases: Sequence[PastState], key: TableKey
 ) -> bool:
     """Whether the source has anything of a table that the target might lack."""
     theirs = source.entries.get(key)
@@ -348,8 +358,8 @@ def _is_concerned(
 
 
 def _plan_table(
-    bases: Sequence[KnownState],
-    source: KnownState,
+    bases: Sequence[PastState],
+    source: PastState,
     target: CatalogSnapshot,
     key: TableKey,
     past: PastStates,
@@ -373,7 +383,7 @@ def _plan_table(
     known = [widening.apply(table) for table in known]
     sides = TableSides(known[0], known[-1], known[0] if is_base else widening.apply(target_table))
     assert into.head is not None, "a graph is created with a commit"
-    newest = NewestChange(past, into, source.commit_id, into.head)
+    newest = LatestChange(past, into, source.commit_id, into.head)
     resolver = deciding.make_resolver(type_, newest.source_is_newer)
     with translate_reclaimed(known, states):
         parts = merge_table(
@@ -404,7 +414,7 @@ def _plan_table(
 
 def _find_base(
     ids: pa.Array,
-    bases: Sequence[KnownState],
+    bases: Sequence[PastState],
     target: Snapshot,
     key: TableKey,
     past: PastStates,
@@ -427,7 +437,7 @@ def _find_base(
 
 
 def _find_entry(
-    state: KnownState, key: TableKey, ours: TableEntry, schema: Catalog | None
+    state: PastState, key: TableKey, ours: TableEntry, schema: Catalog | None
 ) -> TableEntry:
     """A table of a state, which must be the very table that the target has."""
     found = state.entries.get(key)
@@ -443,7 +453,7 @@ def _find_entry(
     )
 
 
-def _require_types(bases: Sequence[KnownState], source: KnownState, target: Snapshot) -> None:
+def _require_types(bases: Sequence[PastState], source: PastState, target: Snapshot) -> None:
     """Raise if the source changed a type that the target does not have."""
     for base in bases:
         for key in (source.entries.keys() | base.entries.keys()) - target.entries.keys():
@@ -454,7 +464,7 @@ def _require_types(bases: Sequence[KnownState], source: KnownState, target: Snap
                 )
 
 
-def _require_columns(key: TableKey, ours: Table, known: Sequence[tuple[Table, KnownState]]) -> None:
+def _require_columns(key: TableKey, ours: Table, known: Sequence[tuple[Table, PastState]]) -> None:
     """Raise if a table had other columns in one of the states."""
     for table, state in known:
         if table.schema != ours.schema:

@@ -1,23 +1,26 @@
-"""Three versions of a table, entity by entity: what to take over, and what conflicts.
-
-Only rows that one of the sides changed are read, some at a time; kept are their ids and addresses.
-"""
+"""Three-way comparison of a table by entity: the changes to apply, and the conflicts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.history.ancestry import UNKNOWN, Choice, LocatedRows, find_rows
 from omnigraph.history.equality import ROWS_AT_ONCE, Mask, compare_entities
-from omnigraph.history.virtual_base import UNKNOWN, Choice, LocatedRows, find_rows
-from omnigraph.storage.tables import ChangedKeys, Table, find_changed_keys, find_unmoved
+from omnigraph.storage.tables import (
+    ChangedKeys,
+    PinnedTable,
+    Table,
+    find_changed_keys,
+    find_unmoved,
+)
 
 
 class ConflictKind(StrEnum):
@@ -122,13 +125,13 @@ Verdicts = npt.NDArray[np.int8]
 """What becomes of each entity."""
 Judge = Callable[[TableSides, Entities], Verdicts]
 """A function of a module that reads the rows of some entities and compares them."""
-RunJudge = Callable[[Judge, TableSides, Entities], Verdicts]
+RunComparison = Callable[[Judge, TableSides, Entities], Verdicts]
 """What has any number of entities judged, some at a time."""
 
 KEPT, TAKEN, CONFLICTING = np.int8(0), np.int8(1), np.int8(2)
 
 
-def judge_here(judge: Judge, sides: TableSides, some: Entities) -> Verdicts:
+def compare_locally(judge: Judge, sides: TableSides, some: Entities) -> Verdicts:
     """All of them in this process."""
     found = [judge(sides, one) for one in some.batches()]
     return np.concatenate([np.empty(0, np.int8), *found])
@@ -140,7 +143,7 @@ def merge_table(
     target_is_base: bool,
     other_bases: Sequence[Table] = (),
     find_base: FindBase | None = None,
-    run: RunJudge = judge_here,
+    run: RunComparison = compare_locally,
 ) -> list[TableMerge]:
     """What the source changed, divided into what the target left alone and what it did not.
 
@@ -197,7 +200,7 @@ def _merge_uncertain(
             found = replace(sides, base=states[number].table)
             base = states[number].addresses.take(rows)
         some = Entities(ids.take(rows), base, source.take(rows), target.take(rows))
-        verdicts = judge_here(judge_shared, found, some)
+        verdicts = compare_locally(judge_shared, found, some)
         free, clashing = some.filter(verdicts == TAKEN), some.filter(verdicts == CONFLICTING)
         parts.append(
             TableMerge(found, Entities.concatenate([free]), Entities.concatenate([clashing]))
@@ -205,7 +208,7 @@ def _merge_uncertain(
     return parts
 
 
-def _find_changed_alone(sides: TableSides, keys: ChangedKeys, run: RunJudge) -> Entities:
+def _find_changed_alone(sides: TableSides, keys: ChangedKeys, run: RunComparison) -> Entities:
     """Those that the source really changed; the target has them as the base does."""
     found = Entities(keys.ids, keys.before, keys.after, keys.before)
     taken = found.filter(run(judge_alone, sides, found) == TAKEN)
@@ -258,3 +261,78 @@ def _compare_sides(sides: TableSides, some: Entities, one: str, other: str) -> M
 
 def _to_mask(values: pa.Array) -> Mask:
     return np.asarray(values.to_numpy(zero_copy_only=False), np.bool_)
+
+
+ENTITIES_PER_TASK = 65_536
+LARGE_DELTA = 262_144
+"""From so many entities on, spreading the work is worth its start."""
+
+Spec = TypeVar("Spec")
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class RunsTasks(Protocol):
+    """Where tasks run."""
+
+    def run(
+        self,
+        kernel: Callable[[Spec, Task], Result],
+        tasks: Sequence[Task],
+        spec: Spec,
+        *,
+        stage: str = "",
+    ) -> list[Result]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonSpec:
+    """What all tasks share: plain data."""
+
+    judge: Judge
+    base: PinnedTable
+    source: PinnedTable
+    target: PinnedTable
+
+    def open(self) -> TableSides:
+        return TableSides(self.base.open(), self.source.open(), self.target.open())
+
+
+def compare_on_spark(tasks: Callable[[], RunsTasks], *, at_least: int = 0) -> RunComparison:
+    """Judges in tasks where there are at least so many entities, and fewer here.
+
+    `tasks` is asked where they run when the first are needed.
+    """
+
+    def run(judge: Judge, sides: TableSides, some: Entities) -> Verdicts:
+        if not len(some) or len(some) < at_least:
+            return compare_locally(judge, sides, some)
+        versions = (PinnedTable.of(one) for one in (sides.base, sides.source, sides.target))
+        packed = [_pack(one) for one in some.batches(ENTITIES_PER_TASK)]
+        found = tasks().run(
+            compare_packed, packed, ComparisonSpec(judge, *versions), stage="comparing"
+        )
+        return np.concatenate([np.frombuffer(one, np.int8) for one in found])
+
+    return run
+
+
+def compare_packed(spec: ComparisonSpec, packed: bytes) -> bytes:
+    """The verdicts on some entities, a byte each."""
+    return compare_locally(spec.judge, spec.open(), _unpack(packed)).tobytes()
+
+
+def _pack(some: Entities) -> bytes:
+    """Just these entities: pickling a part of an array would take along all of it."""
+    columns = {name: getattr(some, name) for name in Entities.__slots__}
+    batch = pa.RecordBatch.from_pydict(columns)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def _unpack(packed: bytes) -> Entities:
+    batch = pa.ipc.open_stream(packed).read_next_batch()
+    return Entities(*(batch.column(name) for name in Entities.__slots__))

@@ -1,31 +1,94 @@
-"""Files, folders and data frames as tables, each read as its format says."""
+"""Find tables in files, folders, buckets and data frames, and read each by its format."""
 
 from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from glob import glob, has_magic
 from pathlib import Path
 
 from omnigraph.errors import BadRequest
 from omnigraph.identity import EntityKind
-from omnigraph.interchange.fetch_files import BUCKETS, fetch_files
-from omnigraph.interchange.read_delimited import Delimited, find_delimiter
-from omnigraph.interchange.read_graphml import read_graphml
-from omnigraph.interchange.read_json_lines import read_json_lines
 from omnigraph.interchange.read_kuzu import (
     export_kuzu_database,
     is_kuzu_database,
     is_kuzu_export,
     read_kuzu_export,
 )
-from omnigraph.interchange.read_neo4j_csv import is_neo4j_header, read_neo4j_csv
-from omnigraph.interchange.read_table_files import open_arrow, open_frame, open_parquet
-from omnigraph.interchange.source_tables import SourceGraph, SourceTable
-from omnigraph.settings import Settings
+from omnigraph.interchange.read_neo4j import is_neo4j_header, read_neo4j_csv
+from omnigraph.interchange.read_records import read_graphml, read_json_lines
+from omnigraph.interchange.source_tables import (
+    Delimited,
+    SourceGraph,
+    SourceTable,
+    find_delimiter,
+    open_arrow,
+    open_frame,
+    open_parquet,
+)
+from omnigraph.pipeline.inputs import list_bucket_files, open_filesystem, store_path
+from omnigraph.settings import AwsSettings, Settings
+
+BUCKETS = "s3://"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """What an address of a bucket names, as files and folders of this machine."""
+
+    paths: tuple[Path, ...]
+    folder: str
+
+    def rename(self, found: SourceGraph) -> SourceGraph:
+        """The same tables under the addresses they came from."""
+        tables = (replace(one, origin=self.name_address(one.origin)) for one in found.tables)
+        return SourceGraph(tuple(tables), tuple(map(self.name_address, found.lost)))
+
+    def name_address(self, text: str) -> str:
+        return text.replace(f"{self.folder}/", BUCKETS)
+
+
+@contextmanager
+def fetch_files(place: str, aws: AwsSettings) -> Iterator[Fetched]:
+    """A file, a folder or a pattern of a bucket; mistakes in its files name their addresses.
+
+    Raises:
+        BadRequest: there is no such file, or it cannot be read.
+    """
+    with tempfile.TemporaryDirectory(prefix="omnigraph-fetch-") as name:
+        folder = Path(name).resolve()
+        try:
+            addresses = list_bucket_files(place, aws)
+            local = [_fetch(address, folder, aws) for address in addresses]
+        except OSError as error:
+            raise BadRequest(f"cannot read {place}: {error.strerror or error}") from error
+        if not has_magic(place):
+            local = [folder / store_path(place)]
+        fetched = Fetched(tuple(local), str(folder))
+        try:
+            yield fetched
+        except BadRequest as refused:
+            told = fetched.name_address(refused.message)
+            if told == refused.message:
+                raise
+            raise BadRequest(told) from refused
+
+
+def _fetch(address: str, folder: Path, aws: AwsSettings) -> Path:
+    import pyarrow.fs as fs  # noqa: PLC0415 - only for data in a bucket
+
+    target = folder / store_path(address)
+    if not target.resolve().is_relative_to(folder):
+        raise BadRequest(f"{address}: a name with '..' cannot be fetched")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    store = open_filesystem(address, aws)
+    fs.copy_files(store_path(address), str(target), store, fs.LocalFileSystem())
+    return target
+
 
 Sources = str | Path | Sequence[str | Path] | Mapping[str, object]
 """Files and folders, or tables and data frames by the names of their types."""

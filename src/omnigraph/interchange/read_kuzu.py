@@ -23,9 +23,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest, MissingPackage
 from omnigraph.identity import EntityKind
-from omnigraph.interchange.read_delimited import Delimited
-from omnigraph.interchange.read_table_files import open_parquet
-from omnigraph.interchange.source_tables import SourceGraph, SourceTable
+from omnigraph.interchange.source_tables import Delimited, SourceGraph, SourceTable, open_parquet
 from omnigraph.types.property import PropertyType, Scalar
 
 SCHEMA = "schema.cypher"

@@ -1,9 +1,10 @@
-"""A text being compiled, and the mistakes found in it so far."""
+"""A text being compiled, the problems found in it, and the codes of syntax errors."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from codecs import BOM_UTF8
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -149,3 +150,57 @@ class Problems:
     def raise_if_any(self) -> None:
         if self.found:
             raise CompileError(self.found)
+
+
+TEXT_CODES: Mapping[str, str] = {
+    "P101": "The text is not UTF-8.",
+    "P102": "A character that starts no token.",
+    "P103": "A comment is not closed.",
+    "P104": "A string is not closed.",
+    "P105": "A string has an escape sequence that does not exist.",
+    "P106": "The text is too long to be a schema or a query.",
+    "P107": "Something else was expected here.",
+    "P108": "The text is nested too deeply.",
+}
+
+
+SCHEMA_SYNTAX_CODES: Mapping[str, str] = {
+    "P130": "A declaration starts with `interface`, `node` or `edge`.",
+    "P131": "The word is not the name of a property type.",
+    "P132": "An enum names the same value twice.",
+    "P133": "A vector has at least one dimension.",
+    "P134": "A vector has at most 2147483647 dimensions.",
+    "P135": "A list holds plain scalars: no blobs, enums, vectors, lists or optional members.",
+    "P136": "Properties and declarations follow one another without a separator.",
+    "P137": "A cardinality is written `@card(m..n)` or `@card(m..)`.",
+    "P138": "A cardinality bound is at most 4294967295.",
+    "P139": "`@card` belongs in an edge header, directly after the target type.",
+    "P140": "A constraint belongs inside the braces of its type.",
+    "P141": "An interface has no constraints in its body.",
+    "P142": "An annotation follows a property or belongs to a header.",
+    "P143": "A body is closed with `}` before the file or the next declaration.",
+    "P144": "An annotation takes one value first and then values with names.",
+    "P145": "A bound of `@range` is a plain decimal number.",
+    "P146": "This kind of declaration does not have that part, or not in that place.",
+    "P147": "Type names start in upper case, names of properties and annotations in lower case.",
+}
+
+
+QUERY_SYNTAX_CODES: Mapping[str, str] = {
+    "P109": "A number is out of range.",
+    "P110": "Two queries of a file have the same name.",
+    "P111": "A query declares the same parameter twice.",
+    "P112": "A query has the same annotation twice.",
+    "P113": "A query has an annotation that does not exist.",
+    "P114": "The parameter name is reserved.",
+    "P115": "The parameter type does not exist.",
+    "P116": "An ordering by `nearest` takes no direction.",
+    "P117": "A query is empty, or both reads and mutates.",
+    "P120": "There is no such function.",
+    "P121": "A function has too few or too many arguments.",
+    "P122": "A function takes another form of argument.",
+    "P123": "The dimension of a vector is out of range.",
+    "P124": "A list inside a list.",
+    "P125": "`distinct` belongs only into `count` and `collect`.",
+    "P126": "A block, or a list of columns, keys, properties, assignments or edges, is too long.",
+}

@@ -17,8 +17,8 @@ from omnigraph.identity import MAIN
 from omnigraph.maintenance.cleanup import preview_cleanup, run_cleanup
 from omnigraph.maintenance.maintenance_results import CleanupResult, OptimizeResult
 from omnigraph.maintenance.optimize import OptimizeOptions, list_owned_entries, optimize
+from omnigraph.maintenance.optimize_steps import list_stored_indexes
 from omnigraph.maintenance.retention import Retention
-from omnigraph.maintenance.stored_indexes import list_stored_indexes
 from omnigraph.settings import AutopilotSettings
 from omnigraph.storage.tables.compaction import plan_groups
 from omnigraph.storage.tables.indices import describe_layout, plan_segment

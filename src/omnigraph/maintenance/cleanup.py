@@ -18,32 +18,32 @@ from typing import TypeVar
 from omnigraph.errors import FilesMissing, HistoricalVersionReclaimed, OmniError, StorageFailure
 from omnigraph.identity import EntityKind
 from omnigraph.maintenance.maintenance_results import MANIFEST_KEY, CleanedTable, CleanupResult
+from omnigraph.maintenance.orphan_removal import UnreferencedFiles
 from omnigraph.maintenance.reachability import Place, ReachabilityScan, Reachable
 from omnigraph.maintenance.retention import Retention
-from omnigraph.maintenance.unreferenced_files import UnreferencedFiles
 from omnigraph.progress import working
-from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.graph_branches import forget_old_requests
+from omnigraph.storage.graph_lifecycle import relocate
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import MANIFEST, make_table_path
 from omnigraph.storage.manifest import read_newest
 from omnigraph.storage.objects import StoreKind
-from omnigraph.storage.record_log import rewrite_record_log
-from omnigraph.storage.recovery import examine, list_pending_intents, settle_all
-from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
+from omnigraph.storage.recovery import examine, list_pending_intents, resolve_all
+from omnigraph.storage.recovery.recover_writes import revoke_late_effects
 from omnigraph.storage.refs import MAIN_REF
-from omnigraph.storage.relocate import relocate
-from omnigraph.storage.request_records import forget_old_requests
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.sealed_records import rewrite_record_log
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, TableLocation, open_table
-from omnigraph.storage.tables.damage import drop_stale_checksums
-from omnigraph.storage.tables.lance_branches import list_branches
-from omnigraph.storage.tables.presence import find_missing
+from omnigraph.storage.tables.missing_files import find_missing
 from omnigraph.storage.tables.remove_versions import (
     Removed,
     list_versions,
     preview_removal,
 )
 from omnigraph.storage.tables.table import find_latest_version, is_table
+from omnigraph.storage.tables.table_versions import list_branches
+from omnigraph.storage.tables.version_files import drop_stale_checksums
+from omnigraph.storage.writer_fence import Hold
 
 T = TypeVar("T")
 _LOOKS = 4
@@ -164,7 +164,7 @@ def _remove_held(
         some = unneeded[start : start + _AT_A_TIME]
         try:
             with root.hold() as hold:
-                mark = current.renew(hold, has_settled=bool(settle_all(root, hold)))
+                mark = current.renew(hold, has_settled=bool(resolve_all(root, hold)))
                 for one in some:
                     versions = mark.list_unneeded(one.place, one.versions)
                     with _noting_errors(one, rows[one.path]):
@@ -213,7 +213,7 @@ def _settle(
     it. What has no reference at all stays: an interrupted write may give it one.
     """
     try:
-        settle_all(root, hold)
+        resolve_all(root, hold)
         return
     except StorageFailure as failure:
         if not failure.is_disk_full:
@@ -229,7 +229,7 @@ def _settle(
         _clean_tables(root, kept, rows, remove)
     except OmniError as error:
         raise full from error
-    settle_all(root, hold)
+    resolve_all(root, hold)
 
 
 def _list_announced(root: GraphRoot) -> Iterator[tuple[Place, int]]:

@@ -30,34 +30,35 @@ from omnigraph.maintenance.maintenance_results import (
     PendingIndex,
     Skip,
 )
-from omnigraph.maintenance.maintenance_steps import (
+from omnigraph.maintenance.optimize_steps import (
+    CompactionThreads,
+    CompactionWorkers,
     MaintenanceStep,
     StripSettings,
     list_pending_indexes,
     make_step,
     plan_next,
 )
-from omnigraph.maintenance.workers import CompactionThreads, CompactionWorkers
 from omnigraph.progress import working
-from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import Commit, TableEntry, read_newest
-from omnigraph.storage.names import normalize_branch
-from omnigraph.storage.recovery import WriterKind, settle_all
-from omnigraph.storage.recovery.undo_late_effects import revoke_late_effects
+from omnigraph.storage.recovery import WriterKind, resolve_all
+from omnigraph.storage.recovery.recover_writes import revoke_late_effects
 from omnigraph.storage.refs import read_ref
-from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable
 from omnigraph.storage.tables import CompactionJob, commit_exact, open_table
-from omnigraph.storage.tables.auto_cleanup import stage_without_auto_cleanup
-from omnigraph.storage.tables.compaction_jobs import is_gone
-from omnigraph.storage.tables.ledger import compact_lineage, name_anchor
+from omnigraph.storage.tables.compaction import is_gone
+from omnigraph.storage.tables.manifest_table import compact_lineage, name_anchor
+from omnigraph.storage.tables.remove_versions import stage_without_auto_cleanup
 from omnigraph.storage.tables.table import find_latest_version, open_newest
-from omnigraph.storage.write_notes import WriteNote, begin_write_note
+from omnigraph.storage.writer_fence import Hold
+from omnigraph.storage.writer_heartbeat import WriteNote, begin_write_note
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
-MOST_ROUNDS = 16
+MAX_ROUNDS = 16
 """A table takes four steps at most; more rounds are for work that writers spoiled."""
 MOST_ATTEMPTS = 5
 
@@ -156,7 +157,7 @@ def optimize(
 
 def _compact_tables(run: _OptimizeRun) -> None:
     with working("optimizing", total=len(run.tables), unit="tables") as work:
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             steps = _prepare(run)
             work.advance(run.done - work.done)
             if not steps:
@@ -183,7 +184,7 @@ def _begin(run: _OptimizeRun) -> None:
 def _read_settled(run: _OptimizeRun, hold: Hold) -> Snapshot:
     """The branch as it is now, with nothing of it pending."""
     ref = read_ref(run.root.store, normalize_branch(run.options.branch))
-    settle_all(run.root, hold, ref)
+    resolve_all(run.root, hold, ref)
     return Snapshot(run.root, ref, read_newest(run.root.manifest(ref.incarnation)))
 
 

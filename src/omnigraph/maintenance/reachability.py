@@ -23,9 +23,9 @@ from omnigraph.errors import (
 from omnigraph.identity import TableKey
 from omnigraph.maintenance.retention import Retention
 from omnigraph.storage.consumers import list_consumers, list_needed_commits
-from omnigraph.storage.initialize import GENESIS_VERSION
+from omnigraph.storage.graph_lifecycle import GENESIS_VERSION
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import CONSUMERS, MANIFEST, TAGS
-from omnigraph.storage.lost_branches import require_none_lost
 from omnigraph.storage.manifest import (
     Commit,
     History,
@@ -35,29 +35,26 @@ from omnigraph.storage.manifest import (
     read_manifest,
     read_newest,
 )
-from omnigraph.storage.named_records import RecordMemory
-from omnigraph.storage.record_log import require_no_lost_records
-from omnigraph.storage.refs import MAIN_REF, REF_RECORDS, BranchRef
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.refs import MAIN_REF, REF_RECORDS, BranchRef, list_tags, require_none_lost
+from omnigraph.storage.sealed_records import RecordMemory, require_no_lost_records
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import TableLocation, open_table
 from omnigraph.storage.tables.checksums import LOG, ChecksumLogs
-from omnigraph.storage.tables.damage import (
+from omnigraph.storage.tables.file_probes import is_version, list_versions_of_branches
+from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
+from omnigraph.storage.tables.version_files import (
     find_lost_after,
     find_lost_versions,
     require_branch_ref,
     require_version_file,
 )
-from omnigraph.storage.tables.probes import is_version, list_versions_of_branches
-from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
-from omnigraph.storage.tags import list_tags
 
 RESTLESS_S = 300.0
 """Where the fence is a lease, ten of its usual terms: few sleep that long and then act."""
 
 _LOOKS = 5
 """So often a graph is looked at again that cannot be read; others may be at work on it."""
-_MOST_LOOKS = 50
+_MAX_SCANS = 50
 """The same for one whose branches come and go while we look."""
 
 Place = tuple[str, str | None]
@@ -159,7 +156,7 @@ class ReachabilityScan:
                 return look()
             except OmniError:
                 failures += self._list_refs() == self._refs
-                if failures == _LOOKS or looks > _MOST_LOOKS:
+                if failures == _LOOKS or looks > _MAX_SCANS:
                     raise
 
     def _list_refs(self) -> tuple[BranchRef, ...]:
@@ -213,7 +210,7 @@ class ReachabilityScan:
         self._merges = {branch: [c for c in own if c.merged] for branch, own in commits.items()}
         manifests = self._list_retained(commits, newest, self._list_claimed(refs, newest))
         self._require_undamaged(manifests)
-        bases = self._list_resting(commits) if self.root.has_sleepers else {}
+        bases = self._list_resting(commits) if self.root.lease_may_expire else {}
         return Reachable(
             refs=refs,
             newest=newest,

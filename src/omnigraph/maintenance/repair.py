@@ -1,9 +1,10 @@
-"""Accepting tables that somebody moved ahead of the graph without telling it.
+"""Repair a graph.
 
-A table of `main` whose newest version is not the one the graph shows cannot be written. What was
-done to it is read from its own records: compactions change no row and can be accepted, anything
-else only if an operator insists. Rows are never rewritten: the graph shows the newest version
-from then on, or everything stays as it is.
+Accept tables that another program advanced, and quarantine unreadable intents.
+
+A table of `main` whose newest version is not the one the graph shows cannot be written. The
+operations on it are read from its own records: compactions change no row and can be accepted,
+anything else only if an operator insists. Rows are never rewritten.
 """
 
 from __future__ import annotations
@@ -11,27 +12,107 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from omnigraph.errors import BadRequest, ManifestCorrupt, OmniError, ReadSetChanged
-from omnigraph.identity import MAIN
+from omnigraph.errors import (
+    BadRequest,
+    ConflictError,
+    ManifestCorrupt,
+    NotFoundError,
+    OmniError,
+    ReadSetChanged,
+)
+from omnigraph.identity import MAIN, OperationId
 from omnigraph.maintenance.maintenance_results import (
     Drift,
     RepairAction,
     RepairedTable,
     RepairResult,
 )
-from omnigraph.storage.fence.hold import Hold
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import make_intent_path, make_quarantined_intent_path
 from omnigraph.storage.manifest import SetVersion, TableEntry, read_newest
-from omnigraph.storage.recovery import WriterKind, settle_all
-from omnigraph.storage.recovery.undo_late_effects import has_only_late_effects, revoke_late_effects
-from omnigraph.storage.refs import MAIN_REF
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.recovery import WriterKind, resolve_all
+from omnigraph.storage.recovery.intents import Intent, decode_intent
+from omnigraph.storage.recovery.recover_writes import (
+    give_up,
+    has_only_late_effects,
+    revoke_late_effects,
+)
+from omnigraph.storage.refs import MAIN_REF, list_refs
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Ticket
 from omnigraph.storage.tables import open_table
-from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, TableVersionRecord, read_history
 from omnigraph.storage.tables.table import find_latest_version
+from omnigraph.storage.tables.table_versions import (
+    RESERVE_FRAGMENTS,
+    TableVersionRecord,
+    read_history,
+)
+from omnigraph.storage.writer_fence import Hold
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
+
+
+def quarantine_intent(root: GraphRoot, operation_id: str) -> str:
+    """Move the intent of an operation out of the way; gives the place it is kept at.
+
+    Only if that loses nothing: every table it names, or all of them if it cannot be read at all,
+    must be where the graph shows it. One that can be read is recorded as abandoned.
+
+    Raises:
+        NotFoundError: there is no such intent.
+        ConflictError: a table is ahead of the graph; the intent may be what explains it.
+    """
+    if not operation_id.isalnum():
+        raise BadRequest(f"'{operation_id}' is not an operation id")
+    operation = OperationId(operation_id)
+    path, place = make_intent_path(operation), make_quarantined_intent_path(operation)
+    with root.hold() as hold:
+        data = root.store.find(path)
+        if data is None:
+            raise NotFoundError(f"no pending write {operation_id}")
+        intent = _decode_if_readable(data, path)
+        _require_in_place(root, intent)
+        if intent is not None:
+            _record_end(root, hold, intent)
+        hold.check()
+        root.store.put(place, data)
+        root.store.delete(path)
+    return place
+
+
+def _decode_if_readable(data: bytes, path: str) -> Intent | None:
+    try:
+        return decode_intent(data, path)
+    except ManifestCorrupt:
+        return None
+
+
+def _record_end(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+    """Have it on record that the write is over, for its writer may only be asleep."""
+    try:
+        give_up(root, hold, intent)
+    except ManifestCorrupt:
+        return  # of another graph, or the history cannot be read: setting it aside still helps
+
+
+def _require_in_place(root: GraphRoot, intent: Intent | None) -> None:
+    named = None if intent is None else {table.path for table in intent.tables}
+    for ref in list_refs(root.store):
+        snapshot = Snapshot(root, ref, read_newest(root.manifest(ref.incarnation)))
+        for entry in snapshot.entries.values():
+            is_own = entry.owner == ref.incarnation
+            if is_own and (named is None or entry.path in named):
+                _require_at_head(root, entry)
+
+
+def _require_at_head(root: GraphRoot, entry: TableEntry) -> None:
+    head = find_latest_version(root.location(entry.path, entry.owner_branch))
+    if head != entry.version:
+        raise ConflictError(
+            f"{entry.table_key} is at version {head} while the graph shows {entry.version}; the "
+            "intent may be what explains it, so it stays"
+        )
+
 
 REPAIR_ACTOR = "omnigraph:repair"
 FORCED_ACTOR = "omnigraph:repair:force"
@@ -61,7 +142,7 @@ def repair(branches: BranchReader, *, confirm: bool = False, force: bool = False
         raise BadRequest("--force accepts what may have changed rows, so it needs --confirm too")
     root = branches.root
     with root.hold() as hold:
-        settle_all(root, hold, MAIN_REF)
+        resolve_all(root, hold, MAIN_REF)
         snapshot = _read_newest(root)
         found = [_examine(snapshot, entry) for entry in _list_owned(snapshot)]
         decided = [

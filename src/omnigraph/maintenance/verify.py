@@ -1,44 +1,207 @@
-"""Looking whether everything is in order; nothing is ever changed.
-
-A quick look reads metadata: every branch folds, every table version it shows opens, has as many
-rows as recorded and is where its newest version is, the history has no gap. A deep look reads
-every row as well: ids are unique, edges end at nodes, indexes find what scans find, and every
-file is what was written; rows of a table with a damaged file are not read. Both look at what
-branches show now, or at every commit that can be read.
-"""
+"""Verify a graph: branches, every readable commit, rows and schema; nothing is ever changed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
-from omnigraph.errors import BranchNotFound, OmniError
-from omnigraph.identity import EntityKind, make_table_key
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.catalog.codec import check_contract
+from omnigraph.catalog.identify import identify_first
+from omnigraph.errors import BranchNotFound, HistoricalVersionReclaimed, OmniError
+from omnigraph.identity import BranchName, EntityKind, make_table_key
+from omnigraph.language.source import SourceText
 from omnigraph.maintenance.maintenance_results import VerifyFinding, VerifyResult
+from omnigraph.maintenance.optimize_steps import list_stored_indexes
 from omnigraph.maintenance.reachability import Place
-from omnigraph.maintenance.stored_indexes import list_stored_indexes
-from omnigraph.maintenance.verify_files import Concerned, FileCheck
-from omnigraph.maintenance.verify_past import verify_past
-from omnigraph.maintenance.verify_refs import verify_refs
-from omnigraph.maintenance.verify_report import Report
-from omnigraph.maintenance.verify_rows import count_dangling_ends, verify_rows
-from omnigraph.maintenance.verify_schema import check_schema
-from omnigraph.maintenance.verify_small_files import verify_small_files, verify_unshown_versions
+from omnigraph.maintenance.verify_storage import (
+    Concerned,
+    FileCheck,
+    Report,
+    verify_refs,
+    verify_small_files,
+    verify_unshown_versions,
+)
 from omnigraph.progress import working
-from omnigraph.storage.layout import MANIFEST
-from omnigraph.storage.manifest import Commit, History, TableEntry
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import MANIFEST, SCHEMA_SOURCE
+from omnigraph.storage.manifest import Commit, History, SchemaContract, TableEntry, read_manifest
 from omnigraph.storage.recovery import examine, list_operations, list_pending_intents
-from omnigraph.storage.refs import list_names
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.refs import BranchRef, list_names, read_ref
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables import Table, describe_indices, open_table
-from omnigraph.storage.tables.damage import find_lost_versions
-from omnigraph.storage.tables.lance_branches import list_branches
-from omnigraph.storage.tables.remove_versions import list_tree_names, list_unreferenced_files
+from omnigraph.storage.tables import (
+    LanceIndexKind,
+    Table,
+    build_in_list,
+    describe_indices,
+    open_table,
+)
+from omnigraph.storage.tables.remove_versions import (
+    list_tree_names,
+    list_unreferenced_files,
+    list_versions,
+    require_valid_table,
+)
+from omnigraph.storage.tables.row_lookup import can_be_listed
 from omnigraph.storage.tables.table import open_newest
+from omnigraph.storage.tables.table_versions import list_branches
+from omnigraph.storage.tables.version_files import DamagedFile, find_lost_versions
 from omnigraph.writer.change import BranchReader, CatalogSnapshot
 
-_LOOKS = 3
+
+def check_schema(contract: SchemaContract) -> Catalog:
+    """The accepted catalog.
+
+    Raises:
+        SchemaContractMismatch: naming what does not agree.
+    """
+    draft = compile_schema(SourceText(contract.source, SCHEMA_SOURCE))
+    return check_contract(contract.ir, contract.state, identify_first(draft, "comparison"))
+
+
+Complain = Callable[[str, str], None]
+
+SAMPLE = 200
+"""So many values of an indexed column are looked up through the index."""
+
+
+def verify_rows(table: Table, complain: Complain) -> None:
+    """Tell everything that is wrong with the rows of a table."""
+    ids: Counter[str | None] = Counter()
+    columns = [field.name for field in table.schema]
+    for batch in table.batches(columns, blob_bytes=True):
+        batch.validate(full=True)
+        ids.update(batch.column("id").to_pylist())
+    for id, count in ids.items():
+        if id is None:
+            complain("id", f"{count} rows have no id")
+        elif count > 1:
+            complain("duplicate_id", f"'{id}' occurs {count} times")
+    require_valid_table(table)
+    for message in _find_index_mistakes(table):
+        complain("index", message)
+
+
+def count_dangling_ends(edges: Table, column: str, nodes: Table) -> tuple[int, str | None]:
+    """How many edges have an end that is no node, and one such end."""
+    ids = nodes.scan(["id"]).column("id").combine_chunks()
+    count, example = 0, None
+    for batch in edges.batches([column]):
+        ends = batch.column(column)
+        missing = ends.filter(pc.invert(pc.is_in(ends, value_set=ids)))
+        count += len(missing)
+        if len(missing) and example is None:
+            example = str(missing[0].as_py())
+    return count, example
+
+
+def _find_index_mistakes(table: Table) -> Iterator[str]:
+    """Where looking up through a B-tree and scanning give different answers."""
+    for index in describe_indices(table):
+        column = index.columns[0]
+        is_tree = index.kind.upper() == LanceIndexKind.BTREE and index.columns == (column,)
+        if not is_tree or not can_be_listed(table.schema.field(column).type):
+            continue
+        wanted = _sample(table, column)
+        if not len(wanted):
+            continue
+        filter = build_in_list(column, wanted)
+        fast = _collect_ids(table.scan(["id"], filter))
+        slow = _collect_ids(table.scan(["id"], filter, use_index=False))
+        if fast != slow:
+            missing, extra = len(slow - fast), len(fast - slow)
+            yield f"the index on {column} misses {missing} rows and adds {extra}"
+
+
+def _sample(table: Table, column: str) -> pa.Array:
+    """Values spread over the whole column."""
+    values = pc.unique(table.scan([column]).column(column)).drop_null()
+    step = max(1, len(values) // SAMPLE)
+    taken = values.take(pa.array(range(0, len(values), step), pa.int64())[:SAMPLE])
+    return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
+
+
+def _collect_ids(rows: pa.Table) -> set[str]:
+    return set(rows.column("id").to_pylist())
+
+
+def verify_past(branches: BranchReader, name: str, report: Report, files: FileCheck) -> None:
+    """Every manifest version of a branch folds, and what it shows opens and is all there."""
+    root = branches.root
+    try:
+        ref = read_ref(root.store, BranchName(name))
+        versions = list_versions(root.manifest(ref.incarnation))
+    except BranchNotFound:
+        return  # deleted since it was listed
+    except OmniError as error:
+        report.wrong("history", error.message, name)
+        return
+    for version in versions:
+        try:
+            manifest = read_manifest(root.manifest(ref.incarnation), version)
+            snapshot = Snapshot(root, ref, manifest)
+            check_schema(snapshot.contract)
+            _verify_past_manifest(snapshot, report, files)
+        except HistoricalVersionReclaimed:
+            _verify_reclaimed(root, ref, version, report, files)
+            continue
+        except OmniError as error:
+            report.wrong("history", f"manifest version {version}: {error.message}", name)
+            continue
+        report.checked["manifest_versions"] += 1
+        for entry in snapshot.entries.values():
+            _verify_entry(snapshot, entry, report, files)
+
+
+def _verify_reclaimed(
+    root: GraphRoot, ref: BranchRef, version: int, report: Report, files: FileCheck
+) -> None:
+    """Files of a manifest version that are gone, though no cleanup has removed them.
+
+    One that a branch starts at loses its files to cleanup, and their checksums with them.
+    """
+
+    def complain(found: DamagedFile) -> None:
+        if found.size is not None:
+            message = f"manifest version {version}: {found.name} {found.problem}"
+            report.wrong("missing_file", message, ref.name)
+
+    with suppress(OmniError):  # cleaned away altogether
+        files.check(open_table(root.manifest(ref.incarnation), version), complain)
+
+
+def _verify_past_manifest(snapshot: Snapshot, report: Report, files: FileCheck) -> None:
+    table = snapshot.manifest.table
+    files.check(table, lambda found: report.add_damaged(found, snapshot, MANIFEST, None))
+
+
+def _verify_entry(snapshot: Snapshot, entry: TableEntry, report: Report, files: FileCheck) -> None:
+    place = (entry.path, entry.owner_branch, entry.version)
+    if place in report.tables:
+        return
+    report.tables.add(place)
+    branch, key = snapshot.branch, entry.table_key
+    try:
+        table = open_table(snapshot.location(entry), entry.version)
+        rows = table.count_rows()
+        files.check(table, lambda found: report.add_damaged(found, snapshot, entry.path, key))
+    except OmniError as error:
+        if list_versions(snapshot.manifest.location).count(snapshot.manifest_version):
+            report.wrong("unreadable", error.message, branch, key)
+        return
+    report.checked["tables"] += 1
+    if rows != entry.row_count:
+        message = f"version {entry.version} has {rows} rows and is recorded with {entry.row_count}"
+        report.wrong("row_count", message, branch, key)
+
+
+_MAX_ATTEMPTS = 3
 """So often a branch is looked at that is written while we look."""
 
 
@@ -89,7 +252,7 @@ def _verify_branch(
     branches: BranchReader, name: str, report: Report, files: FileCheck, *, deep: bool
 ) -> None:
     """A branch as it is; a problem counts only if the branch did not move in the meantime."""
-    for attempt in range(_LOOKS):
+    for attempt in range(_MAX_ATTEMPTS):
         look = Report(report.concerned, tables=report.tables)
         try:
             seen = branches.read_newest(name)
@@ -99,7 +262,7 @@ def _verify_branch(
             report.wrong("branch", error.message, name)
             return
         _verify_seen(seen, look, files, deep=deep)
-        if not look.findings or attempt + 1 == _LOOKS or not _has_moved(branches, seen):
+        if not look.findings or attempt + 1 == _MAX_ATTEMPTS or not _has_moved(branches, seen):
             report.take(look)
             return
 

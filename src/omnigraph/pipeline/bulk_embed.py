@@ -1,54 +1,215 @@
-"""Embedding a file or the rows of a graph, spread over tasks."""
+"""Embed the records of a file, or the rows of a graph, by tasks.
+
+A task first collects the texts it needs, then requests those without an answer, in batches, and
+writes every answer down before it goes on. A run that starts over finds them.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+import pyarrow as pa
+
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.catalog.codec import encode_ir
-from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
-from omnigraph.execution.embed import (
+from omnigraph.embedding.embed_files import (
     EmbedRequest,
     EmbedSpec,
     EmbedSummary,
     LineRange,
+    build_embed_text,
     check_request,
-    choose_model,
-    open_embedder,
+    embed_file,
+    render_field,
 )
-from omnigraph.execution.load_input import LoadMode
-from omnigraph.execution.load_options import LoadOptions
-from omnigraph.execution.read import Given
+from omnigraph.embedding.embedder import TextRole
+from omnigraph.embedding.embedder_choice import choose_model, open_embedder
+from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
+from omnigraph.execution.load_input import LoadMode, LoadOptions
+from omnigraph.execution.read import Flags, Given
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.output_files import OutputFile
-from omnigraph.pipeline.embed_answers import find_answers_folder
-from omnigraph.pipeline.embed_kernels import (
-    EmbeddedRows,
-    Failed,
-    FileWork,
-    Piece,
-    RowTask,
-    RowWork,
-    VectorProperty,
-    embed_piece,
-    embed_rows,
+from omnigraph.pipeline.inputs import ColumnMapping
+from omnigraph.pipeline.kernels.embed_kernel import EmbedderSpec, embed_texts, find_answers_folder
+from omnigraph.pipeline.kernels.stage_kernel import (
+    FrameSpec,
+    StagedSplit,
+    StageSpec,
+    stage_partition,
 )
-from omnigraph.pipeline.kernels.stage_kernel import StageSpec
-from omnigraph.pipeline.kernels.text_vectors import Asking
 from omnigraph.pipeline.staging_area import StagingArea
-from omnigraph.pipeline.table_scan import TableScan, plan_partitions
-from omnigraph.pipeline.tasks import Tasks
+from omnigraph.pipeline.table_scan import TableScan, plan_partitions, scan_rows
+from omnigraph.pipeline.tasks import Partition, Tasks
 from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
 from omnigraph.plan.nodes import ROW
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.types.arrow import to_arrow_type
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A task whose provider did not answer; asking again at once would be no use."""
+
+    reason: str
+
+
+# --- records of a file ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """Some lines of the input, and the number of their piece."""
+
+    number: int
+    lines: LineRange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileWork:
+    """What every task of a file needs: the request, and a folder for pieces."""
+
+    request: EmbedRequest
+    folder: Path
+    asking: EmbedderSpec
+
+    def output(self, number: int) -> Path:
+        return self.folder / f"{number:06}.out"
+
+
+def embed_piece(work: FileWork, piece: Piece) -> EmbedSummary | Failed:
+    """The records of one piece, with their vectors, in a file of their own."""
+    request = replace(
+        work.request, lines=piece.lines, output=work.output(piece.number), is_resumable=False
+    )
+    try:
+        gathered = _Gathering()
+        embed_file(request, gathered)
+        ready = _Ready(embed_texts(work.asking, gathered.texts))
+        return embed_file(request, ready)
+    except EmbeddingFailed as failure:
+        return Failed(failure.message)
+
+
+@dataclass
+class _Gathering:
+    """Notes which texts are asked for, and gives any vector."""
+
+    model: str = ""
+    texts: list[str] = field(default_factory=list)
+
+    def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:  # noqa: ARG002 - whatever it is for
+        self.texts.append(text)
+        return [1.0, *[0.0] * (dimension - 1)]
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """Gives vectors that are there already."""
+
+    vectors: Mapping[str, list[float]]
+    model: str = ""
+
+    def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:  # noqa: ARG002 - as above
+        return self.vectors[text]
+
+
+# --- rows of a graph ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class VectorProperty:
+    """A vector property, and the properties its text is made of."""
+
+    target: str
+    fields: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowTask:
+    """Fragments of a type, and which of its vectors are filled; all of them, if asked for."""
+
+    number: int
+    scan: TableScan
+    fragments: tuple[int, ...]
+    fills: tuple[VectorProperty, ...]
+    replaces: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowWork:
+    """What every task of a graph needs; dimensions are those of the properties."""
+
+    stage: StageSpec
+    asking: EmbedderSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmbeddedRows:
+    """The rows of one task that got a vector, staged as whole rows."""
+
+    split: StagedSplit
+    vectors: int
+
+
+def embed_rows(work: RowWork, task: RowTask) -> EmbeddedRows | Failed:
+    """Rows without a vector, staged with one; rows with nothing to say are left as they are."""
+    plain = pa.schema([(field.name, field.type) for field in build_logical_schema(task.scan.type_)])
+    rows = pa.Table.from_batches(scan_rows(task.scan, task.fragments), plain)
+    changed: Flags = np.zeros(rows.num_rows, dtype=np.bool_)
+    count = 0
+    for fill in task.fills:
+        texts = _build_texts(task, fill, rows)
+        try:
+            rows = _fill_vectors(work, task, fill, rows, texts)
+        except EmbeddingFailed as failure:
+            return Failed(failure.message)
+        got = np.array([text is not None for text in texts], dtype=np.bool_)
+        changed, count = changed | got, count + int(got.sum())
+    kept = rows.take(pa.array(np.flatnonzero(changed)))
+    mapping = ColumnMapping(task.scan.table_key)
+    spec, rows_kept = FrameSpec(work.stage, mapping), iter(kept.to_batches())
+    split = stage_partition(spec, Partition(task.number, rows_kept))
+    return EmbeddedRows(split=split, vectors=count)
+
+
+def _build_texts(task: RowTask, fill: VectorProperty, rows: pa.Table) -> list[str | None]:
+    """The text of every row that gets a vector; None for the others."""
+    name = task.scan.type_.name
+    columns = [rows.column(field).to_pylist() for field in fill.fields]
+    vectors = rows.column(fill.target).is_valid().to_pylist()
+    found: list[str | None] = []
+    for has_vector, *values in zip(vectors, *columns, strict=True):
+        says = any(render_field(value) for value in values)
+        given = dict(zip(fill.fields, values, strict=True))
+        wanted = says and (task.replaces or not has_vector)
+        found.append(build_embed_text(name, given, fill.fields) if wanted else None)
+    return found
+
+
+def _fill_vectors(
+    work: RowWork, task: RowTask, fill: VectorProperty, rows: pa.Table, texts: Sequence[str | None]
+) -> pa.Table:
+    property_ = task.scan.type_.property(fill.target)
+    assert property_ is not None, "the driver looked it up"
+    assert property_.type.dimension is not None, "the driver lets only vectors through"
+    asking = replace(work.asking, dimension=property_.type.dimension)
+    vectors = embed_texts(asking, [text for text in texts if text is not None])
+    old = rows.column(fill.target).to_pylist()
+    new = [
+        before if text is None else vectors[text] for before, text in zip(old, texts, strict=True)
+    ]
+    place = rows.schema.get_field_index(fill.target)
+    return rows.set_column(place, rows.field(place), pa.array(new, to_arrow_type(property_.type)))
+
 
 Result = TypeVar("Result")
 
@@ -93,7 +254,7 @@ def embed_file_in_tasks(
     folder = request.output.with_name(f"{request.output.name}.pieces")
     answers = request.output.with_name(f"{request.output.name}.vectors")
     pieces = list(_split_pieces(request.input))
-    asking = Asking(
+    asking = EmbedderSpec(
         settings=settings,
         dimension=request.spec.dimension,
         answers=str(answers.absolute()),
@@ -222,10 +383,10 @@ def _list_specified(catalog: Catalog, name: str, spec: EmbedSpec) -> GraphTarget
             f"{name}.{wanted.target} has {property_.type.dimension} dimensions, "
             f"the spec says {spec.dimension}"
         )
-    for field in wanted.fields:
-        source = type_.property(field)
+    for field_name in wanted.fields:
+        source = type_.property(field_name)
         if source is None or source.type.is_vector or source.type.is_blob:
-            raise BadRequest(f"{name}.{field} cannot be used as text")
+            raise BadRequest(f"{name}.{field_name} cannot be used as text")
     return GraphTarget(type_, property_, wanted.fields)
 
 
@@ -259,7 +420,7 @@ class GraphEmbedding:
         locations = {key: place.table_location(key) for key in catalog.by_table_key}
         rows = list(self._plan_tasks(snapshot, ir))
         share = _divide_work(self.per_minute, self.tasks, len(rows))
-        asking = Asking(
+        asking = EmbedderSpec(
             settings=self.settings,
             dimension=0,
             answers=find_answers_folder(snapshot.root),

@@ -1,36 +1,152 @@
-"""Writing a snapshot out as files, many at a time.
-
-    <out>/nodes/<Type>/part-00000.jsonl      or .parquet
-    <out>/edges/<Type>/part-00000.jsonl
-    <out>/_export.json                       what is there, written last
-
-A folder without the last file is an export that did not finish. Loading the folder gives the same
-graph again.
-"""
+"""Export a snapshot as files, many at a time."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
-from omnigraph.identity import EntityKind
+from omnigraph.execution.stored_rows import build_logical_schema, convert_from_table_rows
+from omnigraph.identity import EntityKind, TableKey
 from omnigraph.pipeline.inputs import open_filesystem, store_path
-from omnigraph.pipeline.kernels.export_kernel import (
-    ExportedFile,
-    ExportSpec,
-    ExportTask,
-    export_fragments,
-)
 from omnigraph.pipeline.kernels.write_kernel import group_fragments
+from omnigraph.pipeline.staging_area import decode_catalog_cached
 from omnigraph.pipeline.tasks import StageTime, Tasks
 from omnigraph.settings import AwsSettings
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import Table
+from omnigraph.types.arrow import BLOB
+from omnigraph.types.to_json import export_lines
+
+ROWS_AT_ONCE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportSpec:
+    ir: str
+    format: str
+    aws: AwsSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportTask:
+    """Some fragments of a table, and the file their rows go to."""
+
+    table_key: TableKey
+    table: Table
+    fragments: tuple[int, ...]
+    place: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedFile:
+    table_key: TableKey
+    place: str
+    rows: int
+    bytes: int
+
+
+def export_fragments(spec: ExportSpec, task: ExportTask) -> ExportedFile:
+    """One whole file; running it twice makes the same file again."""
+    type_ = decode_catalog_cached(spec.ir).by_table_key[task.table_key]
+    rows = 0
+    with _write_whole_file(task.place, spec.aws) as stream:
+        writer = _Parquet(stream) if spec.format == "parquet" else _Lines(stream, type_)
+        for batch in _read_rows(task, type_):
+            writer.add(batch)
+            rows += batch.num_rows
+        writer.close(type_)
+        size = stream.tell()
+    return ExportedFile(table_key=task.table_key, place=task.place, rows=rows, bytes=size)
+
+
+def _read_rows(task: ExportTask, type_: NodeType | EdgeType) -> Iterator[pa.RecordBatch]:
+    for batch in task.table.batches(
+        fragments=task.fragments, blob_bytes=True, batch_size=ROWS_AT_ONCE
+    ):
+        yield from convert_from_table_rows(pa.Table.from_batches([batch]), type_).to_batches()
+
+
+class _Lines:
+    """Records as JSON lines."""
+
+    def __init__(self, stream: Any, type_: NodeType | EdgeType) -> None:  # noqa: ANN401
+        self._stream, self._type = stream, type_
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._stream.write(export_lines(self._type.name, self._type.kind, batch))
+
+    def close(self, type_: NodeType | EdgeType) -> None: ...
+
+
+class _Parquet:
+    """Columns as Parquet; a blob is a column of bytes."""
+
+    def __init__(self, stream: Any) -> None:  # noqa: ANN401 - a file of Arrow
+        self._stream = stream
+        self._writer: Any = None
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        import pyarrow.parquet as pq  # noqa: PLC0415 - only where Parquet is written
+
+        plain = _convert_plain(batch)
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._stream, plain.schema, compression="zstd")
+        self._writer.write_batch(plain)
+
+    def close(self, type_: NodeType | EdgeType) -> None:
+        if self._writer is None:
+            self.add(_make_empty_rows(type_))
+        self._writer.close()
+
+
+def _make_empty_rows(type_: NodeType | EdgeType) -> pa.RecordBatch:
+    schema = build_logical_schema(type_)
+    return pa.RecordBatch.from_arrays([pa.array([], f.type) for f in schema], schema=schema)
+
+
+def _convert_plain(batch: pa.RecordBatch) -> pa.RecordBatch:
+    names = {"src": "from", "dst": "to"}
+    has_ends = {"src", "dst"} <= set(batch.schema.names)
+    columns, fields = [], []
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        is_blob = field.type == BLOB
+        values = pc.struct_field(column, "data") if is_blob else column
+        name = names.get(field.name, field.name) if has_ends else field.name
+        columns.append(values)
+        fields.append(pa.field(name, values.type))
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+
+
+@contextlib.contextmanager
+def _write_whole_file(place: str, aws: AwsSettings) -> Iterator[Any]:
+    """A file that appears under its name only when it is complete."""
+    store = open_filesystem(place, aws)
+    if place.startswith("s3://"):
+        with store.open_output_stream(store_path(place)) as stream:
+            yield stream
+        return
+    target = Path(place)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
+    try:
+        with store.open_output_stream(str(partial)) as stream:
+            yield stream
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
 
 FORMATS = ("jsonl", "parquet")
 ROWS_PER_FILE = 1 << 20

@@ -1,10 +1,4 @@
-"""A load, from its input to staged transactions; committing them is the graph's.
-
-    read and stage → look ids up → check → write files → stage transactions
-
-The first step needs only the schema. Everything after it depends on what the graph holds, and is
-done again when the graph moved meanwhile; files that are still right are kept.
-"""
+"""Load input in stages, to staged transactions that the graph commits."""
 
 from __future__ import annotations
 
@@ -21,22 +15,14 @@ import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import encode_ir
-from omnigraph.errors import (
-    BadOptions,
-    BadRequest,
-    ExternalBlobPolicy,
-    RowProblem,
-    RowsRejected,
-)
-from omnigraph.execution.edge_matching import find_match_key
-from omnigraph.execution.fill_vectors import is_configured, list_made_vectors
-from omnigraph.execution.load_input import LoadMode
-from omnigraph.execution.load_options import LoadOptions
+from omnigraph.errors import BadOptions, BadRequest, ExternalBlobPolicy, RowProblem, RowsRejected
+from omnigraph.execution.embed_on_write import is_configured, list_embedded_properties
+from omnigraph.execution.load_input import LoadMode, LoadOptions, find_match_key
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.checks import SIZES, Checks
-from omnigraph.pipeline.embed_answers import make_asking
 from omnigraph.pipeline.inputs import ColumnMapping, build_table_mapping, plan_inputs
-from omnigraph.pipeline.kernels.complete_rows import NO_ADDRESS
+from omnigraph.pipeline.kernels.complete_rows import NO_ADDRESS, MatchTask, match_rows
+from omnigraph.pipeline.kernels.embed_kernel import make_embedder_spec
 from omnigraph.pipeline.kernels.stage_kernel import (
     FrameSpec,
     StagedSplit,
@@ -69,9 +55,9 @@ from omnigraph.pipeline.staging_area import (
     build_staging_schema,
     commit_staging,
 )
-from omnigraph.pipeline.tasks import SparkTasks, StageTime, Tasks
+from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, StageTime, Tasks
 from omnigraph.pipeline.writing import Outputs
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket
 from omnigraph.storage.tables import Table, write_fragments
@@ -128,7 +114,7 @@ def list_vector_tables(
     return {
         key: snapshot.table(key)
         for key, type_ in catalog.by_table_key.items()
-        if list_made_vectors(type_) and snapshot.entry(key).row_count
+        if list_embedded_properties(type_) and snapshot.entry(key).row_count
     }
 
 
@@ -266,7 +252,7 @@ class LoadJob:
             options=self._options,
             input=self._root.settings.input,
             rejects=rejects,
-            asking=make_asking(self._root),
+            asking=make_embedder_spec(self._root),
             matched=matched,
             stored=stored,
         )
@@ -438,3 +424,81 @@ class LoadJob:
     def _locate(self, placed: PlacedProblem) -> RowProblem:
         file, line = self._places.of(placed.position)
         return replace(placed.problem, file=file, line=line)
+
+
+@dataclass(frozen=True, slots=True)
+class StagedWrite:
+    """Rows that executors staged, and how they become a commit."""
+
+    uri: str
+    branch: str
+    mode: LoadMode
+    partial: bool
+    actor: str | None
+    area: str
+    ir: str
+    splits: Sequence[StagedSplit]
+    origin: str | None = None
+    """What the write calls itself; a branch that has a commit of this origin is left as it is."""
+    message: str | None = None
+    """A text kept with the commit."""
+
+
+class StagedLoad(LoadJob):
+    """Checks and writes rows that lie in a staging area; the process that commits runs it."""
+
+    def __init__(self, root: GraphRoot, write: StagedWrite) -> None:
+        options = LoadOptions(mode=write.mode, partial=write.partial)
+        super().__init__(root, InlineTasks(), FileSource(()), options)
+        self._area = StagingArea(root, write.area)
+        self._given: list[StagedSplit] = sorted(write.splits, key=lambda one: one.split)
+        self._staged_for = write.ir
+        self._without_ids: dict[TableKey, Staged] = {}
+        """Edges as they were staged, of types that they are looked up in."""
+
+    def _stage(
+        self,
+        catalog: Catalog,
+        matched: Mapping[TableKey, Table | None],
+        stored: Mapping[TableKey, Table],
+    ) -> None:
+        """Take the rows as they are; edges without ids are looked up in every state anew."""
+        is_first = self._ir is None
+        super()._stage(catalog, {}, stored)
+        if is_first:
+            there = {key: self._staged[key] for key in matched if key in self._staged}
+            self._without_ids = {key: one for key, one in there.items() if _lacks_ids(one.table)}
+        for key, staged in self._without_ids.items():
+            self._outputs.forget()
+            schema = build_staging_schema(
+                catalog.by_table_key[key], with_presence=self._options.partial
+            )
+            self._staged[key] = self._match(key, staged, matched[key], schema)
+
+    def _match(
+        self, key: TableKey, staged: Staged, base: Table | None, schema: pa.Schema
+    ) -> Staged:
+        """The same edges with ids, among what is there now."""
+        target = self._area.fresh("matched")
+        tasks = [
+            MatchTask(table_key=key, staged=staged.table, fragment=one.id, base=base, target=target)
+            for one in staged.table.fragments()
+        ]
+        found = self._tasks.run(match_rows, tasks, self._build_schema(), stage="match")
+        table = commit_staging(target, schema, [one for part in found for one in part])
+        assert table is not None, "there are rows"
+        return replace(staged, table=table)
+
+    def _read(
+        self,
+        spec: StageSpec,
+        catalog: Catalog,  # noqa: ARG002 - reading here is over
+    ) -> list[Origin]:
+        if spec.ir != self._staged_for:
+            raise BadRequest("the schema was changed while rows were written; write them again")
+        self._splits = self._given
+        return [Origin() for _ in self._given]
+
+
+def _lacks_ids(table: Table) -> bool:
+    return any(batch.column("id").null_count for batch in table.batches(["id"]))

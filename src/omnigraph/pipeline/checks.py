@@ -15,15 +15,21 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from omnigraph.catalog.catalog import Catalog, ConstraintKind, EdgeType
-from omnigraph.constraints.value_rules import list_value_rules
-from omnigraph.execution.load_input import LoadMode
-from omnigraph.execution.load_options import LoadOptions
+from omnigraph.constraints.constraint_checks import list_value_rules
+from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.identity import EntityKind, TableKey, make_table_key
 from omnigraph.pipeline.inputs import SPLIT_BYTES
-from omnigraph.pipeline.kernels.cardinality_kernel import CardinalityTask, check_cardinality
-from omnigraph.pipeline.kernels.endpoint_kernel import EndTask, check_ends
+from omnigraph.pipeline.kernels.constraint_kernel import (
+    CardinalityTask,
+    EndTask,
+    UniqueTask,
+    ValueTask,
+    check_cardinality,
+    check_ends,
+    check_unique,
+    check_values,
+)
 from omnigraph.pipeline.kernels.key_kernel import KeyFindings, KeySpec, KeyTask, check_keys
-from omnigraph.pipeline.kernels.rule_kernel import UniqueTask, ValueTask, check_unique, check_values
 from omnigraph.pipeline.kernels.staged_row_reader import (
     Bucket,
     CountTask,

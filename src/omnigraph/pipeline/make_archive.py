@@ -7,8 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from omnigraph.pipeline.class_archive import AHEAD_OF_TIME, find_archive
-from omnigraph.pipeline.java import find_cache_folder, find_java
+from omnigraph.pipeline.spark_environment import (
+    AHEAD_OF_TIME,
+    find_archive,
+    find_cache_folder,
+    find_java,
+)
 
 
 def build_archive() -> Path:
@@ -19,7 +23,7 @@ def build_archive() -> Path:
     partial = file.with_suffix(".partial")
     name = "AOTCacheOutput" if java.version >= AHEAD_OF_TIME else "ArchiveClassesAtExit"
     script = (
-        "from omnigraph.pipeline.kernels.version_kernel import describe\n"
+        "from omnigraph.pipeline.tasks import describe\n"
         "from omnigraph.pipeline.spark_session import spark\n"
         "from omnigraph.pipeline.tasks import SparkTasks\n"
         f"session = spark(conf={{'spark.driver.extraJavaOptions': '-XX:{name}={partial}'}})\n"

@@ -16,7 +16,7 @@ from omnigraph.errors import (
     RowsRejected,
     Violation,
 )
-from omnigraph.errors.error_details import render_both_places
+from omnigraph.errors.omni_error import render_both_places
 from omnigraph.identity import TableKey
 from omnigraph.output_files import OutputFile
 from omnigraph.pipeline.kernels.key_kernel import KeyFindings

@@ -1,22 +1,41 @@
-"""Columns on their way to Spark and back.
-
-Spark knows no unsigned numbers, no lists of fixed length and no blobs. What it lacks travels as the
-next wider thing it has, and comes back exactly.
-"""
+"""Data frames of query rows: columns converted to Spark and back, operands as Spark columns."""
 
 from __future__ import annotations
 
+import datetime
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import from_arrow_type
 
 from omnigraph.errors import BadRequest
+from omnigraph.execution.predicates import make_scalar
+from omnigraph.execution.read import Given
+from omnigraph.plan.expressions import (
+    Constant,
+    EntityId,
+    HopCount,
+    NowValue,
+    ObjectValue,
+    Output,
+    ParameterValue,
+    PropertyValue,
+    TypeNameValue,
+)
 from omnigraph.types.arrow import BLOB
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column as SparkColumn
     from pyspark.sql.types import StructType
+
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _U64 = pa.decimal128(20, 0)
@@ -110,3 +129,136 @@ def round_decimals(array: pa.Array) -> pa.Array:
 
 def _is_whole(kind: pa.DataType) -> bool:
     return bool(pat.is_decimal(kind)) and kind.scale == 0
+
+
+ID, TYPE, HOPS = "#id", "#type", "#hops"
+"""What a variable has besides its properties; no property can have such a name."""
+
+SMALL_ROWS = 100_000
+"""So many rows at most are sent to every executor instead of being shuffled."""
+
+Slot = tuple[str, str]
+"""A variable, and its property or one of the names above."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The column a value is in, and the Arrow type it has outside Spark."""
+
+    column: str
+    kind: pa.DataType
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Rows, and where their values are. `most` is a bound on their number."""
+
+    data: DataFrame
+    slots: Mapping[Slot, Held]
+    most: float
+
+    def column(self, variable: str, name: str) -> SparkColumn:
+        return F.col(self.slots[variable, name].column)
+
+    def with_data(self, data: DataFrame) -> Frame:
+        return replace(self, data=data)
+
+    def of(self, variables: Iterable[str]) -> dict[Slot, Held]:
+        """What is held about some variables."""
+        wanted = set(variables)
+        return {slot: held for slot, held in self.slots.items() if slot[0] in wanted}
+
+
+@dataclass
+class ColumnNames:
+    """Gives every column a name of its own, so that no join is ambiguous."""
+
+    _numbers: Callable[[], int] = field(default_factory=lambda: count().__next__)
+
+    def fresh(self) -> str:
+        return f"c{self._numbers()}"
+
+
+def mark_broadcast(data: DataFrame, most: float) -> DataFrame:
+    """The frame, marked to be sent to every executor if it is small."""
+    return F.broadcast(data) if most <= SMALL_ROWS else data
+
+
+def conjoin(conditions: Iterable[SparkColumn]) -> SparkColumn:
+    found = F.lit(True)
+    for condition in conditions:
+        found = found & condition
+    return found
+
+
+_EPOCH = datetime.date(1970, 1, 1)
+
+
+def build_column(frame: Frame, value: Output, given: Given) -> Column:
+    """One value for each row."""
+    match value:
+        case Constant() | ParameterValue() | NowValue():
+            kept = make_scalar(given.value(value), value.type)
+            return make_literal(kept.as_py(), kept.type)
+        case PropertyValue():
+            return frame.column(value.variable, value.property)
+        case EntityId():
+            return frame.column(value.variable, ID)
+        case TypeNameValue():
+            return frame.column(value.variable, TYPE)
+        case HopCount():
+            return frame.column(value.variable, HOPS)
+        case ObjectValue():
+            members = [
+                build_column(frame, field, given).alias(name_member(place))
+                for place, (_, field) in enumerate(value.fields)
+            ]
+            is_there = frame.column(value.variable, ID).isNotNull()
+            return F.when(is_there, F.struct(*members))
+        case _:
+            raise AssertionError(f"{type(value).__name__} is not evaluated on Spark")
+
+
+def name_member(place: int) -> str:
+    """What a member of an object is called until the end: Spark's names have no case."""
+    return f"f{place}"
+
+
+def make_literal(value: object, kind: pa.DataType) -> Column:
+    """A value that is the same for every row, in the type Spark holds it in."""
+    wanted = from_arrow_type(to_spark_type(kind))
+    if value is None:
+        return F.lit(None).cast(wanted)
+    if isinstance(value, list | tuple):
+        return F.array(*(make_literal(item, kind.value_type) for item in value)).cast(wanted)
+    if isinstance(value, datetime.datetime):
+        since = value - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+        return F.timestamp_millis(F.lit(since // datetime.timedelta(milliseconds=1)))
+    if isinstance(value, datetime.date):
+        # By number: the calendar of Java's dates is another one before 1582.
+        return F.date_from_unix_date(F.lit((value - _EPOCH).days))
+    if pat.is_uint64(kind):
+        assert isinstance(value, int)
+        return F.lit(Decimal(value)).cast(wanted)
+    return F.lit(value).cast(wanted)
+
+
+def normalize_zero(column: Column, kind: pa.DataType) -> Column:
+    """The values with 0.0 for -0.0, also inside lists and objects.
+
+    Where one value stands for several that are equal, it must not matter which of them it was.
+    """
+    if pat.is_floating(kind):
+        zero = F.lit(0.0).cast(from_arrow_type(kind))
+        return F.when(column == zero, zero).otherwise(column)
+    if (pat.is_list(kind) or pat.is_fixed_size_list(kind)) and pat.is_floating(kind.value_type):
+        return F.transform(column, lambda item: normalize_zero(item, kind.value_type))
+    if pat.is_struct(kind):
+        members = [
+            normalize_zero(column.getField(name_member(place)), field.type).alias(
+                name_member(place)
+            )
+            for place, field in enumerate(kind)
+        ]
+        return F.when(column.isNotNull(), F.struct(*members))
+    return column

@@ -1,31 +1,59 @@
-"""The Spark session work runs in: the caller's, one the environment names, or one of our own.
-
-A session of our own runs in this machine, quietly and tuned for kernels in Python workers. One
-that was not made here is never stopped here and never reconfigured.
-"""
+"""The Spark session that work runs in: the caller's, one the environment names, or our own."""
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadOptions, BadRequest, StorageFailure, StorageKind
-from omnigraph.pipeline.class_archive import list_archive_options
-from omnigraph.pipeline.java import find_cache_folder, find_java, make_launcher_home
-from omnigraph.pipeline.spark_errors import extract_reason
-from omnigraph.pipeline.spark_package import require_spark
-from omnigraph.pipeline.spark_reachability import require_master, require_server
+from omnigraph.pipeline.spark_environment import (
+    find_cache_folder,
+    find_java,
+    list_archive_options,
+    make_launcher_home,
+    require_master,
+    require_server,
+    require_spark,
+)
+from omnigraph.progress import Work, working
 from omnigraph.settings import Settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+def extract_reason(error: Exception) -> str:
+    """The one line of what Spark said that tells most, without the trace of Java."""
+    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
+    named = [line for line in lines if _is_error_line(line)]
+    return named[-1] if named else (lines[0] if lines else type(error).__name__)
+
+
+def _is_error_line(line: str) -> bool:
+    name = line.partition(":")[0]
+    return name.replace(".", "").isidentifier() and name.endswith(("Error", "Failure", "Exception"))
+
+
+def find_missing_module(error: Exception) -> str | None:
+    """The module that an executor could not import, if that was the failure."""
+    found = re.search(r"No module named '(\w+)", str(error))
+    return found[1] if found is not None else None
+
+
+def find_raised_text(error: Exception, start: str) -> str | None:
+    """What `raise_error` was given in a query, if it is this text and a word."""
+    found = re.search(re.escape(start) + r" \w+", str(error))
+    return found[0] if found is not None else None
+
 
 ATTEMPTS = 4
 """So often a task is tried in all; with one attempt a killed worker would end the job."""
@@ -279,3 +307,71 @@ def _build_environment(changes: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
+
+
+_POLL_SECONDS = 0.3
+_JOB_PROPERTIES = (
+    "spark.jobGroup.id",
+    "spark.job.description",
+    "spark.job.interruptOnCancel",
+)
+
+
+@contextmanager
+def watch_jobs(session: SparkSession, stage: str, group: str, tasks: int) -> Iterator[None]:
+    """Tell about the Spark jobs that run inside, and give them a name to cancel them by."""
+    with (
+        working(stage, total=tasks or None, unit="tasks") as work,
+        _name_jobs(session, stage, group),
+    ):
+        if is_connect(session):
+            yield
+            return
+        over = threading.Event()
+        watcher = threading.Thread(
+            target=_poll_jobs, args=(session, work, group, over), daemon=True
+        )
+        watcher.start()
+        try:
+            yield
+        finally:
+            over.set()
+            watcher.join()
+
+
+@contextmanager
+def _name_jobs(session: SparkSession, stage: str, group: str) -> Iterator[None]:
+    if is_connect(session):
+        session.addTag(group)
+        try:
+            yield
+        finally:
+            session.removeTag(group)
+        return
+    context: Any = session.sparkContext
+    context.setJobGroup(group, stage or "omnigraph", interruptOnCancel=True)
+    try:
+        yield
+    finally:
+        with suppress(Exception):  # Java may be gone, and then there is nothing to take back
+            for name in _JOB_PROPERTIES:
+                context.setLocalProperty(name, None)
+
+
+def _poll_jobs(session: SparkSession, work: Work, group: str, over: threading.Event) -> None:
+    tracker = session.sparkContext.statusTracker()
+    while not over.wait(_POLL_SECONDS):
+        with suppress(Exception):  # the job may end, and Java with it, while we ask
+            done = _count_completed(tracker, group)
+            if done > work.done:
+                work.advance(done - work.done)
+
+
+def _count_completed(tracker: Any, group: str) -> int:  # noqa: ANN401 - an object of Java
+    done = 0
+    for job in tracker.getJobIdsForGroup(group):
+        info = tracker.getJobInfo(job)
+        for stage_id in info.stageIds if info is not None else ():
+            found = tracker.getStageInfo(stage_id)
+            done += found.numCompletedTasks if found is not None else 0
+    return done

@@ -1,12 +1,14 @@
-"""Rows on their way in: tables below the graph's staging folder, one for each type of a load."""
+"""The staging area of a load: a table for each type, and input that is spooled for tasks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from contextlib import suppress
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
@@ -16,8 +18,9 @@ from omnigraph.catalog.codec import decode_ir
 from omnigraph.errors import StorageError
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import TableKey
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_staging_path
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.objects import StoreKind
 from omnigraph.storage.tables import (
     Table,
     TableLocation,
@@ -144,3 +147,27 @@ def commit_staging(
         location, schema, parse_fragments(fragments), uuid=str(uuid4()), properties={}
     )
     return commit_exact(staged).table
+
+
+@contextmanager
+def spool_input(root: GraphRoot, data: Iterable[bytes] | None) -> Iterator[str | None]:
+    """A file with these bytes, which come in pieces.
+
+    It is next to the graph where that is shared, and a temporary one elsewhere.
+    """
+    if data is None:
+        yield None
+        return
+    if root.store.kind is StoreKind.S3:
+        path = f"{make_staging_path(uuid4().hex)}/input.jsonl"
+        root.store.put_chunks(path, data)
+        try:
+            yield root.store.uri_of(path)
+        finally:
+            root.store.delete(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:
+        place = Path(folder) / "input.jsonl"
+        with place.open("wb") as file:
+            file.writelines(data)
+        yield str(place)

@@ -1,22 +1,28 @@
-"""Reading fragments of one pinned table, with the names and types the schema has."""
+"""Scan fragments of one pinned table, by the names and types of the schema."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
 from omnigraph.execution.predicates import RowScope, evaluate_mask
 from omnigraph.execution.read import Given, Reader, restrict_to_type, split
+from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import TableKey
+from omnigraph.language.source import SourceText
 from omnigraph.pipeline.kernels.write_kernel import group_fragments
 from omnigraph.pipeline.staging_area import decode_catalog_cached
+from omnigraph.plan.bind_conditions import bind_row_condition
 from omnigraph.plan.expressions import Predicate
 from omnigraph.plan.walk import list_operands_of, list_used_properties
+from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table
 from omnigraph.types.arrow import BLOB
 
@@ -142,3 +148,38 @@ def _read_blobs(values: pa.Array, *, with_bytes: bool) -> pa.Array:
     data = values.cast(pa.large_binary()) if with_bytes else empty
     parts = [data, pa.nulls(len(values), pa.string())]
     return pa.StructArray.from_arrays(parts, fields=list(BLOB), mask=missing)
+
+
+def choose_columns(schema: pa.Schema, names: Sequence[str] | None) -> pa.Schema:
+    """The named columns of a schema, in the order of the names; all without names."""
+    if names is None:
+        return schema
+    for name in names:
+        if name not in schema.names:
+            raise BadRequest(f"no such column '{name}' among {', '.join(schema.names)}")
+    return pa.schema([schema.field(name) for name in names])
+
+
+def scan_type(
+    snapshot: Snapshot,
+    catalog: Catalog,
+    type_: NodeType | EdgeType,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+) -> TableScan:
+    """A scan of the rows of a type, blobs included, for which a condition is true."""
+    key = TableKey(type_.table_key)
+    filters: tuple[Predicate, ...] = ()
+    if where is not None:
+        filters = (bind_row_condition(SourceText(where, "<where>"), type_, catalog),)
+    table = snapshot.table(key)
+    return TableScan(
+        ir=encode_ir(catalog),
+        table_key=key,
+        table=table,
+        made_at_ns=table.read_made_at_ns(),
+        columns=tuple(choose_columns(build_logical_schema(type_), columns).names),
+        given=Given({}, datetime.now(UTC)),
+        filters=filters,
+        with_blobs=True,
+    )

@@ -1,18 +1,13 @@
-"""The one primitive every stage is made of: many tasks, one kernel, small results.
-
-`run` takes a kernel, a specification shared by all tasks, and the tasks; it gives their results in
-the order of the tasks. On Spark each task is one Spark task, retried and spread by it; inline they
-run here, one after the other, through the same pickling. A kernel travels by its name, so it must
-be a function of a module.
-"""
+"""Run tasks, on Spark or in this process: many tasks, one kernel, small results."""
 
 from __future__ import annotations
 
 import pickle
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar
@@ -27,21 +22,51 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.pipeline.kernels.partition import Partition
-from omnigraph.pipeline.kernels.version_kernel import describe
-from omnigraph.pipeline.spark_errors import extract_reason, find_missing_module
-from omnigraph.pipeline.spark_progress import watch_jobs
 from omnigraph.pipeline.spark_session import (
+    extract_reason,
+    find_missing_module,
     get_application_id,
     get_parallelism,
     is_connect,
     is_local,
+    watch_jobs,
 )
 from omnigraph.progress import working
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One partition of a data frame; its rows can be read once."""
+
+    number: int
+    batches: Iterator[pa.RecordBatch]
+
+
+PACKAGES = ("omnigraph", "pylance", "pyarrow", "msgspec")
+
+
+def describe(spec: object, task: object) -> dict[str, str | None]:
+    """The versions here: of Python without the patch, and of the packages kernels need."""
+    del spec, task
+    return {
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        **read_package_versions(),
+    }
+
+
+def read_package_versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
+
 
 Spec = TypeVar("Spec")
 Task = TypeVar("Task")
@@ -250,8 +275,6 @@ class SparkTasks(_OneJob):
         def body(batches: Any) -> Any:  # noqa: ANN401 - what Spark hands over
             import pickle  # noqa: PLC0415 - sent by value: it has no module on the other side
 
-            from omnigraph.pipeline.tasks import run_task  # noqa: PLC0415
-
             for batch in batches:
                 for place in batch.column(0).to_pylist():
                     number, task = parts[place]
@@ -278,9 +301,6 @@ class SparkTasks(_OneJob):
             import pickle  # noqa: PLC0415 - sent by value: it has no module on the other side
 
             from pyspark import TaskContext  # noqa: PLC0415
-
-            from omnigraph.pipeline.kernels.partition import Partition  # noqa: PLC0415
-            from omnigraph.pipeline.tasks import run_task  # noqa: PLC0415
 
             kernel, spec = pickle.loads(blob)
             context = TaskContext.get()

@@ -21,8 +21,8 @@ from omnigraph.pipeline.kernels.write_kernel import (
 )
 from omnigraph.pipeline.staging_area import Staged
 from omnigraph.pipeline.tasks import Job, Tasks
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest import TableEntry
-from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.tables import NO_DELETIONS, Deletions, StagedTransaction, stage_fragments

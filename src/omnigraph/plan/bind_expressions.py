@@ -1,15 +1,11 @@
-"""Expressions of the syntax tree to typed operands.
-
-Names mean different things in a match and in a mutation's `where`, so the walk over expressions
-asks `NameResolver` what each one stands for. A mistake is reported where it is found and gives
-None.
-"""
+"""Bind expressions and the search functions to typed operands."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, assert_never
 
-from omnigraph.language.query.query_ast import (
+from omnigraph.language.query_ast import (
     AggregateCall,
     AliasRef,
     Expression,
@@ -17,24 +13,30 @@ from omnigraph.language.query.query_ast import (
     FunctionName,
     ListLiteral,
     Literal,
+    LiteralKind,
     NowCall,
     ObjectProjection,
     PropertyRef,
     VariableRef,
 )
-from omnigraph.plan.bind_properties import make_entity_id, report_unbound, resolve_property
-from omnigraph.plan.bind_search import bind_search
 from omnigraph.plan.expressions import (
+    BOOL,
     I64,
     STRING,
     Constant,
+    EntityId,
+    FusedScore,
     HopCount,
     NowValue,
     Operand,
     ParameterValue,
+    TextMatch,
+    TextMode,
+    TextScore,
     TypeNameValue,
+    VectorDistance,
 )
-from omnigraph.plan.literals import list_constant, make_literal_constant
+from omnigraph.plan.literals import fit_literal, list_constant, make_literal_constant
 from omnigraph.plan.scope import (
     BindContext,
     Block,
@@ -42,7 +44,231 @@ from omnigraph.plan.scope import (
     EdgeVariable,
     HopVariable,
     NodeVariable,
+    make_entity_id,
+    report_unbound,
+    resolve_property,
 )
+from omnigraph.types.property import INTEGERS, PropertyType
+
+DEFAULT_FUZZY_DISTANCE = 2
+DEFAULT_FUSION_CONSTANT = 60
+
+_CODES = {
+    FunctionName.SEARCH: "T19",
+    FunctionName.FUZZY: "T19",
+    FunctionName.MATCH_TEXT: "T20",
+    FunctionName.BM25: "T20",
+    FunctionName.NEAREST: "T15",
+    FunctionName.RRF: "T21",
+}
+TEXT_MODES = {
+    FunctionName.SEARCH: TextMode.ANY_TERM,
+    FunctionName.MATCH_TEXT: TextMode.PHRASE,
+    FunctionName.FUZZY: TextMode.FUZZY,
+}
+
+Searched = tuple[str, str, PropertyType]
+"""The plan name of a variable, a property of it, and the property's type."""
+
+
+def bind_search(call: FunctionCall, block: Block) -> Operand | None:
+    match call.function:
+        case FunctionName.SEARCH | FunctionName.MATCH_TEXT | FunctionName.FUZZY:
+            return _bind_text_match(call, block)
+        case FunctionName.BM25:
+            return _bind_text_score(call, block)
+        case FunctionName.NEAREST:
+            return _bind_vector_distance(call, block)
+        case FunctionName.RRF:
+            return _bind_fused_score(call, block)
+        case FunctionName.TYPE:
+            raise AssertionError("type() is not a search function")
+        case _:
+            assert_never(call.function)
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+
+def _bind_text_match(call: FunctionCall, block: Block) -> TextMatch | None:
+    field, query = _bind_text_arguments(call, block)
+    distance = _bind_fuzzy_distance(call, block)
+    if field is None or query is None or (distance is None and len(call.arguments) > 2):
+        return None
+    variable, name, _ = field
+    type_ = BOOL.optional() if query.type.nullable else BOOL
+    return TextMatch(TEXT_MODES[call.function], variable, name, query, distance, type_)
+
+
+def _bind_text_score(call: FunctionCall, block: Block) -> TextScore | None:
+    field, query = _bind_text_arguments(call, block)
+    if field is None or query is None:
+        return None
+    variable, name, _ = field
+    return TextScore(variable, name, query)
+
+
+def _bind_text_arguments(
+    call: FunctionCall, block: Block
+) -> tuple[Searched | None, Constant | ParameterValue | None]:
+    field = _bind_searched_property(
+        call, block, lambda type_: type_.is_string, "a String property of a node"
+    )
+    query = _bind_query_value(call, block)
+    if query is not None and not query.type.is_string:
+        _report(call, block, "takes a String literal or parameter to look for", call.arguments[1])
+        query = None
+    return field, query
+
+
+def _bind_fuzzy_distance(call: FunctionCall, block: Block) -> Operand | None:
+    if call.function is not FunctionName.FUZZY:
+        return None
+    if len(call.arguments) < 3:
+        return Constant(DEFAULT_FUZZY_DISTANCE, I64)
+    return _count(call, block, call.arguments[2], least=0)
+
+
+# --- vectors --------------------------------------------------------------------------------------
+
+
+def _bind_vector_distance(call: FunctionCall, block: Block) -> VectorDistance | None:
+    field = _bind_searched_property(
+        call, block, lambda type_: type_.is_vector, "a Vector property of a node"
+    )
+    if field is None:
+        return None
+    variable, name, type_ = field
+    dimension = type_.dimension
+    assert dimension is not None, "a vector type has a dimension"
+    query = _bind_vector_query(call, block, type_)
+    if query is None:
+        return None
+    if not query.type.is_string:
+        return VectorDistance(variable, name, query, dimension)
+    models = _list_models(call, block, name)
+    if len(models) > 1:
+        named = ", ".join(sorted(model or "no model" for model in models))
+        _report(call, block, f"cannot embed a text for {name}: made by {named}", call.arguments[0])
+        return None
+    return VectorDistance(variable, name, query, dimension, embed=True, model=next(iter(models)))
+
+
+def _bind_vector_query(
+    call: FunctionCall, block: Block, type_: PropertyType
+) -> Constant | ParameterValue | None:
+    argument, required = call.arguments[1], type_.required()
+    if isinstance(argument, ListLiteral):
+        return fit_literal(
+            argument,
+            required,
+            "the query vector",
+            lambda message: block.context.report("T15", f"nearest(): {message}", argument.span),
+        )
+    query = _bind_query_value(call, block)
+    if query is None or query.type.is_string or query.type.required() == required:
+        return query
+    _report(call, block, f"compares with {required} or String, not {query.type}", argument)
+    return None
+
+
+def _list_models(call: FunctionCall, block: Block, name: str) -> set[str | None]:
+    """The embedding models recorded for a property: one for each type the variable ranges over."""
+    field = call.arguments[0]
+    node = block.find(field.variable) if isinstance(field, PropertyRef) else None
+    assert isinstance(node, NodeVariable), "the searched variable has been checked"
+    found = [block.context.catalog.nodes[type_name].property(name) for type_name in node.types]
+    return {p.embed.model if p is not None and p.embed is not None else None for p in found}
+
+
+# --- fusion ---------------------------------------------------------------------------------------
+
+
+def _bind_fused_score(call: FunctionCall, block: Block) -> FusedScore | None:
+    arms = [_bind_arm(call, block, argument) for argument in call.arguments[:2]]
+    constant: Operand | None = Constant(DEFAULT_FUSION_CONSTANT, I64)
+    if len(call.arguments) > 2:
+        constant = _count(call, block, call.arguments[2], least=1)
+    first, second = arms
+    if first is None or second is None or constant is None:
+        return None
+    if first.variable != second.variable:
+        _report(call, block, "needs two rankings of one variable", call.arguments[1])
+        return None
+    return FusedScore(first, second, constant)
+
+
+def _bind_arm(
+    call: FunctionCall, block: Block, argument: Expression
+) -> VectorDistance | TextScore | None:
+    if isinstance(argument, FunctionCall):
+        if argument.function is FunctionName.NEAREST:
+            return _bind_vector_distance(argument, block)
+        if argument.function is FunctionName.BM25:
+            return _bind_text_score(argument, block)
+    _report(call, block, "fuses two rankings: nearest() or bm25()", argument)
+    return None
+
+
+# --- arguments ------------------------------------------------------------------------------------
+
+
+def _bind_searched_property(
+    call: FunctionCall, block: Block, fits: Callable[[PropertyType], bool], wanted: str
+) -> Searched | None:
+    """The property a function looks into; it must belong to a node variable."""
+    field = call.arguments[0]
+    if not isinstance(field, PropertyRef):
+        _report(call, block, f"looks into {wanted}", field)
+        return None
+    variable = block.find(field.variable)
+    if isinstance(variable, BrokenVariable):
+        return None
+    if isinstance(variable, EdgeVariable):
+        message = f"{call.function}() cannot look into ${field.variable}: it is an edge variable"
+        block.context.report("T23", message, field.span)
+        return None
+    value = resolve_property(field, block)
+    if value is None:
+        return None
+    if isinstance(value, EntityId):
+        _report(call, block, f"looks into {wanted}, not an id", field)
+        return None
+    if not fits(value.type):
+        _report(call, block, f"looks into {wanted}, not {value.type}", field)
+        return None
+    return value.variable, field.property, value.type
+
+
+def _bind_query_value(call: FunctionCall, block: Block) -> Constant | ParameterValue | None:
+    """What to look for: a literal or a parameter, never a value that changes from row to row."""
+    argument = call.arguments[1]
+    if isinstance(argument, Literal) and argument.kind is LiteralKind.STRING:
+        return Constant(argument.value, STRING)
+    if isinstance(argument, VariableRef) and argument.name in block.context.parameters:
+        return ParameterValue(argument.name, block.context.parameters[argument.name])
+    _report(call, block, "takes a literal or a declared parameter to look for", argument)
+    return None
+
+
+def _count(
+    call: FunctionCall, block: Block, argument: Expression, *, least: int
+) -> Constant | ParameterValue | None:
+    """A whole number that does not change from row to row."""
+    if isinstance(argument, Literal) and isinstance(argument.value, int):
+        if argument.kind is LiteralKind.INTEGER and argument.value >= least:
+            return Constant(argument.value, I64)
+    elif isinstance(argument, VariableRef):
+        type_ = block.context.parameters.get(argument.name)
+        if type_ is not None and type_.scalar in INTEGERS and not type_.is_list:
+            return ParameterValue(argument.name, type_)
+    wanted = "a positive whole number" if least else "a whole number"
+    _report(call, block, f"takes {wanted} or an integer parameter here", argument)
+    return None
+
+
+def _report(call: FunctionCall, block: Block, problem: str, at: Expression) -> None:
+    block.context.report(_CODES[call.function], f"{call.function}() {problem}", at.span)
 
 
 class NameResolver(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from omnigraph.catalog.catalog import EdgeType
-from omnigraph.language.cursor import suggest_closest
-from omnigraph.language.query.query_ast import ANONYMOUS, CompareOp, Traversal
+from omnigraph.language.lexer import suggest_closest
+from omnigraph.language.query_ast import ANONYMOUS, CompareOp, Traversal
 from omnigraph.language.source import Span
 from omnigraph.plan.bind_conditions import restrict_to_types
 from omnigraph.plan.nodes import Direction, EdgeStep, PatternEdge

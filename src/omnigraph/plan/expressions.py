@@ -6,7 +6,7 @@ import datetime
 from dataclasses import dataclass
 from enum import StrEnum
 
-from omnigraph.language.query.query_ast import AggregateName
+from omnigraph.language.query_ast import AggregateName
 from omnigraph.types.property import PropertyType, Scalar
 
 ConstantValue = (

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import date, datetime
 from typing import TypeVar
 
-from omnigraph.language.query.query_ast import ListLiteral, Literal, LiteralKind
+from omnigraph.language.query_ast import ListLiteral, Literal, LiteralKind
 from omnigraph.plan.expressions import Constant, ConstantValue, Operand
 from omnigraph.types.json_value import RANGE_NAMES, round_to_float32
 from omnigraph.types.problems import ValueRefused

@@ -1,11 +1,16 @@
-"""Questions about plans: which variables and properties an expression uses, what lies below."""
+"""Walk plans: variables and properties of expressions, children of nodes.
+
+Types read and written.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import assert_never
 
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.identity import EntityKind
 from omnigraph.plan.expressions import (
     AggregateValue,
     AllOf,
@@ -32,20 +37,30 @@ from omnigraph.plan.expressions import (
     VectorDistance,
 )
 from omnigraph.plan.nodes import (
+    ROW,
     Aggregate,
     AntiJoin,
     CrossJoin,
+    DeleteEntities,
     Expand,
+    Fact,
     FilterRows,
+    InsertEntity,
     Match,
+    MutationPlan,
     Node,
     NodeScan,
     OptionalJoin,
     OuterRows,
+    Pattern,
+    PatternEdge,
+    PatternNode,
+    Plan,
     Project,
     Rank,
     Slice,
     Sort,
+    UpdateEntities,
 )
 
 
@@ -174,3 +189,96 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
             return replace(node, child=change(node.child))
         case _:
             assert_never(node)
+
+
+_KIND_ORDER = {str(EntityKind.NODE): 0, str(EntityKind.EDGE): 1}
+
+
+def sort_facts(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """Each fact once: nodes before edges, then by name."""
+    return tuple(sorted(set(facts), key=lambda f: (_KIND_ORDER[f.kind], f.type_name)))
+
+
+def make_fact(type_: NodeType | EdgeType) -> Fact:
+    return Fact(str(type_.kind), type_.name)
+
+
+def make_node_fact(type_name: str) -> Fact:
+    return Fact(str(EntityKind.NODE), type_name)
+
+
+def list_edge_facts(edge: EdgeType) -> Iterator[Fact]:
+    """An edge type and the node types at its ends."""
+    yield make_fact(edge)
+    yield make_node_fact(edge.from_type)
+    yield make_node_fact(edge.to_type)
+
+
+def list_pattern_facts(pattern: Pattern, catalog: Catalog) -> tuple[Fact, ...]:
+    """Every bound node type, every traversed edge type and its ends, in nested blocks too."""
+    return sort_facts(_read_by(pattern, catalog))
+
+
+def _read_by(pattern: Pattern, catalog: Catalog) -> Iterator[Fact]:
+    for node in pattern.nodes:
+        yield from (make_node_fact(type_name) for type_name in node.types)
+    for edge in pattern.edges:
+        for step in edge.steps:
+            yield from list_edge_facts(catalog.edges[step.edge_type])
+    for nested in (*pattern.negations, *pattern.optionals):
+        yield from _read_by(nested, catalog)
+
+
+def list_property_reads(plan: Plan) -> frozenset[tuple[str, str]]:
+    """(type, property) for every property that a plan looks at, searches or gives.
+
+    What a mutation only assigns to is not read.
+    """
+    if isinstance(plan, MutationPlan):
+        return frozenset().union(*(_reads_of(one) for one in plan.statements))
+    values = list(_values_in(plan))
+    types = _types_of_variables(values)
+    return frozenset(_list_named(values, types))
+
+
+def _reads_of(
+    statement: InsertEntity | UpdateEntities | DeleteEntities,
+) -> frozenset[tuple[str, str]]:
+    type_name = statement.table_key.partition(":")[2]
+    return frozenset(_list_named(_values_in(statement), {ROW: (type_name,)}))
+
+
+def _types_of_variables(values: Iterable[object]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for value in values:
+        match value:
+            case PatternNode(variable, types) | NodeScan(variable, types):
+                found[variable] = (*found.get(variable, ()), *types)
+            case PatternEdge() | Expand():
+                if value.edge_variable is not None:
+                    found[value.edge_variable] = tuple(step.edge_type for step in value.steps)
+                if isinstance(value, Expand):
+                    found[value.target] = (*found.get(value.target, ()), *value.target_types)
+            case _:
+                pass
+    return found
+
+
+def _list_named(
+    values: Iterable[object], types: dict[str, tuple[str, ...]]
+) -> Iterator[tuple[str, str]]:
+    for value in values:
+        if isinstance(value, PropertyValue | VectorDistance | TextScore | TextMatch):
+            for type_name in types.get(value.variable, ()):
+                yield type_name, value.property
+
+
+def _values_in(value: object) -> Iterator[object]:
+    """Every plan node and expression inside a value, itself first."""
+    if isinstance(value, tuple):
+        for one in value:
+            yield from _values_in(one)
+    elif is_dataclass(value):
+        yield value
+        for field in fields(value):
+            yield from _values_in(getattr(value, field.name))

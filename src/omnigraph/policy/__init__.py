@@ -9,12 +9,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from omnigraph.policy.actions import Action, BundleKind
-from omnigraph.policy.bundle import Authority, NoPolicy, Policy
-from omnigraph.policy.decision import Decision, authorize, decide
+from omnigraph.policy.decision import (
+    Action,
+    Authority,
+    BundleKind,
+    Decision,
+    NoPolicy,
+    Policy,
+    authorize,
+    decide,
+)
 
 if TYPE_CHECKING:
-    from omnigraph.policy.bundle_text import load_bundle, parse_bundle
+    from omnigraph.policy.policy_parser import load_bundle, parse_bundle
 
 __all__ = [
     "Action",
@@ -35,5 +42,5 @@ _LAZY = frozenset({"load_bundle", "parse_bundle"})
 
 def __getattr__(name: str) -> object:
     if name in _LAZY:
-        return getattr(import_module("omnigraph.policy.bundle_text"), name)
+        return getattr(import_module("omnigraph.policy.policy_parser"), name)
     raise AttributeError(f"module 'omnigraph.policy' has no attribute '{name}'")

@@ -1,19 +1,156 @@
-"""The one function that says whether an actor may do something.
+"""Policies and decisions: actions, groups, rules, and the one function that allows an action.
 
-Every surface asks it, with the same branches: (branch, target branch) of
+What no rule allows is denied, so adding a rule can only give more. Every surface asks with the
+same branches: (branch, target branch) of
 
-    read, export, change     (branch, -)          branch_delete   (-, branch)
-    branch_create            (from, new)          schema_apply    (-, main)
-    branch_merge             (source, target)     all others      (-, -)
+read, export, change (branch, -) branch_delete (-, branch) branch_create (from, new)
+schema_apply (-, main) branch_merge (source, target) all others (-, -)
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
 
 from omnigraph.errors import PolicyDenied
-from omnigraph.policy.actions import Action, BranchScope, BundleKind, ScopeKey, find_kind
-from omnigraph.policy.bundle import Authority, NoPolicy, Policy, Rule
+
+
+class Action(StrEnum):
+    READ = "read"
+    EXPORT = "export"
+    CHANGE = "change"
+    BRANCH_CREATE = "branch_create"
+    BRANCH_DELETE = "branch_delete"
+    BRANCH_MERGE = "branch_merge"
+    SCHEMA_APPLY = "schema_apply"
+    INVOKE_QUERY = "invoke_query"
+    ADMIN = "admin"
+    GRAPH_LIST = "graph_list"
+
+
+class BundleKind(StrEnum):
+    """What a bundle is about: one graph, or the server that keeps many."""
+
+    GRAPH = "graph"
+    CLUSTER = "cluster"
+
+
+class ScopeKey(StrEnum):
+    """Which of the two branches of a request a rule looks at."""
+
+    BRANCH = "branch_scope"
+    TARGET = "target_branch_scope"
+
+
+class BranchScope(StrEnum):
+    ANY = "any"
+    PROTECTED = "protected"
+    UNPROTECTED = "unprotected"
+
+
+SCOPE_KEYS: Mapping[Action, ScopeKey | None] = {
+    Action.READ: ScopeKey.BRANCH,
+    Action.EXPORT: ScopeKey.BRANCH,
+    Action.CHANGE: ScopeKey.BRANCH,
+    Action.BRANCH_CREATE: ScopeKey.TARGET,
+    Action.BRANCH_DELETE: ScopeKey.TARGET,
+    Action.BRANCH_MERGE: ScopeKey.TARGET,
+    Action.SCHEMA_APPLY: ScopeKey.TARGET,
+    Action.INVOKE_QUERY: None,
+    Action.ADMIN: None,
+    Action.GRAPH_LIST: None,
+}
+"""The scope key a rule with the action may have."""
+
+READING_ACTIONS = frozenset({Action.READ, Action.EXPORT, Action.CHANGE})
+"""The actions that look at rows: a rule about them may leave types and properties out."""
+
+
+def find_kind(action: Action) -> BundleKind:
+    """The bundle that decides about an action."""
+    return BundleKind.CLUSTER if action is Action.GRAPH_LIST else BundleKind.GRAPH
+
+
+def find_action(word: str) -> Action | None:
+    """The action of a word, written with underscores or with hyphens."""
+    try:
+        return Action(word.replace("-", "_"))
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Actors under one name."""
+
+    name: str
+    actors: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Allows the actors of a group some actions.
+
+    `excludes` are names of types and properties (`Salary`, `Person.email`) that the rule lets
+    nobody see. `queries` are the stored queries that it is about, None for all of them.
+    """
+
+    id: str
+    group: str
+    actions: frozenset[Action]
+    scope_key: ScopeKey | None = None
+    scope: BranchScope = BranchScope.ANY
+    excludes: frozenset[str] = frozenset()
+    queries: frozenset[str] | None = None
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A bundle that was read and checked."""
+
+    name: str
+    kind: BundleKind = BundleKind.GRAPH
+    groups: tuple[Group, ...] = ()
+    protected_branches: frozenset[str] = frozenset()
+    rules: tuple[Rule, ...] = field(default=())
+
+    @cached_property
+    def actors(self) -> frozenset[str]:
+        """Everybody the policy knows."""
+        return frozenset().union(*(group.actors for group in self.groups))
+
+    @cached_property
+    def _rules(self) -> Mapping[tuple[str, Action], tuple[Rule, ...]]:
+        members = {group.name: group.actors for group in self.groups}
+        found: dict[tuple[str, Action], list[Rule]] = {}
+        for rule in sorted(self.rules, key=lambda one: one.id):
+            for actor in members[rule.group]:
+                for action in rule.actions:
+                    found.setdefault((actor, action), []).append(rule)
+        return {key: tuple(rules) for key, rules in found.items()}
+
+    def rules_for(self, actor: str, action: Action) -> tuple[Rule, ...]:
+        """The rules that may allow it on some branch, by ascending id."""
+        return self._rules.get((actor, action), ())
+
+    @property
+    def excluded_names(self) -> frozenset[str]:
+        """Every type and property that some rule leaves out."""
+        return frozenset().union(*(rule.excludes for rule in self.rules))
+
+
+class NoPolicy(StrEnum):
+    """What holds where no bundle is bound."""
+
+    OPEN = "open"
+    """Everything about graphs is allowed, to everybody."""
+    DEFAULT_DENY = "default_deny"
+    """A known actor may read; nothing else is allowed."""
+
+
+Authority = Policy | NoPolicy
 
 
 @dataclass(frozen=True, slots=True)

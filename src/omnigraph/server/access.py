@@ -1,11 +1,26 @@
-"""Who may do what: the state a server runs in, and the policy its requests are decided by."""
+"""Authentication and authorization.
+
+Bearer tokens, of which only digests are stored, and the state a server runs in by its tokens
+and policy.
+"""
 
 from __future__ import annotations
 
+import datetime
+import hashlib
+import hmac
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 
 from omnigraph.errors import BadRequest
+from omnigraph.graph.results import check_actor
 from omnigraph.policy import Action, Authority, NoPolicy, authorize
+from omnigraph.settings import ServerSettings
+from omnigraph.types.json_value import parse_json
+from omnigraph.types.problems import ValueRefused
 
 __all__ = ["Action", "Authority", "NoPolicy", "RuntimeState", "authorize", "classify_state"]
 
@@ -39,3 +54,139 @@ def classify_state(*, has_tokens: bool, has_policy: bool, is_unauthenticated: bo
             "--unauthenticated to serve anyone who can reach the port"
         )
     return RuntimeState.OPEN
+
+
+DEFAULT_ACTOR = "default"
+"""Who a single token belongs to."""
+_DIGEST = re.compile("[0-9a-fA-F]{64}")
+_MEMBERS = frozenset({"token", "sha256", "expires"})
+
+
+@dataclass(frozen=True, slots=True)
+class KnownToken:
+    """The digest of a token, and whose it is until when."""
+
+    digest: bytes
+    actor: str
+    expires: datetime.datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Every token that is accepted."""
+
+    known: tuple[KnownToken, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.known)
+
+    @property
+    def actors(self) -> frozenset[str]:
+        return frozenset(one.actor for one in self.known)
+
+    def find_actor(self, token: str, now: datetime.datetime) -> str | None:
+        """Whose token this is; None if nobody's, or if it has expired."""
+        digest = _digest(token)
+        found = None
+        for one in self.known:
+            is_same = hmac.compare_digest(one.digest, digest)
+            if is_same and (one.expires is None or now < one.expires):
+                found = one.actor
+        return found
+
+
+def load_tokens(settings: ServerSettings) -> Tokens:
+    """The tokens the environment names.
+
+    Raises:
+        BadRequest: a source cannot be read or used; no message repeats a token.
+    """
+    if settings.tokens_aws_secret is not None:
+        name = ServerSettings.variable("tokens_aws_secret")
+        raise BadRequest(f"{name} is set, but this release cannot read AWS secrets; use a file")
+    known = [*_from_file(settings), *_from_variable(settings)]
+    _require_distinct(known)
+    return Tokens(tuple(known))
+
+
+def _from_file(settings: ServerSettings) -> Iterator[KnownToken]:
+    if settings.tokens_file is not None:
+        name = ServerSettings.variable("tokens_file")
+        try:
+            text = Path(settings.tokens_file).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is not UTF-8"
+            raise BadRequest(f"{name}: cannot read the file: {reason}") from None
+    elif settings.tokens_json is not None:
+        name, text = ServerSettings.variable("tokens_json"), settings.tokens_json
+    else:
+        return
+    try:
+        listed = parse_json(text)
+    except ValueRefused as refused:
+        raise BadRequest(f"{name}: {refused.reason}") from None
+    if not isinstance(listed, Mapping):
+        raise BadRequest(f"{name}: expected a JSON object of tokens by actor")
+    for actor, given in listed.items():
+        if not actor.strip():
+            raise BadRequest(f"{name}: the name of an actor is blank")
+        try:
+            check_actor(actor.strip())
+        except BadRequest as error:
+            raise BadRequest(f"{name}: {error.message}") from None
+        for one in given if isinstance(given, list) else [given]:
+            yield _read_token(actor.strip(), one, name)
+
+
+def _from_variable(settings: ServerSettings) -> Iterator[KnownToken]:
+    if settings.token is not None:
+        yield KnownToken(_digest(settings.token), DEFAULT_ACTOR)
+
+
+def _read_token(actor: str, given: object, source: str) -> KnownToken:
+    """One token of an actor: its text, or an object."""
+    members = {"token": given} if isinstance(given, str) else given
+    if not isinstance(members, dict) or not members.keys() <= _MEMBERS:
+        raise BadRequest(
+            f"{source}: a token of '{actor}' must be a string, or an object with token or sha256 "
+            "and optionally expires"
+        )
+    token, digest = members.get("token"), members.get("sha256")
+    if (token is None) == (digest is None):
+        raise BadRequest(f"{source}: give token or sha256 for '{actor}', not both")
+    expires = _read_expiry(actor, members.get("expires"), source)
+    if digest is not None:
+        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+            raise BadRequest(f"{source}: the sha256 of '{actor}' must be 64 hexadecimal digits")
+        return KnownToken(bytes.fromhex(digest), actor, expires)
+    if not isinstance(token, str) or not token.strip():
+        raise BadRequest(f"{source}: a token of '{actor}' is blank")
+    return KnownToken(_digest(token), actor, expires)
+
+
+def _read_expiry(actor: str, given: object, source: str) -> datetime.datetime | None:
+    if given is None:
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(str(given))
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise BadRequest(
+            f"{source}: 'expires' of '{actor}' must be a time such as 2027-01-01T00:00:00Z"
+        )
+    return moment
+
+
+def _require_distinct(known: list[KnownToken]) -> None:
+    seen: dict[bytes, str] = {}
+    for one in known:
+        other = seen.setdefault(one.digest, one.actor)
+        if other != one.actor:
+            raise BadRequest(f"'{other}' and '{one.actor}' have the same token")
+    if len(seen) < len(known):
+        raise BadRequest("the same token is given twice")
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.strip().encode("utf-8", "surrogatepass")).digest()

@@ -1,11 +1,16 @@
-"""The ASGI application: routes from the table, one frame around every request."""
+"""ASGI application.
+
+Dispatch by the route table, one frame around every request, CORS, and the routes of the server
+itself (health, readiness, the list of graphs, the OpenAPI document).
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -18,36 +23,95 @@ from omnigraph.errors import (
     RouteNotFound,
     TooManyRequests,
 )
-from omnigraph.server import (
-    blob_routes,
-    branch_routes,
-    history_routes,
-    query_routes,
-    read_routes,
-    service_routes,
-    stream_routes,
-    tag_routes,
-    undo_routes,
-    write_routes,
-)
-from omnigraph.server.cross_origin import allow_origins
-from omnigraph.server.http_answers import answer_json
-from omnigraph.server.http_call import Call
-from omnigraph.server.read_limits import ClientLeft
-from omnigraph.server.request_log import RequestLog, choose_request_id
+from omnigraph.server import blob_routes, history_routes, read_routes, write_routes
+from omnigraph.server.access import Action
+from omnigraph.server.http_request import Call
+from omnigraph.server.http_responses import answer_json
+from omnigraph.server.request_limits import ClientDisconnected
+from omnigraph.server.server_logs import RequestLog, choose_request_id
 from omnigraph.server.service import Service
-from omnigraph.wire.error_body import describe_error
-from omnigraph.wire.http_names import REQUEST_ID
-from omnigraph.wire.route_spec import RouteSpec
+from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
+from omnigraph.wire import http_protocol
+from omnigraph.wire.error_bodies import describe_error
+from omnigraph.wire.http_protocol import REQUEST_ID, RouteSpec
+from omnigraph.wire.openapi import describe_api
 from omnigraph.wire.route_table import ROUTES
+
+_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
+_SENT = (
+    *("Authorization", "Content-Type", "Accept", "traceparent"),
+    *("If-Match", "If-None-Match", "If-Range", "Range"),
+    *(http_protocol.REQUEST_ID, http_protocol.IDEMPOTENCY_KEY, http_protocol.IF_GRAPH_COMMIT),
+)
+_READ = (
+    *("ETag", "Content-Range", "Accept-Ranges", "Location", "Retry-After"),
+    *("Deprecation", "Link", "WWW-Authenticate"),
+    *(http_protocol.REQUEST_ID, http_protocol.COMMIT_ID, http_protocol.QUERY_NAME),
+    *(http_protocol.SNAPSHOT_ID, http_protocol.ENTITY_KIND, http_protocol.REPLAYED),
+)
+
+
+def allow_origins(application: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+    """The application with what browsers need to know; without any origin, as it is."""
+    if not origins:
+        return application
+    return CORSMiddleware(
+        application,
+        allow_origins=origins,
+        allow_methods=_METHODS,
+        allow_headers=_SENT,
+        expose_headers=_READ,
+    )
+
+
+async def health(call: Call) -> Response:
+    """Alive; nothing is looked at."""
+    body: dict[str, object] = {
+        "status": "ok",
+        "version": __version__,
+        "internal_schema_version": INTERNAL_SCHEMA_VERSION,
+    }
+    source = call.service.options.server.source_version
+    return answer_json(body if source is None else {**body, "source_version": source})
+
+
+async def ready(call: Call) -> Response:
+    """Whether more requests should be sent here; ids of graphs are not for everybody."""
+    service = call.service
+    body = {
+        "ready": not service.is_draining,
+        "status": "draining" if service.is_draining else "serving",
+        "booted_serving_digest": service.configuration.digest,
+        "state_revision": service.graphs.revision,
+        "served_graph_count": len(service.graphs.served),
+        "quarantined_graph_count": len(service.graphs.quarantined),
+        "shutdown_grace_seconds": service.options.server.grace_s,
+    }
+    return answer_json(body, 503 if service.is_draining else 200)
+
+
+async def openapi(call: Call) -> Response:
+    return answer_json(describe_api(has_auth=not call.service.is_open))
+
+
+async def list_graphs(call: Call) -> Response:
+    call.authorize(Action.GRAPH_LIST)
+    graphs = call.service.graphs
+    served = [{"graph_id": id, "uri": f"{call.base_url}/graphs/{id}"} for id in graphs.served]
+    quarantined = [
+        {"graph_id": id, "reason": "it could not be opened; the log says why"}
+        for id in graphs.quarantined
+    ]
+    return answer_json({"graphs": served, "quarantined": quarantined})
+
 
 Handler = Callable[[Call], Awaitable[Response]]
 
 HANDLERS: Mapping[str, Handler] = {
-    "health": service_routes.health,
-    "ready": service_routes.ready,
-    "openapi": service_routes.openapi,
-    "listGraphs": service_routes.list_graphs,
+    "health": health,
+    "ready": ready,
+    "openapi": openapi,
+    "listGraphs": list_graphs,
     "getSnapshot": read_routes.get_snapshot,
     "getBlob": blob_routes.get_blob,
     "headBlob": blob_routes.head_blob,
@@ -60,37 +124,37 @@ HANDLERS: Mapping[str, Handler] = {
     "mutate": write_routes.mutate,
     "mutate_if_graph_commit": write_routes.mutate,
     "change": write_routes.change,
-    "list_queries": query_routes.list_queries,
-    "invoke_query": query_routes.invoke_query,
-    "invoke_query_if_graph_commit": query_routes.invoke_query,
+    "list_queries": read_routes.list_queries,
+    "invoke_query": read_routes.invoke_query,
+    "invoke_query_if_graph_commit": read_routes.invoke_query,
     "getSchema": read_routes.get_schema,
     "planSchema": write_routes.plan_schema,
     "applySchema": write_routes.apply_schema,
     "load": write_routes.load,
     "loadNdjson": write_routes.load_ndjson,
     "ingest": write_routes.load,
-    "export": stream_routes.export,
-    "listBranches": branch_routes.list_branches,
-    "createBranch": branch_routes.create_branch,
-    "mergeBranches": branch_routes.merge_branches,
-    "renameBranch": branch_routes.rename_branch,
-    "deleteBranch": branch_routes.delete_branch,
+    "export": read_routes.export,
+    "listBranches": write_routes.list_branches,
+    "createBranch": write_routes.create_branch,
+    "mergeBranches": write_routes.merge_branches,
+    "renameBranch": write_routes.rename_branch,
+    "deleteBranch": write_routes.delete_branch,
     "listCommits": history_routes.list_commits,
     "getCommit": history_routes.get_commit,
     "getCommitChanges": history_routes.get_commit_changes,
-    "revert": undo_routes.revert,
-    "cherryPick": undo_routes.cherry_pick,
-    "restore": undo_routes.restore,
-    "listTags": tag_routes.list_tags,
-    "createTag": tag_routes.create_tag,
-    "deleteTag": tag_routes.delete_tag,
+    "revert": write_routes.revert,
+    "cherryPick": write_routes.cherry_pick,
+    "restore": write_routes.restore,
+    "listTags": history_routes.list_tags,
+    "createTag": history_routes.create_tag,
+    "deleteTag": history_routes.delete_tag,
     "diff": history_routes.diff,
     "getEntityHistory": history_routes.get_entity_history,
     "pollChanges": history_routes.poll_changes,
-    "captureChangeBaseline": stream_routes.capture_baseline,
-    "listConsumers": tag_routes.list_consumers,
-    "setConsumer": tag_routes.set_consumer,
-    "deleteConsumer": tag_routes.delete_consumer,
+    "captureChangeBaseline": read_routes.capture_baseline,
+    "listConsumers": history_routes.list_consumers,
+    "setConsumer": history_routes.set_consumer,
+    "deleteConsumer": history_routes.delete_consumer,
     "getWrite": history_routes.get_write,
 }
 _WITH_SLASHES = {f"{{{name}}}": f"{{{name}:path}}" for name in ("branch", "tag", "consumer", "key")}
@@ -195,7 +259,7 @@ class _Frame:
     async def _answer_failure(
         self, error: BaseException, scope: Scope, receive: Receive, sent: _Sent, log: RequestLog
     ) -> None:
-        if isinstance(error, ClientLeft):
+        if isinstance(error, ClientDisconnected):
             sent.status = error.http_status
             return
         if isinstance(error, OmniError):

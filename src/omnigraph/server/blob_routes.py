@@ -18,9 +18,9 @@ from omnigraph.errors import (
     PreconditionFailed,
 )
 from omnigraph.server.access import Action
-from omnigraph.server.http_answers import StreamAnswer, answer_json
-from omnigraph.server.http_call import Call
-from omnigraph.wire.http_names import ENTITY_KIND, OCTETS, SNAPSHOT_ID
+from omnigraph.server.http_request import Call
+from omnigraph.server.http_responses import StreamAnswer, answer_json
+from omnigraph.wire.http_protocol import ENTITY_KIND, OCTETS, SNAPSHOT_ID
 
 if TYPE_CHECKING:
     from omnigraph.graph.blobs import Blob, BlobStat

@@ -12,10 +12,10 @@ import msgspec
 
 from omnigraph.errors import BadRequest, NotFoundError, OmniError, StorageFailure, StorageKind
 from omnigraph.server.access import Authority, NoPolicy
-from omnigraph.server.serving_source import GraphDefinition, ServingDefinitions
+from omnigraph.server.serving_config import GraphDefinition, ServingDefinitions
 from omnigraph.settings import Settings
 from omnigraph.stored_queries import QueryRegistry, check_queries
-from omnigraph.wire.graph_ids import check_graph_id
+from omnigraph.wire.http_protocol import check_graph_id
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph

@@ -20,10 +20,10 @@ import uvicorn
 
 from omnigraph.errors import BadRequest
 from omnigraph.server.application import make_application
-from omnigraph.server.metrics import serve_metrics
-from omnigraph.server.request_log import set_up_logging
-from omnigraph.server.serve_options import Address, ServeOptions
+from omnigraph.server.server_logs import set_up_logging
 from omnigraph.server.service import Service, open_service
+from omnigraph.server.serving_config import Address, ServeOptions
+from omnigraph.server.telemetry import serve_metrics
 
 LISTENING = "OMNIGRAPH_LISTEN_ADDR="
 """Before the address, in the one line of stdout."""

@@ -1,26 +1,44 @@
-"""Routes that read a branch: queries, snapshots, the schema, rows of a type."""
+"""Handlers that read a branch.
+
+Queries, stored queries, explain, lint, rows, the schema, exports and baselines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+import msgspec
 from starlette.responses import Response
 
+from omnigraph.errors import PolicyDenied, QueryNotFound
 from omnigraph.graph.graph import GraphView
+from omnigraph.graph.stored_query_verbs import check_request
+from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.server.access import Action
-from omnigraph.server.http_answers import (
+from omnigraph.server.http_request import Call
+from omnigraph.server.http_responses import (
     StreamAnswer,
     answer_json,
     choose_media,
     encode_arrow,
     encode_rows,
 )
-from omnigraph.server.http_call import Call
-from omnigraph.server.read_limits import QueryLimits
-from omnigraph.wire.http_names import ARROW_STREAM, COMMIT_ID, JSON, LINES, NDJSON, QUERY_NAME
-from omnigraph.wire.request_bodies import ExplainRequest, LintRequest, QueryRequest, ReadRequest
+from omnigraph.server.request_limits import CHUNK_BYTES, QueryLimits
+from omnigraph.server.write_routes import run_mutation
+from omnigraph.stored_queries import StoredQuery
+from omnigraph.wire.http_protocol import ARROW_STREAM, COMMIT_ID, JSON, LINES, NDJSON, QUERY_NAME
+from omnigraph.wire.request_bodies import (
+    ChangeBaselineRequest,
+    ExplainRequest,
+    ExportRequest,
+    InvokeQueryRequest,
+    LintRequest,
+    MutateRequest,
+    QueryRequest,
+    ReadRequest,
+)
 
 
 async def get_snapshot(call: Call) -> Response:
@@ -182,3 +200,115 @@ def _open_view(call: Call, branch: str | None, snapshot: str | None) -> GraphVie
         return call.graph.at(branch=branch)
     call.authorize_snapshot(snapshot)
     return call.graph.at(snapshot=snapshot)
+
+
+async def list_queries(call: Call) -> Response:
+    """What the actor may run."""
+    call.authorize(Action.READ, MAIN)
+    return answer_json({"queries": await call.read(lambda: call.graph.stored_queries())})
+
+
+async def invoke_query(call: Call) -> Response:
+    """Run a read as `query` does, and a mutation as `mutate` does."""
+    body, size = await call.read_body(InvokeQueryRequest)
+    found = _find_query(call, call.request.path_params["name"])
+    check_request(
+        found,
+        body.expect_mutation,
+        is_pinned=body.snapshot is not None,
+        is_conditional=call.read_condition() is not None,
+    )
+    if found.is_mutation:
+        change = MutateRequest(
+            query=found.source.text,
+            name=found.name,
+            params=body.params,
+            branch=body.branch,
+            message=body.message,
+        )
+        return await run_mutation(call, change, size)
+    read = QueryRequest(
+        query=found.source.text,
+        name=found.name,
+        params=body.params,
+        branch=body.branch,
+        snapshot=body.snapshot,
+    )
+    media = choose_media(call.request.headers.get("accept"), call.route.answer_media)
+    return await run_query(call, read, media)
+
+
+def _find_query(call: Call, name: str) -> StoredQuery:
+    """A query that the actor may run; one that it may not is as one that is not there."""
+    assert call.hosted is not None, "it is a route of a graph"
+    try:
+        call.authorize(Action.INVOKE_QUERY, query=name[:200])
+    except PolicyDenied:
+        raise QueryNotFound(name) from None
+    found = call.hosted.queries.find(name)
+    if found is None:
+        raise QueryNotFound(name)
+    return found
+
+
+async def export(call: Call) -> Response:
+    """Every record, edges before nodes, of a branch as it is or of a snapshot."""
+    body, _ = await call.read_body(ExportRequest)
+    branch = call.read_branch_unless(body.branch, body.snapshot)
+    if branch is not None:
+        call.authorize(Action.EXPORT, branch)
+
+    def start() -> Iterator[bytes]:
+        if branch is None:
+            call.authorize_snapshot(body.snapshot, Action.EXPORT)
+        view = call.graph.at(branch=branch, snapshot=body.snapshot)
+        return view.export_jsonl(body.type_names or None)
+
+    return await _send_lines(call, start)
+
+
+async def capture_baseline(call: Call) -> Response:
+    """Every record, and in the last line where the feed goes on."""
+    body, _ = await call.read_body(ChangeBaselineRequest)
+    branch = call.read_branch(body.branch)
+    call.authorize(Action.EXPORT, branch)
+
+    def start() -> Iterator[bytes]:
+        baseline = call.graph.baseline(kinds=body.kind, types=body.type, ops=body.op, branch=branch)
+
+        def blocks() -> Iterator[bytes]:
+            yield from baseline.jsonl()
+            yield msgspec.json.encode({"baseline": baseline.wire()}) + b"\n"
+
+        return blocks()
+
+    return await _send_lines(call, start)
+
+
+async def _send_lines(call: Call, start: Callable[[], Iterator[bytes]]) -> Response:
+    """Blocks of lines in small chunks, once the first of them is there."""
+    slots, metrics = call.service.slots, call.service.metrics
+    await slots.take()
+    metrics.begin_stream()
+
+    def end() -> None:
+        slots.release()
+        metrics.end_stream()
+
+    def begin() -> tuple[bytes, Iterator[bytes]]:
+        chunks = _cut(start())
+        return next(chunks, b""), chunks  # mistakes come before the answer begins
+
+    try:
+        first, rest = await call.read(begin)
+    except BaseException:
+        end()
+        raise
+    idle_s = call.service.options.server.idle_s
+    return StreamAnswer(call.stream(first, rest), LINES, idle_s=idle_s, on_end=end)
+
+
+def _cut(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    for block in blocks:
+        for start in range(0, len(block), CHUNK_BYTES):
+            yield block[start : start + CHUNK_BYTES]

@@ -13,16 +13,19 @@ import structlog
 
 from omnigraph.engine_threads import EngineThreads
 from omnigraph.errors import BadRequest, NotAuthenticated, OmniError
-from omnigraph.server.access import Authority, NoPolicy, RuntimeState, classify_state
-from omnigraph.server.admission import Admission, RequestCap
-from omnigraph.server.audit import AuditLog
-from omnigraph.server.bearer_tokens import Tokens, load_tokens
+from omnigraph.server.access import (
+    Authority,
+    NoPolicy,
+    RuntimeState,
+    Tokens,
+    classify_state,
+    load_tokens,
+)
 from omnigraph.server.hosted_graphs import GraphOpener, HostedGraphs, digest_serving
-from omnigraph.server.metrics import Metrics
-from omnigraph.server.serve_options import ServeOptions
-from omnigraph.server.serving_source import list_problems
-from omnigraph.server.stream_slots import StreamSlots
-from omnigraph.server.tracing import Tracing, open_tracing
+from omnigraph.server.request_limits import Admission, RequestCap, StreamSlots
+from omnigraph.server.server_logs import AuditLog
+from omnigraph.server.serving_config import ServeOptions, list_problems
+from omnigraph.server.telemetry import Metrics, Tracing, open_tracing
 
 _READINGS = 3
 """So often is read what shall be served, if it changes while graphs are opened."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from omnigraph.environment import Setting, list_settings
-from omnigraph.settings.choices import *
-from omnigraph.settings.command_line_settings import CommandLineSettings as CommandLineSettings
+from omnigraph.settings.environment import Setting, list_settings
+from omnigraph.settings.graph_settings import *
 from omnigraph.settings.graph_settings import Settings as Settings
-from omnigraph.settings.log_levels import LogLevels as LogLevels
-from omnigraph.settings.server_settings import ServerSettings as ServerSettings
-from omnigraph.settings.setting_groups import *
+from omnigraph.settings.process_settings import CommandLineSettings as CommandLineSettings
+from omnigraph.settings.process_settings import LogLevels as LogLevels
+from omnigraph.settings.process_settings import ServerSettings as ServerSettings
 
 SETTINGS: tuple[Setting[Any], ...] = (
     *list_settings(Settings),

@@ -1,33 +1,402 @@
-"""The settings of an open graph, with their groups."""
+"""The settings of an open graph, with their groups and the words they may be."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 
-from omnigraph.environment import (
+from omnigraph.settings.environment import (
     FLAG,
     MEBIBYTES,
+    TEXT,
     SettingGroup,
     count,
     declare_setting,
     one_of_words,
+    parse_milliseconds,
     parse_seconds,
 )
-from omnigraph.settings.choices import FenceMode, LoadEngine
-from omnigraph.settings.setting_groups import (
-    AutopilotSettings,
-    AwsSettings,
-    EmbedSettings,
-    InputSettings,
-    SparkSettings,
-    TraversalSettings,
-)
+
+
+class FenceMode(StrEnum):
+    """How writers in different processes are kept apart."""
+
+    AUTO = "auto"
+    REQUIRED = "required"
+    OFF = "off"
+
+
+class LogFormat(StrEnum):
+    """How the server writes its log."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogLevel(StrEnum):
+    """What of the server's log is written: this and what is more serious."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class TraversalMode(StrEnum):
+    """How traversals find neighbours."""
+
+    AUTO = "auto"
+    INDEXED = "indexed"
+    CSR = "csr"
+
+
+class EmbedProvider(StrEnum):
+    """The provider that turns texts into vectors."""
+
+    OPENAI_COMPATIBLE = "openai-compatible"
+    OPENAI = "openai"
+    GEMINI = "gemini"
+    LOCAL = "local"
+    MOCK = "mock"
+
+
+class Engine(StrEnum):
+    """Where bulk work, queries and maintenance may run."""
+
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+class LoadEngine(StrEnum):
+    """Where a load runs; `auto` chooses by how much there is to load."""
+
+    AUTO = "auto"
+    SPARK = "spark"
+    LOCAL = "local"
+
+
+ENGINES = tuple(str(engine) for engine in Engine)
+LOAD_ENGINES = tuple(str(engine) for engine in LoadEngine)
+MERGE_ENGINES = (*ENGINES, "auto")
+"""A merge may also choose by how much changed."""
+
+
+_AUTOPILOT = "autopilot"
+_TRAVERSALS = "traversals"
+_EMBEDDING = "embedding"
+_S3 = "graphs on S3"
+_SPARK = "work on Spark"
+_LOADS = "loads"
+
+
+@dataclass(frozen=True, slots=True)
+class AutopilotSettings(SettingGroup):
+    """When a graph maintains itself: thresholds, of which 0 never is reached."""
+
+    enabled: bool = declare_setting(
+        "OMNIGRAPH_AUTOPILOT",
+        False,
+        FLAG,
+        "`true` lets a graph that is open for writing maintain itself in the background.",
+        applies=_AUTOPILOT,
+    )
+    interval_s: float = declare_setting(
+        "OMNIGRAPH_AUTOPILOT_INTERVAL",
+        60.0,
+        parse_seconds(),
+        "How long to wait between two checks of whether maintenance is due.",
+        applies=_AUTOPILOT,
+    )
+    fragments: int = declare_setting(
+        "OMNIGRAPH_AUTOPILOT_FRAGMENTS",
+        64,
+        count(),
+        "Optimize when a table has this many fragments that could be merged; `0` never.",
+        applies=_AUTOPILOT,
+    )
+    unindexed_rows: int = declare_setting(
+        "OMNIGRAPH_AUTOPILOT_UNINDEXED_ROWS",
+        100_000,
+        count(),
+        "Optimize when an index of a table does not cover this many rows; `0` never.",
+        applies=_AUTOPILOT,
+    )
+    versions: int = declare_setting(
+        "OMNIGRAPH_AUTOPILOT_VERSIONS",
+        1_000,
+        count(),
+        "Clean up when this many versions of a table could be removed; `0` never.",
+        applies=_AUTOPILOT,
+    )
+    bytes: int = declare_setting(
+        "OMNIGRAPH_AUTOPILOT_MIB",
+        0,
+        MEBIBYTES,
+        "Clean up when this much could be removed; `0` never.",
+        applies=_AUTOPILOT,
+    )
+    keep: int = declare_setting(
+        "OMNIGRAPH_AUTOPILOT_KEEP",
+        10,
+        count(least=1),
+        "How many commits of every branch such a cleanup leaves readable, at least.",
+        applies=_AUTOPILOT,
+    )
+    age_s: float = declare_setting(
+        "OMNIGRAPH_AUTOPILOT_AGE",
+        604_800.0,
+        parse_seconds(),
+        "For how long such a cleanup leaves every commit readable.",
+        applies=_AUTOPILOT,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class TraversalSettings(SettingGroup):
+    """How traversals find neighbours; the limits are those of look-ups, None for none."""
+
+    mode: TraversalMode = declare_setting(
+        "OMNIGRAPH_TRAVERSAL_MODE",
+        TraversalMode.AUTO,
+        one_of_words(TraversalMode),
+        "How traversals find neighbours: `indexed` looks them up hop by hop, `csr` reads them off "
+        "an adjacency kept in memory, `auto` takes what costs less. The rows are the same.",
+        applies=_TRAVERSALS,
+    )
+    indexed_max_frontier: int | None = declare_setting(
+        "OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER",
+        None,
+        count(),
+        "With `auto`, look-ups start from at most this many nodes; unset, only their cost decides.",
+        applies=_TRAVERSALS,
+    )
+    indexed_max_hops: int | None = declare_setting(
+        "OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS",
+        None,
+        count(),
+        "With `auto`, look-ups go at most this many hops; unset, only their cost decides.",
+        applies=_TRAVERSALS,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedSettings(SettingGroup):
+    """Who turns texts into vectors, and how long it may take. Keys never show in its text form."""
+
+    provider: EmbedProvider = declare_setting(
+        "OMNIGRAPH_EMBED_PROVIDER",
+        EmbedProvider.OPENAI_COMPATIBLE,
+        one_of_words(EmbedProvider),
+        "The provider that turns texts into vectors.",
+        applies=_EMBEDDING,
+    )
+    base_url: str | None = declare_setting(
+        "OMNIGRAPH_EMBED_BASE_URL",
+        None,
+        TEXT,
+        "Address the paths of the embedding provider are appended to; the provider's own by "
+        "default.",
+        applies=_EMBEDDING,
+    )
+    model: str | None = declare_setting(
+        "OMNIGRAPH_EMBED_MODEL",
+        None,
+        TEXT,
+        "Embedding model; the provider's usual one by default.",
+        applies=_EMBEDDING,
+    )
+    timeout_s: float = declare_setting(
+        "OMNIGRAPH_EMBED_TIMEOUT_MS",
+        30.0,
+        parse_milliseconds(least=1),
+        "How long one request to the embedding provider may take.",
+        applies=_EMBEDDING,
+    )
+    deadline_s: float = declare_setting(
+        "OMNIGRAPH_EMBED_DEADLINE_MS",
+        60.0,
+        parse_milliseconds(),
+        "How long one text may take, with all attempts and the pauses between them; `0` sets no "
+        "limit.",
+        applies=_EMBEDDING,
+    )
+    attempts: int = declare_setting(
+        "OMNIGRAPH_EMBED_RETRY_ATTEMPTS",
+        4,
+        count(least=1),
+        "How often a request is tried in all, if the provider is not reached, is busy or fails.",
+        applies=_EMBEDDING,
+    )
+    backoff_s: float = declare_setting(
+        "OMNIGRAPH_EMBED_RETRY_BACKOFF_MS",
+        0.2,
+        parse_milliseconds(),
+        "How long to wait before the second attempt; each further pause is twice as long.",
+        applies=_EMBEDDING,
+    )
+    is_mock: bool = declare_setting(
+        "OMNIGRAPH_EMBEDDINGS_MOCK",
+        False,
+        FLAG,
+        "`true` replaces any provider with made-up vectors, for tests.",
+        applies=_EMBEDDING,
+    )
+    embeds_writes: bool = declare_setting(
+        "OMNIGRAPH_EMBED_WRITES",
+        True,
+        FLAG,
+        "Whether inserts, updates and loads make the vectors that `@embed` says the source of, "
+        "where a provider is configured; `false` leaves them to `embed`.",
+        applies=_EMBEDDING,
+    )
+    openrouter_api_key: str | None = declare_setting(
+        "OPENROUTER_API_KEY",
+        None,
+        TEXT,
+        "Key for the provider `openai-compatible`.",
+        applies=_EMBEDDING,
+        is_secret=True,
+    )
+    openai_api_key: str | None = declare_setting(
+        "OPENAI_API_KEY",
+        None,
+        TEXT,
+        "Key for the provider `openai`, and for `openai-compatible` without `OPENROUTER_API_KEY`.",
+        applies=_EMBEDDING,
+        is_secret=True,
+    )
+    gemini_api_key: str | None = declare_setting(
+        "GEMINI_API_KEY",
+        None,
+        TEXT,
+        "Key for the provider `gemini`.",
+        applies=_EMBEDDING,
+        is_secret=True,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AwsSettings(SettingGroup):
+    """Where an S3 bucket is reached, and as whom. Secrets never show in its text form."""
+
+    region: str | None = declare_setting(
+        "AWS_REGION",
+        None,
+        TEXT,
+        "Region of the bucket; `us-east-1` where the store has none.",
+        applies=_S3,
+    )
+    access_key_id: str | None = declare_setting(
+        "AWS_ACCESS_KEY_ID",
+        None,
+        TEXT,
+        "Access key. Without one, the credentials of the container or machine are used.",
+        applies=_S3,
+        is_secret=True,
+    )
+    secret_access_key: str | None = declare_setting(
+        "AWS_SECRET_ACCESS_KEY",
+        None,
+        TEXT,
+        "Secret that belongs to the access key.",
+        applies=_S3,
+        is_secret=True,
+    )
+    session_token: str | None = declare_setting(
+        "AWS_SESSION_TOKEN",
+        None,
+        TEXT,
+        "Session token of temporary credentials.",
+        applies=_S3,
+        is_secret=True,
+    )
+    endpoint: str | None = declare_setting(
+        "AWS_ENDPOINT_URL_S3",
+        None,
+        TEXT,
+        "Address of an S3-compatible server. An `http://` address allows plain HTTP.",
+        applies=_S3,
+        fallback=("AWS_ENDPOINT_URL", "Used where `AWS_ENDPOINT_URL_S3` is not set."),
+    )
+    is_path_style: bool = declare_setting(
+        "AWS_S3_FORCE_PATH_STYLE",
+        True,
+        FLAG,
+        "Bucket in the path of the address, as most S3-compatible servers need it. `false` puts it "
+        "in the host name.",
+        applies=_S3,
+    )
+    is_http_allowed: bool = declare_setting(
+        "AWS_ALLOW_HTTP",
+        False,
+        FLAG,
+        "Allows plain HTTP whatever the endpoint says.",
+        applies=_S3,
+    )
+
+    @property
+    def allows_http(self) -> bool:
+        """Whether plain HTTP may be spoken: it was allowed, or the endpoint asks for it."""
+        is_plain = self.endpoint is not None and self.endpoint.lower().startswith("http://")
+        return is_plain or self.is_http_allowed
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSettings(SettingGroup):
+    """Where bulk work runs."""
+
+    remote: str | None = declare_setting(
+        "SPARK_REMOTE",
+        None,
+        TEXT,
+        "Address of a Spark Connect server (`sc://…`) that bulk work runs on; needs the extra "
+        "`connect`.",
+        applies=_SPARK,
+    )
+    master: str | None = declare_setting(
+        "OMNIGRAPH_SPARK_MASTER",
+        None,
+        TEXT,
+        "Spark master that bulk work runs on, such as `spark://host:7077`; all cores of this "
+        "machine by default.",
+        applies=_SPARK,
+    )
+    load_bytes: int = declare_setting(
+        "OMNIGRAPH_SPARK_LOAD_MIB",
+        128 << 20,
+        MEBIBYTES,
+        "From how much input on a load with the engine `auto` runs on Spark, where a session is up "
+        "or a cluster is named; eight times as much where Spark must be started for it. Compressed "
+        "and Parquet files count four times.",
+        applies=_LOADS,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InputSettings(SettingGroup):
+    """What a compressed file, or one of Parquet, may expand to."""
+
+    expanded_bytes: int = declare_setting(
+        "OMNIGRAPH_INPUT_EXPANDED_MIB",
+        1 << 38,
+        MEBIBYTES,
+        "How large a compressed file may be once it is decompressed; `0` sets no limit.",
+        applies=_LOADS,
+    )
+    expansion_ratio: int = declare_setting(
+        "OMNIGRAPH_INPUT_EXPANSION",
+        200,
+        count(),
+        "How many times its size a compressed file may expand to; the first 64 MiB are always "
+        "read, and `0` sets no limit.",
+        applies=_LOADS,
+    )
+
 
 _WRITES = "writes"
 _MAINTENANCE = "maintenance"
 _READS = "reads"
 _SEARCH = "search"
-_LOADS = "loads"
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,24 +36,24 @@ from omnigraph.graph.changing import (
     open_history,
 )
 from omnigraph.graph.guard import Guard
+from omnigraph.history.change_feed import NOW, FeedTokenKind, decode_token, make_cursor_after
 from omnigraph.history.entity_changes import ChangeFilter
-from omnigraph.history.feed import NOW, make_cursor_after
-from omnigraph.history.feed_tokens import FeedTokenKind, decode_token
 from omnigraph.identity import MAIN, CommitId
 from omnigraph.pipeline.spark_columns import make_arrow_schema
-from omnigraph.pipeline.type_scan import choose_columns
+from omnigraph.pipeline.table_scan import choose_columns
 from omnigraph.policy import Action
 from omnigraph.settings import Settings
-from omnigraph.spark_source.change_plan import (
+from omnigraph.spark_source.batch_read import find_named_type
+from omnigraph.spark_source.change_partitions import (
     START_AGAIN,
     ChangedPieces,
     ChangePlan,
+    ChangeRows,
+    build_change_schema,
     plan_changes,
 )
-from omnigraph.spark_source.change_rows import ChangeRows, build_change_schema
 from omnigraph.spark_source.options import ChangeOptions
-from omnigraph.spark_source.reader import find_named_type
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.graph_root import GraphRoot
 
 Offset = dict[str, str]
 _RENEWALS = 4
@@ -111,7 +111,7 @@ def _open_views(options: ChangeOptions, settings: Settings) -> BranchSnapshots:
     guard.allow(Action.READ, branch=options.branch)
     if options.consumer is not None:
         guard.allow(Action.CHANGE, branch=options.branch)
-    return views.see_through(partial(guard.see, branch=options.branch))
+    return views.with_filter(partial(guard.see, branch=options.branch))
 
 
 class ChangeReader(DataSourceReader):

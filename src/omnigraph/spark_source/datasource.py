@@ -16,6 +16,13 @@ from pyspark.sql.types import StructType
 
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.spark_columns import to_struct_type
+from omnigraph.spark_source.batch_read import (
+    make_reader,
+    read_environment_settings,
+    read_source_schema,
+    resolve_pin,
+)
+from omnigraph.spark_source.batch_write import BatchWriter, StreamWriter
 from omnigraph.spark_source.change_source import ChangeReader, ChangeStream, PinnedChanges
 from omnigraph.spark_source.options import (
     asks_for_changes,
@@ -24,9 +31,6 @@ from omnigraph.spark_source.options import (
     read_options,
     write_options,
 )
-from omnigraph.spark_source.pinned_graph import read_environment_settings, resolve_pin
-from omnigraph.spark_source.reader import make_reader, read_source_schema
-from omnigraph.spark_source.writer import BatchWriter, StreamWriter
 
 FORMAT = "omnigraph"
 

@@ -51,7 +51,7 @@ _WRITE = (*_PLACE, "mode", "partial", "message", "streamId")
 _OF_STREAMS = ("checkpointLocation", "queryName")
 """Spark hands its own options of a streaming query over with ours."""
 
-MOST_COMMITS = 1_000
+MAX_COMMITS = 1_000
 """So many commits make a batch of a stream unless it says otherwise."""
 CONSUMER_LASTS = "7d"
 
@@ -205,7 +205,7 @@ def change_options(given: Mapping[str, str]) -> ChangeOptions:
         columns=_parse_names(options, "columns"),
         starting_after=options.get("startingafter"),
         ending_at=options.get("endingat"),
-        most_commits=_count(options, "maxCommitsPerTrigger", MOST_COMMITS),
+        most_commits=_count(options, "maxCommitsPerTrigger", MAX_COMMITS),
         consumer=options.get("consumer"),
         consumer_lasts_s=parse_duration(options.get("consumerexpires", CONSUMER_LASTS)),
         rows_per_partition=_count(options, "rowsPerPartition", ROWS_PER_PARTITION),

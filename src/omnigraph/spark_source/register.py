@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.pipeline.spark_package import require_spark
+from omnigraph.pipeline.spark_environment import require_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -1,22 +1,26 @@
-"""Doing at the same time what does not depend on each other.
-
-A commit waits for files most of its time, and the substrate works outside of the interpreter's
-lock. So the tables of a write move next to each other, and the publish is prepared meanwhile.
-"""
+"""Run independent calls concurrently, and read a clock that counts suspended time."""
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, Self, TypeVar
 
+
+def read_boot_clock() -> float:
+    """Seconds since some moment, counting the time the machine slept where the system can."""
+    boottime = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boottime is None else time.clock_gettime(boottime)
+
+
 Result = TypeVar("Result")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
-MOST_THREADS = 32
+MAX_THREADS = 32
 """Shared by all writes of the process."""
 
 
@@ -106,7 +110,7 @@ def _get_pool() -> ThreadPoolExecutor:
     global _threads
     with _lock:
         if _threads is None:
-            _threads = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="omnigraph-write")
+            _threads = ThreadPoolExecutor(MAX_THREADS, thread_name_prefix="omnigraph-write")
         return _threads
 
 

@@ -11,16 +11,14 @@ from dataclasses import dataclass, replace
 
 from omnigraph.errors import ConflictError, ConsumerNotFound, StorageError
 from omnigraph.identity import BranchName, CommitId
-from omnigraph.storage.fence.hold import is_held
-from omnigraph.storage.lasting_versions import require_lasting_manifest, require_lasting_versions
-from omnigraph.storage.layout import CONSUMERS, make_consumer_path
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import CONSUMERS, make_consumer_path, normalize_name
 from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.named_records import NamedRecords
-from omnigraph.storage.names import normalize_name
-from omnigraph.storage.objects.store import ObjectStore, Versioned
-from omnigraph.storage.record_log import create_logged, remove_logged
+from omnigraph.storage.objects.object_store import ObjectStore, Versioned
+from omnigraph.storage.orphans import require_lasting_manifest, require_lasting_versions
 from omnigraph.storage.refs import BranchRef, find_branch
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.sealed_records import NamedRecords, create_logged, remove_logged
+from omnigraph.storage.writer_fence import is_held
 
 
 @dataclass(frozen=True, slots=True)

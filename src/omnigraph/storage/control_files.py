@@ -7,10 +7,10 @@ is still the one that was read; of any number of processes that try at once, one
 from __future__ import annotations
 
 from omnigraph.settings import Settings
-from omnigraph.storage.objects.address import LocalAddress, parse_address
+from omnigraph.storage.objects.object_store import LocalAddress, parse_address
+from omnigraph.storage.objects.object_store import ObjectStore as ControlFiles
+from omnigraph.storage.objects.object_store import Versioned as Versioned
 from omnigraph.storage.objects.open_store import open_store
-from omnigraph.storage.objects.store import ObjectStore as ControlFiles
-from omnigraph.storage.objects.store import Versioned as Versioned
 
 __all__ = ["ControlFiles", "Versioned", "normalize_root", "open_control_files"]
 

@@ -1,40 +1,167 @@
-"""Every path and file name below a graph root, in one place.
-
-    __manifest/                          which version of which table makes up the graph
-    nodes/<type id>-<incarnation>/       rows of one node type
-    edges/<type id>-<incarnation>/       rows of one edge type
-    _refs/branches/<encoded name>.json   which branch a name stands for
-    _refs/deleted/<branch id>.json       that a branch was deleted, while something of it is left
-    _refs/related/<branch id>.json       that a branch was renamed, or others were created from it
-    _refs/tags/<encoded name>.json       which commit a tag names
-    _refs/consumers/<encoded name>.json  how far a consumer of the change feed has read
-    _refs/requests/<digest>.json         what became of a request with a key that made no commit
-    _refs/_checksums.log                 which of these records there are, on a local disk
-    _schema.pg, _schema.ir.json, __schema_state.json
-                                         mirror of the schema the manifest holds
-    __recovery/<operation>.json          what an unfinished write set out to do
-    __recovery/quarantine/               intents an operator has set aside
-    __staging/<id>/                      rows on their way in
-    __maintenance/unreferenced.json      what cleanup found that nothing refers to, and when
-    __maintenance/address.json           where the graph was when its branches were last written
-    __maintenance/at_work/<id>           who is writing files that nothing refers to yet
-    __init_claim.json                    who is creating this graph
-    __clone_claim.json                   who is copying a graph here, which is none as yet
-    __writer.lock, __writer_queue.lock   keeps writers apart on a file system
-    __writer_lease.json                  keeps writers apart on an object store
-
-Paths are relative to the root, with `/` between parts on every platform. Names that start with
-`__` belong to the system.
-"""
+"""Every path and file name below a graph root, and the names of branches, tags and consumers."""
 
 from __future__ import annotations
 
-from omnigraph.identity import (
-    EntityKind,
-    OperationId,
-    TableIdentity,
-)
-from omnigraph.storage.names import decode_name, encode_name
+import re
+import unicodedata
+from functools import lru_cache
+from urllib.parse import quote, unquote
+
+from omnigraph.errors import BadOptions, BadRequest
+from omnigraph.identity import MAIN, BranchName, EntityKind, OperationId, TableIdentity
+
+SCHEMA_APPLY_MARKER = BranchName("__schema_apply_lock__")
+"""A name kept for the system: hidden from lists and refused everywhere else."""
+
+MAX_MESSAGE_CHARACTERS = 10_000
+MAX_SEGMENT_BYTES = 200
+MAX_ENCODED_BYTES = 240
+"""File systems allow 255 bytes to a file name, and the suffix must fit as well."""
+
+_BREAKING = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Control characters, halves of characters, and ends of lines and paragraphs."""
+_PUNCTUATION = frozenset(".-_")
+_PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9._-]+)*")
+
+
+def normalize_branch(name: str) -> BranchName:
+    """The name as it is used from here on: trimmed, composed, and within the rules.
+
+    Raises:
+        BadRequest: the name is empty, reserved for the system or breaks a rule.
+    """
+    return BranchName(normalize_name(name, "branch"))
+
+
+@lru_cache(maxsize=256)  # every read and write names its branch
+def normalize_name(name: str, what: str) -> str:
+    """The same for the name of anything; `what` it names is for messages."""
+    trimmed = unicodedata.normalize("NFC", name.strip())
+    if not trimmed:
+        raise BadRequest(f"{what} name cannot be empty")
+    if is_internal(trimmed):
+        raise BadRequest(f"{what} name '{trimmed}' is reserved for the system")
+    problem = _find_problem(trimmed)
+    if problem is not None:
+        raise BadRequest(f"{what} name '{trimmed}' {problem}")
+    return trimmed
+
+
+def check_actor(actor: str | None) -> None:
+    """Refuse a name of an actor that would break the lines it is shown in.
+
+    Raises:
+        BadOptions: it has a line break or another control character.
+    """
+    if actor is not None and any(unicodedata.category(one) in _BREAKING for one in actor):
+        raise BadOptions(
+            f"the actor {actor[:80]!r} contains a line break or another control character"
+        )
+
+
+def normalize_message(message: str | None) -> str | None:
+    """What is said about a commit, without blanks around it; None if that is nothing.
+
+    Raises:
+        BadOptions: it is too long, or no text.
+    """
+    said = (message or "").strip()
+    if len(said) > MAX_MESSAGE_CHARACTERS:
+        raise BadOptions(
+            f"the message has {len(said):,} characters; at most {MAX_MESSAGE_CHARACTERS:,} are kept"
+        )
+    if any(unicodedata.category(one) == "Cs" for one in said):
+        raise BadOptions("the message contains an unpaired surrogate")
+    return said or None
+
+
+def normalize_new_branch(name: str) -> BranchName:
+    """The name of a branch to create; `main` is always there already."""
+    return _require_other_than_main(name, "created")
+
+
+def normalize_deletable_branch(name: str) -> BranchName:
+    """The name of a branch to delete; `main` cannot go."""
+    return _require_other_than_main(name, "deleted")
+
+
+def _require_other_than_main(name: str, verb: str) -> BranchName:
+    branch = normalize_branch(name)
+    if branch == MAIN:
+        raise BadRequest(f"branch 'main' cannot be {verb}")
+    return branch
+
+
+def is_internal(name: str) -> bool:
+    return name.strip().lstrip("/") == SCHEMA_APPLY_MARKER
+
+
+def _find_problem(name: str) -> str | None:
+    if name.startswith("/") or name.endswith("/"):
+        return "must not start or end with '/'"
+    if "//" in name:
+        return "must not contain '//'"
+    if ".." in name:
+        return "must not contain '..'"
+    if name.endswith(".lock"):
+        return "must not end with '.lock'"
+    for character in name:
+        if not (character.isalnum() or character in _PUNCTUATION or character == "/"):
+            return f"contains {character!r}; letters, digits, '.', '-', '_' and '/' are allowed"
+    return _find_excess(name)
+
+
+def _find_excess(name: str) -> str | None:
+    for segment in name.split("/"):
+        size = len(segment.encode())
+        if size > MAX_SEGMENT_BYTES:
+            return f"has a part of {size} bytes; {MAX_SEGMENT_BYTES} are allowed"
+    size = len(_quote(name))
+    if size > MAX_ENCODED_BYTES:
+        return f"is too long: {size} bytes as a file name; {MAX_ENCODED_BYTES} are allowed"
+    return None
+
+
+def encode_name(name: str) -> str:
+    """The name as one plain file name.
+
+    >>> encode_name("team/x")
+    'team%2Fx'
+    """
+    return _quote(name)
+
+
+def decode_name(encoded: str) -> str | None:
+    """The name a file name stands for, or None where no name is written that way."""
+    plain = encoded.replace("%2F", "/")
+    if _is_plain(plain):
+        return plain
+    try:
+        name = normalize_name(unquote(encoded, errors="strict"), "file")
+    except (UnicodeDecodeError, BadRequest):
+        return None
+    return name if encode_name(name) == encoded else None
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is within the rules, and so simple that only `/` is written otherwise.
+
+    Most are, and where there are thousands the rules one by one take longer than reading them.
+    """
+    return (
+        _PLAIN.fullmatch(name) is not None
+        and len(name) <= MAX_SEGMENT_BYTES // 2
+        and ".." not in name
+        and not name.endswith(".lock")
+        and not is_internal(name)
+    )
+
+
+def _quote(name: str) -> str:
+    # A leading dot would make the file hidden, and a tilde is not in the alphabet.
+    quoted = quote(name, safe="")
+    return "%2E" + quoted[1:] if quoted.startswith(".") else quoted
+
 
 MANIFEST = "__manifest"
 REFS = "_refs"

@@ -8,25 +8,24 @@ from uuid import uuid4
 
 from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasContention
 from omnigraph.identity import CommitId
-from omnigraph.storage.boot_clock import read_boot_clock
+from omnigraph.storage.concurrent_calls import read_boot_clock
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest.commits import Commit, encode_audit, encode_commit
-from omnigraph.storage.manifest.encoded_rows import encode_rows
 from omnigraph.storage.manifest.manifest_changes import (
     Publication,
     apply_publication,
     check_expectations,
 )
-from omnigraph.storage.manifest.read import (
+from omnigraph.storage.manifest.manifest_reader import (
     History,
     ManifestSnapshot,
     make_published_manifest,
     read_newest,
 )
-from omnigraph.storage.manifest.state import ManifestState
+from omnigraph.storage.manifest.manifest_state import ManifestState, encode_rows
 from omnigraph.storage.refs import BranchRef
-from omnigraph.storage.root import GraphRoot
-from omnigraph.storage.tables.commit import SLEPT_S, commit_exact
-from omnigraph.storage.tables.ledger import (
+from omnigraph.storage.tables.commit import SUSPEND_THRESHOLD_S, commit_exact
+from omnigraph.storage.tables.manifest_table import (
     LedgerState,
     StateFile,
     compact_lineage,
@@ -129,7 +128,7 @@ def publish(
         began_s = read_boot_clock()
         try:
             published = _replace_state(prepared)
-            if read_boot_clock() - began_s > SLEPT_S:
+            if read_boot_clock() - began_s > SUSPEND_THRESHOLD_S:
                 _require_shown(root, prepared, published.version)
         except RetryableCommitConflict:
             continue

@@ -1,21 +1,54 @@
-"""Branches by name: a small object each, made by put-if-absent.
-
-A name stands for an incarnation, a ULID that is also the physical name of the manifest's branch.
-Deleting a name and making it again gives another incarnation, so nothing old can be mistaken for
-it. `main` has no object: it is the manifest itself.
-"""
+"""Branches and tags by name, and branches whose name was lost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from omnigraph.errors import AlreadyExists, BranchNotFound, ManifestCorrupt, StorageError
+import msgspec
+
+from omnigraph.errors import (
+    AlreadyExists,
+    BadRequest,
+    BranchNotFound,
+    ManifestCorrupt,
+    OmniError,
+    StorageError,
+    TagNotFound,
+)
 from omnigraph.identity import MAIN, BranchName, CommitId
-from omnigraph.storage.layout import BRANCHES, make_ref_path
-from omnigraph.storage.named_records import NamedRecords
-from omnigraph.storage.objects.store import ObjectStore
-from omnigraph.storage.tables.location import is_flat_name
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import (
+    BRANCHES,
+    DELETED,
+    MANIFEST,
+    RELATED,
+    TAGS,
+    deletion_mark,
+    make_ref_path,
+    make_relation_mark_path,
+    normalize_name,
+    tag_ref,
+)
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.manifest_reader import read_newest
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.orphans import require_lasting_manifest
+from omnigraph.storage.sealed_records import (
+    SEAL,
+    NamedRecords,
+    create_logged,
+    is_sealed,
+    remove_logged,
+    seal,
+)
+from omnigraph.storage.tables.checksums import add_remark, read_log
+from omnigraph.storage.tables.file_probes import is_lance_branch, name_branch_file, tag_file
+from omnigraph.storage.tables.location import TableLocation, is_flat_name
+from omnigraph.storage.tables.table_versions import has_own_versions
+from omnigraph.storage.writer_fence import is_held
+from omnigraph.typed_reading import decode_into
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +178,303 @@ def delete_ref(store: ObjectStore, name: BranchName) -> None:
     except StorageError:
         if find_ref(store, name) is not None:
             raise
+
+
+_JSON = ".json"
+_TABLE_TAGS = f"{MANIFEST}/{tag_file('x').rpartition('/')[0]}"
+
+
+def mark_related(store: ObjectStore, ref: BranchRef) -> None:
+    """Leave the mark of a branch, before one is created from it and before it is renamed."""
+    if ref.incarnation is not None:
+        create_logged(
+            store, make_relation_mark_path(ref.incarnation), _encode_mark(ref.incarnation)
+        )
+        if ref.leaves_marks:
+            forget_standing_alone(store, ref)
+
+
+def unmark_related(store: ObjectStore, incarnation: str) -> None:
+    """Remove the mark of a branch of which nothing is left."""
+    remove_logged(store, make_relation_mark_path(incarnation))
+
+
+def list_related(store: ObjectStore) -> list[str]:
+    """The branches with a mark."""
+    return [name.removesuffix(_JSON) for name in store.list(RELATED) if name.endswith(_JSON)]
+
+
+def find_damaged_relation_marks(store: ObjectStore) -> list[str]:
+    """The marks that are not what was written; each counts as long as it is there."""
+    paths = {one: make_relation_mark_path(one) for one in list_related(store)}
+    found = ((path, store.find(path), _encode_mark(one)) for one, path in paths.items())
+    return [path for path, data, written in found if data not in (None, written)]
+
+
+def _encode_mark(incarnation: str) -> bytes:
+    return json.dumps({"version": 1, "incarnation": incarnation}).encode()
+
+
+def stands_alone(root: GraphRoot, ref: BranchRef) -> bool:
+    """Whether no other record can have to do with a branch; False says nothing.
+
+    Neither may anybody have put a tag of the substrate's on a version of the manifest.
+    """
+    return (
+        ref.leaves_marks
+        and ref.incarnation is not None
+        and ref.renamed_from is None
+        and not root.store.exists(make_relation_mark_path(ref.incarnation))
+        and not root.store.list(_TABLE_TAGS)
+    )
+
+
+_NAMED = b"named"
+"""What the log of a branch of the manifest says once the branch has a name."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostBranch:
+    """A branch of the manifest that had a name, and what it was called as far as is known."""
+
+    incarnation: str
+    name: BranchName | None
+
+    def __str__(self) -> str:
+        record = make_ref_path(self.name) if self.name else "its record"
+        called = f"'{self.name}'" if self.name else "a branch"
+        return (
+            f"the record of {called} is gone, and nobody deleted the branch: restore {record} from "
+            f"a backup, or give the branch up with `omnigraph branch delete {self.incarnation}`"
+        )
+
+
+def mark_deleted(store: ObjectStore, ref: BranchRef) -> None:
+    """Leave the mark of a branch that is about to lose its name."""
+    assert ref.incarnation is not None
+    body = seal({"version": 1, "name": ref.name, "incarnation": ref.incarnation})
+    store.put(deletion_mark(ref.incarnation), json.dumps(body).encode())
+
+
+def unmark_deleted(store: ObjectStore, incarnation: str) -> None:
+    store.delete(deletion_mark(incarnation))
+
+
+def is_marked(store: ObjectStore, incarnation: str) -> bool:
+    """Whether somebody has deleted the branch, or is about to."""
+    return store.exists(deletion_mark(incarnation))
+
+
+def list_marked(store: ObjectStore) -> frozenset[str]:
+    """The branches that somebody has deleted and of which something may be left."""
+    return frozenset(_incarnations(store.list(DELETED)))
+
+
+def find_damaged_deletion_marks(store: ObjectStore) -> list[str]:
+    """The marks that are not what was written; each counts as long as it is there."""
+    paths = {one: deletion_mark(one) for one in sorted(list_marked(store))}
+    found = ((path, one, store.find(path)) for one, path in paths.items())
+    return [path for path, one, data in found if data is not None and not _is_mark(data, one)]
+
+
+def _is_mark(data: bytes, incarnation: str) -> bool:
+    try:
+        body = decode_into(data, dict[str, object])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    is_whole = body.keys() - {SEAL} == {"version", "name", "incarnation"} and is_sealed(body)
+    return is_whole and (body["version"], body["incarnation"]) == (1, incarnation)
+
+
+def note_named(root: GraphRoot, incarnation: str) -> None:
+    """Remember, on a local disk, that the record of a branch was made."""
+    folder = root.manifest(incarnation).local_folder
+    if folder is not None:
+        add_remark(folder, _NAMED)
+
+
+def _was_named(location: TableLocation) -> bool:
+    if has_own_versions(location):
+        return True
+    folder = location.local_folder
+    return folder is not None and _NAMED in read_log(folder).remarks
+
+
+def is_lost(root: GraphRoot, incarnation: str) -> bool:
+    """Whether a branch that has no record was not deleted."""
+    return (
+        is_lance_branch(root.manifest(), incarnation)
+        and _was_named(root.manifest(incarnation))
+        and not is_marked(root.store, incarnation)
+        # Looked at last: a deletion removes the branch and then its mark.
+        and is_lance_branch(root.manifest(), incarnation)
+    )
+
+
+def find_lost(root: GraphRoot, refs: Iterable[BranchRef]) -> list[LostBranch]:
+    """The branches that lost their record, given all records that are there."""
+    unnamed = _list_unnamed(root, refs)
+    return [LostBranch(one, _name_of(root, one)) for one in unnamed if is_lost(root, one)]
+
+
+def find_unnamed(root: GraphRoot, refs: Iterable[BranchRef]) -> list[str]:
+    """The ids of branches without a record or a mark of which nothing tells that they had a name.
+
+    A creation that was interrupted leaves such a branch. On an object store, so does a record that
+    is lost before the first commit; nothing but a name is lost with it.
+    """
+    known = list_marked(root.store)
+    unnamed = [one for one in _list_unnamed(root, refs) if one not in known]
+    return [one for one in unnamed if not is_lost(root, one)]
+
+
+def _list_unnamed(root: GraphRoot, refs: Iterable[BranchRef]) -> list[str]:
+    """The branches of the manifest that no record names."""
+    files = root.store.list(f"{MANIFEST}/{name_branch_file('x').rpartition('/')[0]}")
+    return sorted(_incarnations(files) - {ref.incarnation for ref in refs})
+
+
+def require_none_lost(root: GraphRoot, refs: Iterable[BranchRef]) -> None:
+    """Raise if a branch has lost its record: what it shows would pass for garbage."""
+    lost = find_lost(root, refs)
+    if lost:
+        raise ManifestCorrupt("; ".join(str(one) for one in lost))
+
+
+def _name_of(root: GraphRoot, incarnation: str) -> BranchName | None:
+    """What the branch was called when it was last written."""
+    try:
+        heads = read_newest(root.manifest(incarnation)).state.heads.values()
+    except OmniError:
+        return None
+    return next((BranchName(one.branch) for one in heads if one.incarnation == incarnation), None)
+
+
+def _incarnations(files: Iterable[str]) -> set[str]:
+    names = (file.removesuffix(_JSON) for file in files if file.endswith(_JSON))
+    return {name for name in names if is_flat_name(name)}
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """A name for a commit, with where that commit was made."""
+
+    name: str
+    commit_id: CommitId
+    branch: str
+    incarnation: str | None
+    manifest_version: int
+    created_at: int
+    actor_id: str | None = None
+
+    @property
+    def place(self) -> str:
+        """What names its commit wherever a commit is taken."""
+        return self.commit_id
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "graph_commit_id": self.commit_id,
+            "graph_branch": self.branch,
+            "actor_id": self.actor_id,
+            "created_at": self.created_at,
+        }
+
+
+TAG_RECORDS = NamedRecords("tag", TAGS, tag_ref, Tag)
+
+
+def normalize_tag(name: str) -> str:
+    """The name of a tag as it is used from here on; `main` always is the branch."""
+    tag = normalize_name(name, "tag")
+    if tag == MAIN:
+        raise BadRequest("a tag cannot be called 'main'")
+    return tag
+
+
+def create_tag(root: GraphRoot, name: str, commit: Commit, actor_id: str | None = None) -> Tag:
+    """Name a commit for good.
+
+    Raises:
+        AlreadyExists: the name is taken.
+        HistoricalVersionReclaimed: cleanup has removed what the commit shows.
+        BranchNotFound: the branch it was made on is being deleted.
+    """
+    tag = Tag(
+        name=normalize_tag(name),
+        commit_id=commit.commit_id,
+        branch=commit.branch,
+        incarnation=commit.incarnation,
+        manifest_version=commit.manifest_version,
+        created_at=root.now_us(),
+        actor_id=actor_id,
+    )
+    with root.hold() as hold:
+        # Under the fence nothing more is cleaned away; before, what it shows may have been.
+        require_lasting_manifest(root, commit.branch, commit.incarnation, commit.manifest_version)
+        hold.check()
+        _put(root.store, tag)
+        is_in_time = is_held(hold)
+    if not is_in_time:
+        _require_kept(root, tag)
+    return tag
+
+
+def _require_kept(root: GraphRoot, tag: Tag) -> None:
+    """Raise, and take the tag back, if what it names is gone or going.
+
+    Where the fence is a lease, whoever makes a tag may have slept before that. Neither a cleanup
+    that came meanwhile nor somebody who deleted the branch knew of it.
+    """
+    with root.hold() as hold:
+        try:
+            require_lasting_manifest(root, tag.branch, tag.incarnation, tag.manifest_version)
+            if tag.incarnation is not None and is_marked(root.store, tag.incarnation):
+                raise BranchNotFound(tag.branch)
+        except OmniError:
+            if find_tag(root.store, tag.name) == tag:
+                hold.check()
+                remove_logged(root.store, tag_ref(tag.name))
+            raise
+
+
+def _put(store: ObjectStore, tag: Tag) -> None:
+    body = TAG_RECORDS.encode(tag)
+    try:
+        is_made = create_logged(store, tag_ref(tag.name), body)
+    except StorageError:
+        if find_tag(store, tag.name) != tag:
+            raise
+        return
+    if not is_made:
+        raise AlreadyExists(f"tag '{tag.name}' already exists; tags do not move")
+
+
+def find_tag(store: ObjectStore, name: str) -> Tag | None:
+    return TAG_RECORDS.find(store, name)
+
+
+def read_tag(store: ObjectStore, name: str) -> Tag:
+    found = find_tag(store, name)
+    if found is None:
+        raise TagNotFound(name)
+    return found
+
+
+def list_tags(store: ObjectStore) -> list[Tag]:
+    """Every tag in the order of names; one deleted while we look is left out."""
+    return TAG_RECORDS.list_all(store)
+
+
+def delete_tag(root: GraphRoot, name: str) -> Tag:
+    """Remove a tag; its commit stays as long as anything else keeps it."""
+    with root.hold() as hold:
+        tag = read_tag(root.store, normalize_tag(name))
+        hold.check()
+        try:
+            remove_logged(root.store, tag_ref(tag.name))
+        except StorageError:
+            if find_tag(root.store, tag.name) is not None:
+                raise
+    return tag

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 
 from omnigraph.errors import ManifestCorrupt, TypeNotFound
 from omnigraph.identity import BranchName, CommitId, TableKey
-from omnigraph.storage.manifest.read import ManifestSnapshot
-from omnigraph.storage.manifest.state import (
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.manifest.manifest_reader import ManifestSnapshot
+from omnigraph.storage.manifest.manifest_state import (
     ManifestState,
     SchemaContract,
     TableEntry,
     TableVersion,
 )
 from omnigraph.storage.refs import BranchRef
-from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.table import Table
 

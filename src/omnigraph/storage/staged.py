@@ -1,21 +1,27 @@
-"""What a write prepares outside of the window: its ids, its forks and its staged tables."""
+"""What a write prepares outside the fence: ids, forks, staged tables, created tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from uuid import uuid4
 
 from omnigraph.errors import AlreadyExists, OmniError
-from omnigraph.identity import CommitId, OperationId
+from omnigraph.identity import ID_COLUMN, CommitId, OperationId
+from omnigraph.storage.graph_lifecycle import NewTable
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest.commits import Commit, MergedState, MergedTable
-from omnigraph.storage.manifest.state import TableEntry
-from omnigraph.storage.recovery.intent import OPERATION_PROPERTY
+from omnigraph.storage.manifest.manifest_changes import SetVersion
+from omnigraph.storage.manifest.manifest_state import TableEntry
+from omnigraph.storage.recovery.intents import OPERATION_PROPERTY
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.lance_branches import create_branch, delete_branch
-from omnigraph.storage.tables.stage_table import StagedTransaction
+from omnigraph.storage.tables.commit import commit_exact
+from omnigraph.storage.tables.lance_errors import mark_primary_key
+from omnigraph.storage.tables.stage_table import StagedTransaction, stage_create
 from omnigraph.storage.tables.table import Table, open_table
-from omnigraph.storage.write_notes import WriteNote
+from omnigraph.storage.tables.table_versions import create_branch, delete_branch
+from omnigraph.storage.writer_heartbeat import WriteNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +133,19 @@ def drop_forks_on_failure(tables: Iterable[StagedTable]) -> Iterator[None]:
         for table in tables:
             drop_fork(table.writable)
         raise
+
+
+def create_table(root: GraphRoot, table: NewTable, ticket: Ticket) -> SetVersion:
+    """An empty table at a place of its own, which nothing refers to until it is published.
+
+    Raises:
+        AlreadyExists: there is a table at its place.
+    """
+    staged = stage_create(
+        root.location(table.path),
+        mark_primary_key(table.schema, ID_COLUMN),
+        uuid=str(uuid4()),
+        properties=ticket.properties,
+    )
+    committed = commit_exact(staged)
+    return SetVersion(table.identity, table.table_key, committed.version, None, 0)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from omnigraph.stored_queries.query_fit import (
+from omnigraph.stored_queries.query_registry import (
     Breakage,
     QueryFit,
-    check_queries,
-    check_schema_change,
-)
-from omnigraph.stored_queries.registry import (
     QueryRegistry,
     StoredQuery,
+    check_queries,
+    check_schema_change,
     load_registry,
     parse_registry,
 )

@@ -1,17 +1,16 @@
-"""JSON values as stored values: one at a time, with the reason when one does not fit.
-
-Nothing is guessed: `3.0` and `"3"` are no integers, `1` is no boolean, and a value outside the
-range of its type is refused rather than wrapped.
-"""
+"""Parse JSON strictly, and convert one JSON value to a stored value, or refuse it with a reason."""
 
 from __future__ import annotations
 
 import binascii
+import json
 import math
+import re
 import struct
 from datetime import date, datetime
+from typing import NoReturn
 
-from omnigraph.types.problems import ValueRefused, name_json_kind, quote_for_message
+from omnigraph.types.problems import ProblemCode, ValueRefused, name_json_kind, quote_for_message
 from omnigraph.types.property import INTEGER_BOUNDS, PropertyType, Scalar
 from omnigraph.types.temporal import (
     from_epoch_days,
@@ -19,6 +18,82 @@ from omnigraph.types.temporal import (
     parse_date,
     parse_datetime,
 )
+
+_MAX_INTEGER_DIGITS = 400
+_BEYOND_ALL_TYPES: int = 10**_MAX_INTEGER_DIGITS
+"""Stands for integers of more digits: no type holds either, and reading them costs too much."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def parse_json(text: str | bytes) -> object:
+    """The value of one JSON text: `3` is an int, `3.0` a float; raises `ValueRefused`."""
+    try:
+        decoded = text if isinstance(text, str) else text.decode("utf-8")
+        value = _DECODER.decode(decoded)
+        # Half a surrogate pair can only come in as an escape, or within a Python string.
+        if _SURROGATE_ESCAPE.search(decoded) or _SURROGATE.search(decoded):
+            _require_text(value)
+    except UnicodeDecodeError as error:
+        raise _make_malformed_error(f"invalid UTF-8 at byte {error.start + 1}") from None
+    except json.JSONDecodeError as error:
+        raise _make_malformed_error(
+            f"invalid JSON at character {error.pos + 1}: {error.msg}"
+        ) from None
+    except RecursionError:
+        raise _make_malformed_error("JSON is nested too deeply") from None
+    return value
+
+
+def _make_malformed_error(reason: str) -> ValueRefused:
+    return ValueRefused(reason, ProblemCode.MALFORMED)
+
+
+def _check_members(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    members = dict(pairs)
+    if len(members) == len(pairs):
+        return members
+    seen: set[str] = set()
+    for name, _ in pairs:
+        if name in seen:
+            raise ValueRefused(
+                f"duplicate JSON member {quote_for_message(name)}", ProblemCode.DUPLICATE_MEMBER
+            )
+        seen.add(name)
+    raise AssertionError("fewer names than members, yet none repeated")
+
+
+def _parse_integer(digits: str) -> int:
+    if len(digits) <= _MAX_INTEGER_DIGITS:
+        return int(digits)
+    return -_BEYOND_ALL_TYPES if digits.startswith("-") else _BEYOND_ALL_TYPES
+
+
+def _parse_constant(word: str) -> NoReturn:
+    raise _make_malformed_error(f"invalid JSON: {word} is not a JSON value")
+
+
+def _require_text(value: object) -> None:
+    """Refuse strings that are no Unicode text."""
+    match value:
+        case str() if _SURROGATE.search(value):
+            raise _make_malformed_error("invalid JSON: half a surrogate pair in a string")
+        case list():
+            for item in value:
+                _require_text(item)
+        case dict():
+            for name, member in value.items():
+                _require_text(name)
+                _require_text(member)
+        case _:
+            pass
+
+
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_check_members, parse_int=_parse_integer, parse_constant=_parse_constant
+)
+
 
 Blob = dict[str, bytes | str | None]
 Stored = str | bool | int | float | date | datetime | Blob | list[object]

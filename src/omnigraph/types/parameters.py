@@ -1,19 +1,20 @@
-"""Query parameters: JSON values as the typed values a query runs with.
-
-What comes out is plain Python: `str`, `bool`, `int`, `float`, `datetime.date`, `datetime.datetime`
-in UTC, `list`, or `None`. A parameter of type `F32`, or inside a vector, is rounded to 32 bits:
-it then equals a stored value that was written from the same number.
-"""
+"""Convert query parameters and literals to the typed values that a query runs with."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, datetime
 
 from omnigraph.errors import BadRequest, ParameterError
-from omnigraph.types.json_value import LARGEST_SAFE_INTEGER, convert_finite_float
-from omnigraph.types.problems import ValueRefused
+from omnigraph.types.json_value import (
+    LARGEST_SAFE_INTEGER,
+    Stored,
+    convert_finite_float,
+    convert_value,
+)
+from omnigraph.types.problems import ValueRefused, name_json_kind
 from omnigraph.types.property import (
     FLOATS,
     INTEGER_BOUNDS,
@@ -22,11 +23,70 @@ from omnigraph.types.property import (
     PropertyType,
     Scalar,
 )
-from omnigraph.types.temporal import parse_date, parse_datetime
+from omnigraph.types.temporal import (
+    from_epoch_milliseconds,
+    parse_date,
+    parse_datetime,
+    to_epoch_milliseconds,
+)
+
+
+def assign_value(value: object, wanted: PropertyType) -> Stored | None:
+    """The stored form of a literal or parameter value; raises `ValueRefused`."""
+    if value is None:
+        if not wanted.nullable:
+            raise ValueRefused("null is not accepted: the property is non-nullable")
+        return None
+    if wanted.is_vector:
+        return convert_value(value, wanted)
+    if wanted.is_list:
+        if not isinstance(value, list):
+            raise _make_conversion_error(value, wanted)
+        return [_assign_scalar(item, wanted.element()) for item in value]
+    return _assign_scalar(value, wanted)
+
+
+def _assign_scalar(value: object, wanted: PropertyType) -> Stored:
+    if isinstance(value, datetime):
+        if wanted.scalar is not Scalar.DATETIME:
+            raise _make_conversion_error(value, wanted)
+        return from_epoch_milliseconds(to_epoch_milliseconds(value))
+    if isinstance(value, date):
+        if wanted.scalar is not Scalar.DATE:
+            raise _make_conversion_error(value, wanted)
+        return value
+    if wanted.scalar in INTEGERS and isinstance(value, float):
+        if not value.is_integer():
+            raise _make_conversion_error(value, wanted)
+        value = int(value)
+    if wanted.scalar in FLOATS and type(value) is int:
+        return _convert_exact_float(value, wanted)
+    if wanted.scalar in (Scalar.DATE, Scalar.DATETIME) and not isinstance(value, str):
+        raise _make_conversion_error(value, wanted)
+    stored = convert_value(value, PropertyType(wanted.scalar))
+    if stored is None:
+        raise _make_conversion_error(value, wanted)
+    return stored
+
+
+def _convert_exact_float(value: int, wanted: PropertyType) -> float:
+    number = convert_finite_float(value, wanted.scalar)
+    if number != value:
+        raise ValueRefused(
+            f"cannot convert {value} to {wanted.scalar} exactly; write it as a float to round it"
+        )
+    return number
+
+
+def _make_conversion_error(value: object, wanted: PropertyType) -> ValueRefused:
+    return ValueRefused(
+        f"cannot convert {name_json_kind(value)} to {wanted.display(nullable=False)}"
+    )
+
 
 _DECIMAL = re.compile("-?0*(?P<digits>[0-9]+)")
-_LONGEST_DECIMAL = 40
-_BEYOND_ALL_TYPES: int = 10**_LONGEST_DECIMAL
+_MAX_DECIMAL_DIGITS = 40
+_BEYOND_ALL_TYPES: int = 10**_MAX_DECIMAL_DIGITS
 """Stands for decimal texts of more digits: they are out of range without being read."""
 
 
@@ -154,7 +214,9 @@ def _convert_decimal(text: str) -> int | None:
     found = _DECIMAL.fullmatch(text)
     if found is None:
         return None
-    size = int(found["digits"]) if len(found["digits"]) <= _LONGEST_DECIMAL else _BEYOND_ALL_TYPES
+    size = (
+        int(found["digits"]) if len(found["digits"]) <= _MAX_DECIMAL_DIGITS else _BEYOND_ALL_TYPES
+    )
     return -size if text.startswith("-") else size
 
 

@@ -1,4 +1,4 @@
-"""Property types: what a schema or a parameter list can say about a value."""
+"""Property types: what a schema or a parameter list can say about a value; and reserved names."""
 
 from __future__ import annotations
 
@@ -111,3 +111,19 @@ def are_comparable(left: PropertyType, right: PropertyType) -> bool:
     if left.scalar is right.scalar:
         return left.dimension == right.dimension
     return left.scalar in NUMBERS and right.scalar in NUMBERS
+
+
+STORAGE_FIELDS = frozenset(
+    {
+        "_rowid",
+        "_rowaddr",
+        "_rowoffset",
+        "_row_created_at_version",
+        "_row_last_updated_at_version",
+        "_tombstone",
+    }
+)
+"""Columns of the table format: never a property, so never input."""
+
+STRUCTURAL_FIELDS = frozenset({"src", "dst"})
+"""The columns that hold the ends of an edge."""

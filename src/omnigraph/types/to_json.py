@@ -19,11 +19,10 @@ import pyarrow.types as pat
 
 from omnigraph.errors import BadRequest
 from omnigraph.identity import EntityKind
-from omnigraph.types.arrow import BLOB
-from omnigraph.types.from_arrow import convert_array
+from omnigraph.types.arrow import BLOB, mask_outside, render_dates, render_datetimes
+from omnigraph.types.column_values import convert_array
 from omnigraph.types.json_value import BASE64_PREFIX, LARGEST_SAFE_INTEGER
 from omnigraph.types.property import PropertyType, Scalar
-from omnigraph.types.temporal_columns import mask_outside, render_dates, render_datetimes
 
 _ROWS_AT_ONCE = 65_536
 _NON_FINITE = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}

@@ -1,7 +1,9 @@
-"""Every route: what it is called, what it takes and what it gives.
+"""Route table of the HTTP interface.
 
-The server makes its routes from this table, the OpenAPI document is written from it, and a client
-finds the path of an operation in it.
+Operation, path, parameters, body and answers of each route.
+
+The server dispatches by it, the client builds requests from it, and the OpenAPI document is
+generated from it.
 """
 
 from __future__ import annotations
@@ -10,11 +12,429 @@ from collections.abc import Sequence
 
 import msgspec
 
+from omnigraph.wire import request_bodies as asks
 from omnigraph.wire import response_bodies as gives
-from omnigraph.wire.changing_route_table import BRANCH_ROUTES, CHANGING_ROUTES
-from omnigraph.wire.history_route_table import FEED_ROUTES, HISTORY_ROUTES
-from omnigraph.wire.reading_route_table import READING_ROUTES
-from omnigraph.wire.route_spec import RouteSpec
+from omnigraph.wire.http_protocol import (
+    ARROW_STREAM,
+    BLOB,
+    BRANCH,
+    CHANGES,
+    ENTITY,
+    EXPECTED_HEAD,
+    GRAPH,
+    KINDS,
+    NDJSON,
+    OCTETS,
+    PAGES,
+    ROWS,
+    SNAPSHOT,
+    YES_NO,
+    QueryParameter,
+    RouteSpec,
+    make_delete,
+    make_get,
+    make_keyed_post,
+    make_post,
+)
+
+READING_ROUTES = (
+    make_get(
+        "getSnapshot",
+        "snapshot",
+        "Which version of which table makes up a branch, now or as it was.",
+        gives.SnapshotOutput,
+        parameters=(
+            BRANCH,
+            QueryParameter(
+                "at",
+                "A tag, commit, version, time or any other place, instead of the branch as it is.",
+            ),
+        ),
+    ),
+    make_get(
+        "getBlob",
+        "blob",
+        "The bytes of a blob, or a range of them.",
+        None,
+        parameters=(*BLOB, BRANCH, SNAPSHOT),
+        answer_media=(OCTETS,),
+        statuses=(206, 302, 304, 412, 416),
+    ),
+    RouteSpec(
+        "headBlob",
+        "HEAD",
+        f"{GRAPH}/blob",
+        "What is known of a blob without reading it.",
+        parameters=(*BLOB, BRANCH, SNAPSHOT),
+        answer_media=(OCTETS,),
+        statuses=(302, 304, 412),
+    ),
+    RouteSpec(
+        "putBlob",
+        "PUT",
+        f"{GRAPH}/blob",
+        "Write a blob as one commit; with `If-Match`, only over the value that was read.",
+        response=gives.BlobPutOutput,
+        parameters=(*BLOB, BRANCH),
+        body_media=OCTETS,
+        is_write=True,
+        statuses=(412, 415),
+    ),
+    make_post(
+        "query",
+        "query",
+        "Run a read query.",
+        asks.QueryRequest,
+        gives.ReadOutput,
+        answer_media=ROWS,
+        statuses=(504,),
+    ),
+    make_post(
+        "explain",
+        "explain",
+        "The plan of a query; with `analyze`, what every operator did and took.",
+        asks.ExplainRequest,
+        gives.ExplainOutput,
+        statuses=(504,),
+    ),
+    make_post(
+        "lint",
+        "lint",
+        "Check queries against the schema without running any.",
+        asks.LintRequest,
+        gives.LintOutput,
+    ),
+    make_get(
+        "listRows",
+        "rows",
+        "Every node or edge of a type, blobs included, as a stream.",
+        None,
+        parameters=(
+            QueryParameter("entity", "Nodes or edges.", is_required=True, choices=KINDS),
+            QueryParameter("type", "The type.", is_required=True),
+            BRANCH,
+            SNAPSHOT,
+        ),
+        answer_media=(ARROW_STREAM,),
+    ),
+    make_post(
+        "read",
+        "read",
+        "The old form of `query`.",
+        asks.ReadRequest,
+        gives.ReadOutput,
+        successor="query",
+    ),
+)
+
+
+CHANGING_ROUTES = (
+    make_keyed_post(
+        "mutate", "mutate", "Run a mutation as one commit.", asks.MutateRequest, gives.ChangeOutput
+    ),
+    make_keyed_post(
+        "mutate_if_graph_commit",
+        "mutate/if-graph-commit",
+        "The same, only if the branch is at a commit.",
+        asks.MutateRequest,
+        gives.ChangeOutput,
+        is_conditional=True,
+        statuses=(412,),
+    ),
+    make_keyed_post(
+        "change",
+        "change",
+        "The old form of `mutate`.",
+        asks.ChangeRequest,
+        gives.ChangeOutput,
+        successor="mutate",
+    ),
+    make_get(
+        "list_queries", "queries", "The stored queries that can be run.", gives.QueryListOutput
+    ),
+    make_keyed_post(
+        "invoke_query",
+        "queries/{name}",
+        "Run a stored query; a read is answered as `query` is, a mutation as `mutate` is.",
+        asks.InvokeQueryRequest,
+        None,
+        answer_media=ROWS,
+        is_body_optional=True,
+        statuses=(504,),
+    ),
+    make_keyed_post(
+        "invoke_query_if_graph_commit",
+        "queries/{name}/if-graph-commit",
+        "Run a stored mutation, only if the branch is at a commit.",
+        asks.InvokeQueryRequest,
+        gives.ChangeOutput,
+        is_body_optional=True,
+        is_conditional=True,
+        statuses=(412,),
+    ),
+    make_get(
+        "getSchema",
+        "schema",
+        "The accepted schema.",
+        gives.SchemaOutput,
+        parameters=(BRANCH, SNAPSHOT),
+    ),
+    make_post(
+        "planSchema",
+        "schema/plan",
+        "The steps to another schema; nothing is changed.",
+        asks.SchemaPlanRequest,
+        gives.SchemaPlanOutput,
+    ),
+    make_keyed_post(
+        "applySchema",
+        "schema/apply",
+        "Give the graph another schema as one commit.",
+        asks.SchemaApplyRequest,
+        gives.SchemaApplyOutput,
+        statuses=(412,),
+    ),
+    make_keyed_post(
+        "load",
+        "load",
+        "Load records as one commit; `load/ndjson` takes them without wrapping.",
+        asks.LoadRequest,
+        gives.LoadOutput,
+        statuses=(412,),
+    ),
+    RouteSpec(
+        "loadNdjson",
+        "POST",
+        f"{GRAPH}/load/ndjson",
+        "Load JSON lines as one commit.",
+        response=gives.GraphBatchLoadOutput,
+        parameters=(
+            BRANCH,
+            QueryParameter("from", "Create the branch from this one first, if it is missing."),
+            QueryParameter(
+                "mode",
+                "How records meet what is there; `merge` by default.",
+                choices=("append", "merge", "overwrite"),
+            ),
+            QueryParameter(
+                "partial", "Whether a merge keeps what a record leaves out.", choices=YES_NO
+            ),
+            QueryParameter(
+                "match",
+                "A column by which a merge finds edges without ids, such as `from`.",
+                repeats=True,
+            ),
+            EXPECTED_HEAD,
+            QueryParameter("message", "A text kept with the commit."),
+        ),
+        body_media=NDJSON,
+        is_write=True,
+        statuses=(412, 415),
+    ),
+    make_keyed_post(
+        "ingest",
+        "ingest",
+        "The old form of `load`.",
+        asks.LoadRequest,
+        gives.LoadOutput,
+        successor="load",
+        statuses=(412,),
+    ),
+    make_post(
+        "export",
+        "export",
+        "Every record of a branch, as JSON lines that can be loaded again.",
+        asks.ExportRequest,
+        None,
+        answer_media=(NDJSON,),
+        is_body_optional=True,
+    ),
+)
+BRANCH_ROUTES = (
+    make_get(
+        "listBranches",
+        "branches",
+        "The names of the branches.",
+        gives.BranchListOutput,
+        parameters=PAGES,
+    ),
+    make_keyed_post(
+        "createBranch",
+        "branches",
+        "Create a branch; nothing is copied.",
+        asks.BranchCreateRequest,
+        gives.BranchCreateOutput,
+    ),
+    make_keyed_post(
+        "mergeBranches",
+        "branches/merge",
+        "Bring what a branch has into another one, as one commit.",
+        asks.BranchMergeRequest,
+        gives.BranchMergeOutput,
+        statuses=(412,),
+    ),
+    make_keyed_post(
+        "renameBranch",
+        "branches/rename",
+        "Rename a branch; it stays the same branch, with its commits and its feed.",
+        asks.BranchRenameRequest,
+        gives.BranchRenameOutput,
+    ),
+    make_delete(
+        "deleteBranch",
+        "branches/{branch}",
+        "Delete a branch.",
+        gives.BranchDeleteOutput,
+        is_write=True,
+    ),
+)
+
+
+HISTORY_ROUTES = (
+    make_get(
+        "listCommits",
+        "commits",
+        "The commits of a branch, newest first.",
+        gives.CommitListOutput,
+        parameters=(
+            BRANCH,
+            QueryParameter("before", "Only commits older than this one, or up to this time."),
+            QueryParameter("after", "Only commits newer than this one, or after this time."),
+            QueryParameter("type", "Only commits that changed rows of these types.", repeats=True),
+            QueryParameter("commit_kind", "Only commits made by this, as `load`.", repeats=True),
+            *PAGES,
+        ),
+    ),
+    make_get("getCommit", "commits/{commit_id}", "One commit.", gives.CommitOutput),
+    make_get(
+        "getCommitChanges",
+        "commits/{commit_id}/changes",
+        "What a commit changed, a page at a time.",
+        gives.CommitChangesOutput,
+        parameters=(*PAGES, *CHANGES),
+        statuses=(410,),
+    ),
+    make_keyed_post(
+        "revert",
+        "revert",
+        "Undo what one commit did, as a new commit.",
+        asks.ApplyCommitRequest,
+        gives.ApplyCommitOutput,
+        statuses=(412,),
+    ),
+    make_keyed_post(
+        "cherryPick",
+        "cherry-pick",
+        "Do what one commit of any branch did on a branch as well, as a new commit.",
+        asks.ApplyCommitRequest,
+        gives.ApplyCommitOutput,
+        statuses=(412,),
+    ),
+    make_keyed_post(
+        "restore",
+        "restore",
+        "Set a branch to what it was at a place, as a new commit.",
+        asks.RestoreRequest,
+        gives.ApplyCommitOutput,
+        statuses=(412,),
+    ),
+    make_get("listTags", "tags", "The tags, by name.", gives.TagListOutput, parameters=PAGES),
+    make_post(
+        "createTag",
+        "tags",
+        "Give a commit a permanent name.",
+        asks.TagCreateRequest,
+        gives.TagOutput,
+    ),
+    make_delete("deleteTag", "tags/{tag}", "Delete a tag.", gives.TagOutput),
+    make_get(
+        "diff",
+        "diff",
+        "How two places differ: counts by type, every change as a line, or those of one type as "
+        "Arrow.",
+        gives.DiffOutput,
+        parameters=(
+            QueryParameter("before", "The place to start from.", is_required=True),
+            QueryParameter("after", "The other place; the branch as it is by default."),
+            BRANCH,
+            QueryParameter(
+                "images", "Whether lines have whole entities before and after.", choices=YES_NO
+            ),
+            *CHANGES,
+        ),
+        answer_media=ROWS,
+    ),
+    make_get(
+        "getEntityHistory",
+        "history",
+        "Every value an entity had on a branch, newest first.",
+        gives.EntityHistoryOutput,
+        parameters=(
+            *ENTITY,
+            QueryParameter(
+                "entity",
+                "What it is, where a node type and an edge type share the name.",
+                choices=KINDS,
+            ),
+            BRANCH,
+        ),
+    ),
+)
+FEED_ROUTES = (
+    make_get(
+        "pollChanges",
+        "changes",
+        "A page of the change feed of a branch.",
+        gives.ChangeFeedOutput,
+        parameters=(
+            BRANCH,
+            QueryParameter("cursor", "Go on after a page that ended with this cursor."),
+            QueryParameter(
+                "start", "Where to begin: `now`, `beginning`, or `after:` and a commit id."
+            ),
+            *reversed(PAGES),
+            QueryParameter("max_commits", "At most so many commits.", is_number=True),
+            *CHANGES,
+        ),
+        statuses=(410,),
+    ),
+    make_post(
+        "captureChangeBaseline",
+        "changes/baseline",
+        "Every record of a branch, and then the cursor to follow its feed from.",
+        asks.ChangeBaselineRequest,
+        None,
+        answer_media=(NDJSON,),
+        is_body_optional=True,
+    ),
+    make_get(
+        "listConsumers",
+        "consumers",
+        "The consumers of the change feeds, by name.",
+        gives.ConsumerListOutput,
+        parameters=PAGES,
+    ),
+    RouteSpec(
+        "setConsumer",
+        "PUT",
+        f"{GRAPH}/consumers/{{consumer}}",
+        "Record how far a consumer has read, so that cleanup keeps the rest for it.",
+        asks.ConsumerSetRequest,
+        gives.ConsumerOutput,
+        is_body_optional=True,
+    ),
+    make_delete(
+        "deleteConsumer", "consumers/{consumer}", "Delete a consumer.", gives.ConsumerOutput
+    ),
+    make_get(
+        "getWrite",
+        "writes/{key}",
+        "What became of a write that was sent with an idempotency key.",
+        gives.WriteOutput,
+        parameters=(BRANCH,),
+    ),
+)
+
 
 SERVER_ROUTES = (
     RouteSpec(

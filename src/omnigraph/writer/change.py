@@ -9,6 +9,7 @@ from typing import Protocol
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import ReadSetChanged
 from omnigraph.identity import CommitId
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest import (
     Commit,
     ManifestSnapshot,
@@ -18,7 +19,6 @@ from omnigraph.storage.manifest import (
 )
 from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import BranchRef
-from omnigraph.storage.root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Merging, StagedTable, Ticket
 

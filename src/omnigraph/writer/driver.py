@@ -1,17 +1,12 @@
-"""The one way by which anything above storage changes a graph.
-
-A change is prepared on the newest view, outside of the fence, and committed under it. Where the
-branch moved meanwhile it is prepared again, if that is safe. Everything that all changes have in
-common is here and nowhere else: the check of the head, the fence, the note that keeps cleanup away
-from files nothing refers to yet, the attempts, merging small fragments afterwards, and telling
-those who want to know what was published.
-"""
+"""The one way by which anything above storage changes a graph."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from typing import Self
+from uuid import uuid4
 
 from omnigraph.errors import (
     HistoricalVersionReclaimed,
@@ -20,15 +15,25 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.identity import CommitId
-from omnigraph.storage.fence.hold import Hold
-from omnigraph.storage.manifest import ManifestSnapshot
-from omnigraph.storage.names import normalize_branch, normalize_message
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import normalize_branch, normalize_message
+from omnigraph.storage.manifest import ManifestSnapshot, TableEntry
 from omnigraph.storage.publish import Published
-from omnigraph.storage.recovery import settle_all
+from omnigraph.storage.recovery import WriterKind, resolve_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import drop_forks_on_failure, mint_ticket
-from omnigraph.storage.write import (
+from omnigraph.storage.staged import (
+    StagedTable,
+    Ticket,
+    Writable,
+    drop_forks_on_failure,
+    mint_ticket,
+)
+from omnigraph.storage.tables import is_blob, stage_rewrite, write_groups
+from omnigraph.storage.tables.compaction import drop_dominant
+from omnigraph.storage.tables.indices import Layout, describe_layout
+from omnigraph.storage.tables.table import Fragment
+from omnigraph.storage.transaction import (
     BRANCH_IDENTIFIER,
     MAINTENANCE,
     NO_ROW_CHANGED,
@@ -36,10 +41,125 @@ from omnigraph.storage.write import (
     commit_write,
     require_unmoved,
 )
-from omnigraph.storage.write_notes import WriteNote, hold_write_note
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, count_rows
-from omnigraph.writer.window import CommitWindow
-from omnigraph.writer.write_compaction import CompactSmallFragments
+from omnigraph.storage.writer_fence import Hold, is_held
+from omnigraph.storage.writer_heartbeat import WriteNote, hold_write_note
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, Prepared, count_rows
+
+COSTLY_RACES = 4
+"""So many races a write that takes long to prepare loses before it keeps others waiting."""
+
+
+class WriteFence:
+    """The fence of a graph, taken when a write is ready and given back when it is over.
+
+    A write that finds the branch moved keeps the fence while it is prepared again: of many busy
+    writers only one wins each round, so one that had to queue again could lose forever. Only a
+    write that takes long to prepare lets the others pass, a few times.
+    """
+
+    def __init__(self, root: GraphRoot, *, is_costly: bool = False) -> None:
+        self._root = root
+        self._hold: Hold | None = None
+        self._races = COSTLY_RACES if is_costly else 0
+
+    def hold(self) -> Hold:
+        """The right to write, taken now unless it was kept."""
+        if self._hold is None:
+            self._hold = self._root.hold()
+        return self._hold
+
+    def note_loss(self) -> None:
+        """Note that the write must be prepared again."""
+        if self._races:
+            self._races -= 1
+            self._release()
+        elif self._hold is not None and not is_held(self._hold):
+            self._release()
+
+    def _release(self) -> None:
+        hold, self._hold = self._hold, None
+        if hold is not None:
+            hold.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._release()
+
+
+SMALL_FRAGMENT_ROWS = 1_024
+"""Larger fragments are few, and copying them is no matter of milliseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactSmallFragments:
+    """Merges the small fragments of some tables; made by a writer that still holds the fence."""
+
+    entries: tuple[TableEntry, ...]
+    kind = WriterKind.OPTIMIZE
+    is_costly = False
+
+    @classmethod
+    def find_due(cls, before: Snapshot, after: Snapshot) -> CompactSmallFragments | None:
+        """The merge that is due after a write; None if none is.
+
+        A table is looked at whenever its version is a multiple of the setting, so that nothing has
+        to count.
+        """
+        every = before.root.settings.fold_after
+        entries = after.entries.items() if every else ()
+        due = [e for key, e in entries if e.version % every == 0 and before.entries.get(key) != e]
+        return cls(tuple(due)) if due else None
+
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        found = [_compact_table(view.snapshot, entry, ticket) for entry in self.entries]
+        staged = tuple(table for table in found if table is not None)
+        return Prepared(staged, records_commit=False) if staged else None
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - there is a next time
+        return False
+
+
+def _compact_table(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> StagedTable | None:
+    table = snapshot.open_entry(entry)
+    if any(is_blob(field) for field in table.schema):
+        return None  # bytes without a limit would be copied again and again
+    groups = plan_write_compaction(describe_layout(table), snapshot.root.settings.fold_after // 2)
+    if not groups:
+        return None
+    written = write_groups(table, groups)
+    merged = stage_rewrite(table, written, uuid=str(uuid4()), properties=ticket.properties)
+    assert merged is not None, "nobody else moves a table while the fence is held"
+    return StagedTable(Writable(entry, table, is_fork=False), merged)
+
+
+def plan_write_compaction(layout: Layout, least: int) -> tuple[tuple[int, ...], ...]:
+    """The runs of small neighbours no index covers, of at least this many fragments each."""
+    covered = frozenset[int]().union(
+        *(segment.fragment_ids for index in layout.indices for segment in index.segments)
+    )
+    groups = []
+    for run in _find_small_runs(layout.fragments, covered):
+        group = drop_dominant(run)
+        if len(group) >= max(least, 2):
+            groups.append(tuple(fragment.id for fragment in group))
+    return tuple(groups)
+
+
+def _find_small_runs(
+    fragments: Sequence[Fragment], covered: frozenset[int]
+) -> Iterator[list[Fragment]]:
+    run: list[Fragment] = []
+    for fragment in fragments:
+        if fragment.physical_rows <= SMALL_FRAGMENT_ROWS and fragment.id not in covered:
+            run.append(fragment)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
 
 MAX_PREPARATIONS = 33
 """The first preparation and thirty-two more; then the caller learns that the branch is busy."""
@@ -86,16 +206,14 @@ class Writer:
         root = self.branches.root
         expected = None if expected_head is None else CommitId(expected_head)
         noted = hold_write_note(root) if change.is_costly and note is None else nullcontext(note)
-        with noted as protecting, CommitWindow(root, is_costly=change.is_costly) as window:
+        with noted as protecting, WriteFence(root, is_costly=change.is_costly) as window:
             attempt = _Attempt(change, actor, expected, protecting, said)
             published = self._run_attempts(attempt, branch, window)
         if published is not None:
             self.wrote()
         return published
 
-    def _run_attempts(
-        self, attempt: _Attempt, branch: str, window: CommitWindow
-    ) -> Published | None:
+    def _run_attempts(self, attempt: _Attempt, branch: str, window: WriteFence) -> Published | None:
         for remaining in reversed(range(MAX_PREPARATIONS)):
             view = self.branches.read_newest(branch)
             try:
@@ -127,7 +245,7 @@ class Writer:
             ReadSetChanged: the hold was lost, or a late effect of an ended write was undone.
         """
         ref = read_ref(self.branches.root.store, normalize_branch(branch))
-        settle_all(self.branches.root, hold, ref)
+        resolve_all(self.branches.root, hold, ref)
         view = self.branches.read_newest(branch)
         published = _Attempt(change, actor, None, note).run(view, lambda: hold)
         if published is not None:

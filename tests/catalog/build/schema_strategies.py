@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from omnigraph.language.schema.schema_ast import (
+from omnigraph.language.schema_ast import (
     AnnotationDecl,
     Cardinality,
     ConstraintClause,

@@ -6,10 +6,9 @@ import pytest
 
 from language.schema.schema_case_files import ERRORS, VALID, WARNINGS
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.catalog_codes import CATALOG_CODES
+from omnigraph.catalog.declarations import CATALOG_CODES
 from omnigraph.errors import CompileError, Severity
-from omnigraph.language.schema.schema_syntax_codes import SCHEMA_SYNTAX_CODES
-from omnigraph.language.source import SourceText
+from omnigraph.language.source import SCHEMA_SYNTAX_CODES, SourceText
 
 
 @pytest.mark.parametrize("case", ERRORS, ids=lambda case: case.title)

@@ -5,6 +5,7 @@ import pytest
 from language.schema.schema_case_files import CASES
 from omnigraph.catalog.build import build_draft, compile_schema
 from omnigraph.catalog.catalog import (
+    UNASSIGNED,
     Annotation,
     Constraint,
     ConstraintKind,
@@ -12,9 +13,8 @@ from omnigraph.catalog.catalog import (
     Embed,
     TypeKind,
 )
-from omnigraph.catalog.draft import UNASSIGNED
 from omnigraph.errors import CompileError
-from omnigraph.language.schema import schema_ast
+from omnigraph.language import schema_ast
 from omnigraph.language.source import SourceText
 from omnigraph.types.property import PropertyType, Scalar
 

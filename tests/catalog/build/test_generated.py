@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 
 from catalog.build.schema_strategies import reordered, valid_schemas
 from omnigraph.catalog.build import build_draft, compile_schema
-from omnigraph.language.schema.schema_printer import print_schema
 from omnigraph.language.source import SourceText
+from omnigraph.language.syntax_printer import print_schema
 
 
 @given(valid_schemas())

@@ -9,9 +9,8 @@ import pytest
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import RESERVED_EVERYWHERE, RESERVED_ON_EDGES
-from omnigraph.catalog.catalog_codes import CATALOG_CODES
-from omnigraph.language.schema.schema_syntax_codes import SCHEMA_SYNTAX_CODES
-from omnigraph.language.source import SourceText
+from omnigraph.catalog.declarations import CATALOG_CODES
+from omnigraph.language.source import SCHEMA_SYNTAX_CODES, SourceText
 from omnigraph.types.property import Scalar
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "schema-language.md"

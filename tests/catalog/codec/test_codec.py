@@ -19,10 +19,10 @@ from omnigraph.catalog.codec import (
     find_vouched,
     hash_ir,
 )
-from omnigraph.catalog.evolve import plan_migration
 from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.shape import hash_shape
+from omnigraph.catalog.schema_json import hash_shape
 from omnigraph.errors import SchemaContractMismatch
+from omnigraph.evolution.migration_plan import plan_migration
 from omnigraph.language.source import SourceText
 
 MUSIC = (Path(__file__).parents[2] / "cases" / "migration" / "music.pg").read_text()

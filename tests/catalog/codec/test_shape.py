@@ -2,7 +2,7 @@ import pytest
 
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.shape import hash_shape
+from omnigraph.catalog.schema_json import hash_shape
 from omnigraph.language.source import SourceText
 
 BASE = """

@@ -2,16 +2,18 @@ from dataclasses import replace
 from typing import Any
 
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.catalog import Catalog, Constraint, ConstraintKind, DefaultValue, TypeKind
-from omnigraph.catalog.draft import Draft
-from omnigraph.catalog.evolve import plan_migration
-from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.migration_steps import (
-    AddConstraint,
-    UnsupportedChange,
-    encode_constraint,
+from omnigraph.catalog.catalog import (
+    Catalog,
+    Constraint,
+    ConstraintKind,
+    DefaultValue,
+    Draft,
+    TypeKind,
     render_constraint,
 )
+from omnigraph.catalog.identify import identify_first
+from omnigraph.evolution.migration_plan import plan_migration
+from omnigraph.evolution.migration_steps import AddConstraint, UnsupportedChange, encode_constraint
 from omnigraph.language.source import SourceText
 
 

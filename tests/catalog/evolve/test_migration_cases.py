@@ -2,12 +2,11 @@ import pytest
 
 from catalog.evolve.migration_cases import Case, read_cases
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.evolve import MigrationPlan, plan_migration
-from omnigraph.catalog.identify import identify_first
-from omnigraph.catalog.migration_steps import UnsupportedChange
-from omnigraph.catalog.renames import IDENTITY_CODES
+from omnigraph.catalog.identify import IDENTITY_CODES, identify_first
 from omnigraph.catalog.schema_lint import SCHEMA_LINT_CODES, LintFamily
 from omnigraph.errors import CompileError, Severity
+from omnigraph.evolution.migration_plan import MigrationPlan, plan_migration
+from omnigraph.evolution.migration_steps import UnsupportedChange
 from omnigraph.language.source import SourceText
 
 CASES = read_cases()

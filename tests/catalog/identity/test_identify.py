@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.catalog import Catalog, TypeKind
-from omnigraph.catalog.draft import Draft
+from omnigraph.catalog.catalog import Catalog, Draft, TypeKind
 from omnigraph.catalog.identify import (
     MAX_IDENTITY,
     identify_first,

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.renames import IDENTITY_CODES
+from omnigraph.catalog.identify import IDENTITY_CODES
 from omnigraph.catalog.schema_lint import (
     SCHEMA_LINT_CODES,
     LintFamily,

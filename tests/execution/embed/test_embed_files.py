@@ -7,17 +7,19 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from omnigraph.errors import BadRequest, EmbeddingFailed
-from omnigraph.execution.embed.embed_files import (
+from omnigraph.embedding.embed_files import (
     EmbedRequest,
+    EmbedSpec,
+    EmbedTarget,
     build_embed_text,
     embed_file,
     parse_selector,
+    read_manifest,
+    read_spec,
     render_field,
 )
-from omnigraph.execution.embed.embedder import TextRole
-from omnigraph.execution.embed.mock import MockEmbedder
-from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget, read_manifest, read_spec
+from omnigraph.embedding.embedder import MockEmbedder, TextRole
+from omnigraph.errors import BadRequest, EmbeddingFailed
 
 SPEC = EmbedSpec(3, {"Album": EmbedTarget("vibe", ("title", "notes"))})
 LINES = [

@@ -21,19 +21,22 @@ from execution.embed.small_model import (
     exact_vector,
     random_tensors,
 )
-from omnigraph.errors import BadRequest, EmbeddingFailed, MissingPackage
-from omnigraph.execution.embed.embed_files import EmbedRequest, embed_file
-from omnigraph.execution.embed.embedder import BatchEmbedder, TextRole
-from omnigraph.execution.embed.embedder_choice import LazyEmbedder, choose_model, open_embedder
-from omnigraph.execution.embed.local_embedder import (
+from omnigraph.embedding.embed_files import EmbedRequest, EmbedSpec, EmbedTarget, embed_file
+from omnigraph.embedding.embedder import BatchEmbedder, TextRole
+from omnigraph.embedding.embedder_choice import LazyEmbedder, choose_model, open_embedder
+from omnigraph.embedding.local_embedder import (
     LOCAL_MODEL,
     LocalEmbedder,
+    PublishedFile,
     SentenceModel,
+    apply_gelu,
+    apply_softmax,
+    build_encoder,
     plan_batches,
+    read_published,
+    read_tensors,
 )
-from omnigraph.execution.embed.local_encoder import apply_gelu, apply_softmax, build_encoder
-from omnigraph.execution.embed.local_files import PublishedFile, read_published, read_tensors
-from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
+from omnigraph.errors import BadRequest, EmbeddingFailed, MissingPackage
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 
 TENSORS = random_tensors()

@@ -17,8 +17,8 @@ PREPARE = """
 import json, sys, time
 import numpy as np
 from omnigraph.errors import OmniError
-from omnigraph.execution.embed.embedder import TextRole
-from omnigraph.execution.embed.embedder_choice import open_embedder
+from omnigraph.embedding.embedder import TextRole
+from omnigraph.embedding.embedder_choice import open_embedder
 from omnigraph.settings import EmbedProvider, EmbedSettings
 
 started = time.perf_counter()
@@ -73,7 +73,7 @@ print(json.dumps((made @ made.T).tolist()))
 def test_vectors_are_those_of_the_exact_computation(run):
     difference = run("""
 from execution.embed.small_model import exact_vector
-from omnigraph.execution.embed.local_embedder import load_shared_model
+from omnigraph.embedding.local_embedder import load_shared_model
 from omnigraph.execution.embed import local_files as files
 
 tensors = files.read_tensors(files.read_published(files.find_model_folder(), files.WEIGHTS))
@@ -119,8 +119,8 @@ print(json.dumps([bool((same[0] == same[1]).all()), len(odd)]))
 def test_damaged_weights_are_not_used(run, tmp_path):
     reason = run(f"""
 from pathlib import Path
-from omnigraph.execution.embed.local_embedder import load_model
-from omnigraph.execution.embed.local_files import find_model_folder
+from omnigraph.embedding.local_embedder import load_model
+from omnigraph.embedding.local_embedder import find_model_folder
 
 copy = Path({str(tmp_path)!r})
 for file in ("model.safetensors", "tokenizer.json"):

@@ -6,11 +6,16 @@ import logging
 
 import pytest
 
+from omnigraph.embedding.embedder import (
+    MockEmbedder,
+    TextRole,
+    hash_fnv1a64,
+    make_query_embedder,
+    require_same_model,
+)
+from omnigraph.embedding.embedder_choice import LazyEmbedder, choose_model, open_embedder
+from omnigraph.embedding.remote_embedder import RemoteEmbedder
 from omnigraph.errors import BadRequest, EmbeddingFailed
-from omnigraph.execution.embed.embedder import TextRole, make_query_embedder, require_same_model
-from omnigraph.execution.embed.embedder_choice import LazyEmbedder, choose_model, open_embedder
-from omnigraph.execution.embed.mock import MockEmbedder, hash_fnv1a64
-from omnigraph.execution.embed.remote import RemoteEmbedder
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 
 

@@ -8,9 +8,9 @@ import time
 
 import pytest
 
+from omnigraph.embedding.embedder import TextRole
+from omnigraph.embedding.embedder_choice import open_embedder
 from omnigraph.errors import BadRequest, EmbeddingFailed
-from omnigraph.execution.embed.embedder import TextRole
-from omnigraph.execution.embed.embedder_choice import open_embedder
 from omnigraph.settings import EmbedProvider
 
 WELL_WITHIN_S = 300.0
@@ -118,7 +118,7 @@ def test_an_answer_without_an_embedding_is_refused(provider, body):
 
 
 def test_a_huge_answer_is_not_read_to_its_end(provider, monkeypatch):
-    monkeypatch.setattr("omnigraph.execution.embed.http_post.MOST_RESPONSE_BYTES", 1000)
+    monkeypatch.setattr("omnigraph.embedding.remote_embedder.MAX_RESPONSE_BYTES", 1000)
     provider.acts = [provider.says(200, b" " * 2000)]
     assert "longer than 1000 bytes" in failure(provider, attempts=1)
 

@@ -9,12 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph.embedding.embed_files import EmbedRequest, EmbedSpec, EmbedTarget, embed_file
+from omnigraph.embedding.embedder import MockEmbedder, PacedEmbedder, TextRole
 from omnigraph.errors import EmbeddingFailed
-from omnigraph.execution.embed.embed_files import EmbedRequest, embed_file
-from omnigraph.execution.embed.embedder import TextRole
-from omnigraph.execution.embed.mock import MockEmbedder
-from omnigraph.execution.embed.rate_limit import PacedEmbedder
-from omnigraph.execution.embed.spec import EmbedSpec, EmbedTarget
 
 SPEC = EmbedSpec(3, {"Album": EmbedTarget("vibe", ("title",))})
 

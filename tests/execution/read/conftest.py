@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from execution.read.query_runner import Reading, music_graph
-from omnigraph.execution.read.input import TraversalMethod
+from omnigraph.execution.read.read_context import TraversalMethod
 
 
 @pytest.fixture(scope="session")

@@ -10,16 +10,15 @@ from pathlib import Path
 import pyarrow as pa
 
 from omnigraph.execution.read.executor import execute
-from omnigraph.execution.read.input import ReadInput, TraversalMethod
-from omnigraph.execution.read.read_result import ReadResult
-from omnigraph.execution.read.topology import Topology
+from omnigraph.execution.read.read_context import ReadInput, ReadResult, TraversalMethod
+from omnigraph.execution.read.table_reader import Topology
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.graph import Graph, init
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.nodes import ReadPlan
 from omnigraph.plan.statistics import Statistics
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.types.parameters import coerce_parameters
 from omnigraph.types.to_json import encode_rows
 

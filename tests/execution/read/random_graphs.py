@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from execution.read.naive_traversal import Edge, SmallGraph
 from execution.read.query_runner import Reading
-from omnigraph.execution.read.input import TraversalMethod
-from omnigraph.execution.read.topology import Topology
+from omnigraph.execution.read.read_context import TraversalMethod
+from omnigraph.execution.read.table_reader import Topology
 from omnigraph.graph.graph import init
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.table import Table, open_newest

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from execution.read.query_runner import Reading, make_graph
-from omnigraph.execution.read.input import TraversalMethod
+from omnigraph.execution.read.read_context import TraversalMethod
 
 SCHEMA = "node Dot { name: String @key  weight: F64? }\nedge To: Dot -> Dot"
 DOTS, EDGES, SEED = 120, 3_000, 5

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from omnigraph.catalog.catalog import NodeType
 from omnigraph.execution.predicates import RowScope, evaluate_mask
-from omnigraph.execution.read.fixed_operands import Given
 from omnigraph.execution.read.pushdown import split
+from omnigraph.execution.read.read_context import Given
 from omnigraph.execution.read.table_reader import ID, Reader
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_catalog

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.execution.read.ranking import Ranking, merge_rankings
+from omnigraph.execution.read.scores import Ranking, merge_rankings
 
 few_keys = st.dictionaries(st.integers(0, 200), st.integers(0, 5), max_size=120)
 

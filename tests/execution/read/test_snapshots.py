@@ -10,7 +10,7 @@ from execution.read.query_runner import Reading, make_graph
 from omnigraph.catalog.catalog import Catalog, NodeType, Property
 from omnigraph.errors import BadRequest, TypeNotFound
 from omnigraph.execution.read.executor import execute
-from omnigraph.execution.read.input import TraversalMethod
+from omnigraph.execution.read.read_context import TraversalMethod
 from omnigraph.graph.graph import open as open_graph
 from omnigraph.identity import PropertyId, TableIncarnationId, TypeId
 from omnigraph.language.source import SourceText

@@ -7,8 +7,8 @@ import threading
 import pytest
 
 from execution.read.query_runner import Reading, make_graph
-from omnigraph.execution.read.input import TraversalMethod
-from omnigraph.execution.read.topology import Topology
+from omnigraph.execution.read.read_context import TraversalMethod
+from omnigraph.execution.read.table_reader import Topology
 from omnigraph.plan.nodes import Expand
 from omnigraph.plan.walk import list_children
 

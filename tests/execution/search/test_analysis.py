@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from execution.search.corpora import naive_term, naive_words
-from omnigraph.execution.search.analysis import (
+from omnigraph.execution.search.inverted_index import (
     QueryWord,
     find_terms,
     fold_to_ascii,
@@ -18,7 +18,7 @@ from omnigraph.execution.search.analysis import (
     parse_query_words,
     split_text,
 )
-from omnigraph.storage.tables.search import split_words
+from omnigraph.storage.tables.indices import split_words
 
 any_text = st.text(max_size=30) | st.text(alphabet="aIİıßéǅ'_ \u0301\u0307ऀ्ΣσςĿ½⑴", max_size=10)
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from execution.search.corpora import levenshtein
-from omnigraph.execution.search.distance import match_within_distance
+from omnigraph.execution.search.text_search import match_within_distance
 
 words = st.text(alphabet="abcdeé日😀", max_size=8)
 

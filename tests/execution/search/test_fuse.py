@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.execution.search.fuse import UNRANKED, fuse_scores
+from omnigraph.execution.search.hits import UNRANKED, fuse_scores
 
 
 def scored(first, second, constant=60):

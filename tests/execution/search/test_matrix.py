@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from omnigraph.execution.search.matrix import build_matrix, find_nearest_places
+from omnigraph.execution.search.vector_matrix import build_matrix, find_nearest_in_matrix
 
 ROWS, DIMENSION = 5_000, 64
 
@@ -63,7 +63,7 @@ def test_the_nearest_places_are_those_of_the_definition(kind, share):
     for keep in (1, 10, 300):
         step = (values.max() - values.min()) * rng.normal(size=DIMENSION) / 50
         query = (values[int(rng.integers(ROWS))] + step).astype(np.float32)
-        places, measured = find_nearest_places(matrix, among, query, keep)
+        places, measured = find_nearest_in_matrix(matrix, among, query, keep)
         expected = exact_distances(values, query)
         limit = np.sort(expected[chosen])[keep - 1]
         assert measured == pytest.approx(expected[places], rel=1e-12)
@@ -76,13 +76,13 @@ def test_most_vectors_are_never_measured_where_they_differ_in_a_few_directions()
     rng = np.random.default_rng(3)
     values = rng.normal(size=(ROWS, 8)) @ rng.normal(size=(8, DIMENSION))
     matrix = build_matrix(column(values.astype(np.float32)))
-    places, _ = find_nearest_places(matrix, None, matrix.values[5], 10)
+    places, _ = find_nearest_in_matrix(matrix, None, matrix.values[5], 10)
     assert len(places) < 50
 
 
 def test_without_a_number_to_keep_every_distance_is_given():
     values = np.random.default_rng(4).random((ROWS, DIMENSION)).astype(np.float32)
-    places, measured = find_nearest_places(build_matrix(column(values)), None, values[0], None)
+    places, measured = find_nearest_in_matrix(build_matrix(column(values)), None, values[0], None)
     assert places.tolist() == list(range(ROWS))
     assert measured[0] == 0
     assert not math.isnan(measured.max())

@@ -28,13 +28,16 @@ from execution.search.corpora import (
     naive_search,
     text_rows,
 )
-from omnigraph.execution.search.bm25 import score_rows
-from omnigraph.execution.search.search_memory import SearchMemory
-from omnigraph.execution.search.text import find_matching_rows, find_matching_text_ids
+from omnigraph.execution.search.search_cache import SearchCache
+from omnigraph.execution.search.text_search import (
+    find_matching_rows,
+    find_matching_text_ids,
+    score_rows,
+)
 from omnigraph.plan.expressions import TextMode
-from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_versions import create_branch
 from storage.tables.table_fixtures import ulids
 
 ALBUMS = {
@@ -45,7 +48,7 @@ ALBUMS = {
 }
 
 
-MEMORY = SearchMemory()
+MEMORY = SearchCache()
 """Shared by all tests: what it keeps is named by the files of their tables."""
 
 
@@ -330,7 +333,7 @@ def is_plain(word: str) -> bool:
 
 
 def test_a_table_of_many_pieces_is_searched_as_one(location, monkeypatch):
-    monkeypatch.setattr("omnigraph.storage.tables.search.ROWS_PER_PIECE", 7)
+    monkeypatch.setattr("omnigraph.storage.tables.indices.ROWS_PER_PIECE", 7)
     texts = {f"d{n:03}": f"fox {n} {'tail ' * (n % 3)}" for n in range(100)}
     table = created(location, text_rows(texts))
     table = changed(table, text_rows({"new": "fox"}), ["d003", "d050", "d099"])

@@ -23,12 +23,12 @@ from execution.search.corpora import (
     vector_rows,
 )
 from omnigraph.errors import BadRequest
-from omnigraph.execution.search import vectors as search
-from omnigraph.execution.search.search_memory import SearchMemory
+from omnigraph.execution.search import vector_search as search
+from omnigraph.execution.search.search_cache import SearchCache
 from omnigraph.storage.tables.indices import LanceIndexKind
-from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_versions import create_branch
 from storage.tables.table_fixtures import ulids
 
 VIBES = {"tides": [1, 0, 0], "embers": [0, 1, 0], "tidal": [0.9, 0.1, 0], "static": None}
@@ -60,8 +60,8 @@ def naive(vectors, query, within=None, keep=None):
     return [(id, pytest.approx(distance, rel=1e-12)) for distance, id in sorted(measured)[:keep]]
 
 
-MEMORIES = {"in memory": SearchMemory(), "too large for memory": SearchMemory(vector_bytes=0)}
-chosen = [SearchMemory()]
+MEMORIES = {"in memory": SearchCache(), "too large for memory": SearchCache(vector_bytes=0)}
+chosen = [SearchCache()]
 
 
 @pytest.fixture(autouse=True, params=MEMORIES)

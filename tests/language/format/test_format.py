@@ -12,8 +12,8 @@ from commands.quick_command import quick_command
 from omnigraph.errors import CompileError
 from omnigraph.language.format import format_queries, format_schema
 from omnigraph.language.lexer import find_comments, tokenize
-from omnigraph.language.query.query_parser import parse_query_file
-from omnigraph.language.schema.schema_parser import parse_schema
+from omnigraph.language.query_parser import parse_query_file
+from omnigraph.language.schema_parser import parse_schema
 from omnigraph.language.source import Problems, SourceText
 
 CASES = Path(__file__).parents[2] / "cases"

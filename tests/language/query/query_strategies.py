@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from omnigraph.language.query import query_ast
+from omnigraph.language import query_ast
 from omnigraph.types.property import MAX_VECTOR_DIMENSION, PropertyType, Scalar
 
 KEYWORDS = [

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from omnigraph.errors import CompileError
-from omnigraph.language.query.error_recovery import MAX_ITEMS
-from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.error_recovery import MAX_ITEMS
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import MAX_PROBLEMS, MAX_SOURCE_CHARS, SourceText
 
 DEPTH = 100_000

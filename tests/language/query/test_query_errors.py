@@ -4,7 +4,7 @@ import pytest
 
 from language.query.query_case_files import ERRORS
 from omnigraph.errors import CompileError
-from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 
 

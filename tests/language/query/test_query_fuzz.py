@@ -6,9 +6,9 @@ import pytest
 
 from language.damaged_texts import DamagedTexts
 from language.query.query_case_files import ERRORS, VALID
-from omnigraph.language.query.query_parser import parse_query_file
-from omnigraph.language.query.query_printer import print_query_file
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
+from omnigraph.language.syntax_printer import print_query_file
 
 TEXTS = [path.read_text("utf-8") for path in VALID] + [case.text for case in ERRORS]
 SNIPPETS = [

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import CompileError
-from omnigraph.language.query.query_ast import (
+from omnigraph.language.query_ast import (
     AggregateCall,
     AggregateName,
     AliasRef,
@@ -39,7 +39,7 @@ from omnigraph.language.query.query_ast import (
     Update,
     VariableRef,
 )
-from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText, Span
 from omnigraph.types.property import PropertyType, Scalar
 

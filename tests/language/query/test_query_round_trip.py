@@ -5,9 +5,9 @@ from hypothesis import HealthCheck, given, settings
 
 from language.query.query_case_files import PRINTED, VALID
 from language.query.query_strategies import query_files
-from omnigraph.language.query.query_parser import parse_query_file
-from omnigraph.language.query.query_printer import print_query_file
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
+from omnigraph.language.syntax_printer import print_query_file
 
 
 def parse(text):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from omnigraph.language.schema.annotation_parser import CONSTRAINT_WORDS, MAX_CARDINALITY
-from omnigraph.language.schema.schema_ast import (
+from omnigraph.language.property_parser import CONSTRAINT_WORDS, MAX_CARDINALITY
+from omnigraph.language.schema_ast import (
     AnnotationDecl,
     Cardinality,
     ConstraintClause,

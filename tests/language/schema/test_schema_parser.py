@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import CompileError
-from omnigraph.language.schema.schema_ast import (
+from omnigraph.language.schema_ast import (
     AnnotationDecl,
     Cardinality,
     ConstraintClause,
@@ -13,7 +13,7 @@ from omnigraph.language.schema.schema_ast import (
     SchemaFile,
     SchemaLiteral,
 )
-from omnigraph.language.schema.schema_parser import parse_schema
+from omnigraph.language.schema_parser import parse_schema
 from omnigraph.language.source import SourceText, Span
 from omnigraph.types.property import PropertyType, Scalar
 

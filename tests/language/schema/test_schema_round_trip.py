@@ -5,9 +5,9 @@ from hypothesis import given
 
 from language.schema.schema_case_files import CASES, VALID
 from language.schema.schema_text_strategies import schema_files
-from omnigraph.language.schema.schema_parser import parse_schema
-from omnigraph.language.schema.schema_printer import print_schema
+from omnigraph.language.schema_parser import parse_schema
 from omnigraph.language.source import SourceText
+from omnigraph.language.syntax_printer import print_schema
 
 
 @given(schema_files)

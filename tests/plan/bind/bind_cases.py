@@ -22,7 +22,7 @@ from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.identify import identify_first
 from omnigraph.errors import CompileError, Diagnostic
-from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.nodes import Plan

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from omnigraph.plan.explain import render_all, render_predicate, render_value
 from omnigraph.plan.nodes import (
     Aggregate,
     DeleteEntities,
@@ -26,7 +27,6 @@ from omnigraph.plan.nodes import (
     SortKey,
     UpdateEntities,
 )
-from omnigraph.plan.render import render_all, render_predicate, render_value
 
 
 def dump(plan: Plan) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from omnigraph.language.query import query_ast
+from omnigraph.language import query_ast
 from omnigraph.types.property import PropertyType, Scalar
 
 VARIABLES = st.sampled_from(["a", "b", "c", "w", "h", "p", "_1", query_ast.ANONYMOUS])

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.errors import CompileError
-from omnigraph.language.query.query_ast import Literal, LiteralKind
-from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.query_ast import Literal, LiteralKind
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.expressions import Compare, Constant, NotP, TextMatch, VectorDistance

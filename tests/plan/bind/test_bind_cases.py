@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import CompileError, Severity
-from omnigraph.plan.query_codes import TYPE_CODES
+from omnigraph.plan.query_lint import TYPE_CODES
 from plan.bind.bind_cases import Case, bind_file, catalog_of, read_cases
 from plan.bind.plan_dump import dump
 

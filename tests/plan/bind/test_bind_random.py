@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from hypothesis import HealthCheck, event, given, settings
 
 from omnigraph.errors import CompileError, Diagnostic
-from omnigraph.language.query.query_ast import QueryDecl
-from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.query_ast import QueryDecl
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.expressions import OutputValue
 from omnigraph.plan.nodes import Match, Node, Pattern, Plan, Rank, ReadPlan, Sort
-from omnigraph.plan.query_codes import TYPE_CODES
+from omnigraph.plan.query_lint import TYPE_CODES
 from omnigraph.plan.walk import list_children, list_operands_of, list_variables
 from plan.bind.bind_cases import catalog_of
 from plan.bind.query_trees import QUERIES, likely_texts

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from omnigraph.language.query.query_parser import parse_query_file
+from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
-from omnigraph.plan.descriptor import describe_operation, describe_query
+from omnigraph.plan.compile import describe_operation, describe_query
 from plan.bind.bind_cases import catalog_of
 
 

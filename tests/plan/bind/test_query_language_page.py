@@ -10,8 +10,7 @@ import pytest
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.identify import identify_first
 from omnigraph.language.source import SourceText
-from omnigraph.plan.query_codes import LINT_CODES, TYPE_CODES
-from omnigraph.plan.query_lint import lint_queries
+from omnigraph.plan.query_lint import LINT_CODES, TYPE_CODES, lint_queries
 from plan.bind.bind_cases import bind_file
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "query-language.md").read_text()

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.plan.query_codes import LINT_CODES
-from omnigraph.plan.query_lint import lint_queries
+from omnigraph.plan.query_lint import LINT_CODES, lint_queries
 from plan.bind.bind_cases import Case, catalog_of, read_cases
 
 FOLDER = Path(__file__).parents[2] / "cases" / "lint"

@@ -10,9 +10,9 @@ import os
 import pytest
 
 from omnigraph.errors import ReadSetChanged, StorageFailure, StorageKind, WriterBusy
-from omnigraph.storage.fence.hold import Holder
-from omnigraph.storage.fence.local_fence import LocalFence, find_exclusion_problem
 from omnigraph.storage.layout import WRITER_LOCK, WRITER_QUEUE_LOCK
+from omnigraph.storage.local_fence import LocalFence, find_exclusion_problem
+from omnigraph.storage.writer_fence import Holder
 
 
 def test_the_lock_file_says_who_holds_it_and_stays(tmp_path):

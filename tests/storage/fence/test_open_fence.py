@@ -12,15 +12,13 @@ import pytest
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.identity import UlidSource
 from omnigraph.settings import FenceMode
-from omnigraph.storage.fence.lease import LeaseFence
-from omnigraph.storage.fence.local_fence import LocalFence
-from omnigraph.storage.fence.open_fence import open_fence
-from omnigraph.storage.fence.process import ProcessFence
+from omnigraph.storage.graph_root import GraphRoot, open_fence
 from omnigraph.storage.layout import WRITER_LEASE
+from omnigraph.storage.local_fence import LocalFence
 from omnigraph.storage.objects.local_store import LocalObjectStore
-from omnigraph.storage.objects.open_store import open_store
-from omnigraph.storage.objects.write_observer import CountingStore
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.objects.open_store import CountingStore, open_store
+from omnigraph.storage.writer_fence import ProcessFence
+from omnigraph.storage.writer_lease import LeaseFence
 from storage.objects.scripted_s3 import running_scripted_s3
 
 

@@ -23,7 +23,7 @@ from omnigraph.storage.manifest.manifest_changes import (
     apply_publication,
     check_expectations,
 )
-from omnigraph.storage.manifest.state import ManifestState, SchemaContract
+from omnigraph.storage.manifest.manifest_state import ManifestState, SchemaContract
 
 PERSON, PET = TableKey("node:Person"), TableKey("node:Pet")
 ONE = TableIdentity(TypeId(1), TableIncarnationId(10))

@@ -9,21 +9,19 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import CommitId, TableIdentity, TableIncarnationId, TableKey, TypeId
-from omnigraph.storage.manifest.encoded_rows import encode_rows
-from omnigraph.storage.manifest.manifest_rows import (
-    Row,
-    RowKind,
-    make_row,
-    make_table_row_id,
-    make_version_row_id,
-)
-from omnigraph.storage.manifest.state import (
+from omnigraph.storage.manifest.manifest_state import (
     Head,
     ManifestState,
     Registration,
+    Row,
+    RowKind,
     SchemaContract,
     TableVersion,
     decode_state,
+    encode_rows,
+    make_row,
+    make_table_row_id,
+    make_version_row_id,
 )
 
 

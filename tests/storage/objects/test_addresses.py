@@ -6,8 +6,8 @@ import pytest
 
 from omnigraph.errors import BadRequest
 from omnigraph.settings import AwsSettings, Settings
-from omnigraph.storage.objects.address import parse_address
 from omnigraph.storage.objects.local_store import LocalObjectStore
+from omnigraph.storage.objects.object_store import parse_address
 from omnigraph.storage.objects.open_store import open_store
 
 

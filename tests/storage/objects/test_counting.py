@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.storage.objects.open_store import open_store
-from omnigraph.storage.objects.write_observer import CountingStore, install_observer
+from omnigraph.storage.objects.open_store import CountingStore, install_observer, open_store
 from storage.memory_store import MemoryObjectStore
 
 WORKER = Path(__file__).with_name("store_kill_worker.py")

@@ -15,8 +15,8 @@ import pytest
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.identity import UlidSource
 from omnigraph.storage.layout import probe_path
-from omnigraph.storage.objects.conditional_put_probe import require_create_if_absent
 from omnigraph.storage.objects.local_store import LocalObjectStore
+from omnigraph.storage.objects.open_store import require_create_if_absent
 
 WORKER = Path(__file__).with_name("fault_worker.py")
 WRITES = ("put", "put_if_absent", "put_if_match")

@@ -10,12 +10,9 @@ import pytest
 from omnigraph.errors import OutcomeUnknown, StorageFailure, StorageKind
 from omnigraph.identity import UlidSource
 from omnigraph.settings import Settings
-from omnigraph.storage.objects.address import parse_address
-from omnigraph.storage.objects.conditional_put_probe import (
-    require_create_if_absent,
-    supports_put_if_match,
-)
-from omnigraph.storage.objects.s3 import S3ObjectStore
+from omnigraph.storage.objects.object_store import parse_address
+from omnigraph.storage.objects.open_store import require_create_if_absent, supports_put_if_match
+from omnigraph.storage.objects.s3_store import S3ObjectStore
 from storage.objects.scripted_s3 import running_scripted_s3
 
 

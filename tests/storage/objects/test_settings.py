@@ -7,9 +7,9 @@ from enum import StrEnum
 
 import pytest
 
-from omnigraph.environment import find_unknown_variables, list_settings
 from omnigraph.errors import BadRequest
 from omnigraph.settings import SETTINGS, AwsSettings, CommandLineSettings, FenceMode, Settings
+from omnigraph.settings.environment import find_unknown_variables, list_settings
 
 
 def test_an_empty_environment_gives_the_defaults():

@@ -9,11 +9,8 @@ import pytest
 
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.identity import UlidSource
-from omnigraph.storage.objects.conditional_put_probe import (
-    require_create_if_absent,
-    supports_put_if_match,
-)
-from omnigraph.storage.objects.store import CHUNK_BYTES
+from omnigraph.storage.objects.object_store import CHUNK_BYTES
+from omnigraph.storage.objects.open_store import require_create_if_absent, supports_put_if_match
 
 
 def test_what_was_put_is_read_back(store):

@@ -7,20 +7,18 @@ from itertools import chain, combinations, product
 import pytest
 
 from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
-from omnigraph.storage.recovery.intent import OPERATION_PROPERTY, TableIntent
+from omnigraph.storage.recovery.intents import OPERATION_PROPERTY, TableIntent
 from omnigraph.storage.recovery.recovery_decision import (
+    ObservedTable,
     Outlook,
+    Ownership,
     RecoveryDecision,
     TableClass,
     classify,
     decide,
-)
-from omnigraph.storage.recovery.recovery_observation import (
-    ObservedTable,
-    Ownership,
     find_ownership,
 )
-from omnigraph.storage.tables.history import TableVersionRecord
+from omnigraph.storage.tables.table_versions import TableVersionRecord
 
 BASE = 4
 ALIVE = Outlook(is_branch_alive=True)

@@ -23,7 +23,7 @@ from omnigraph.identity import (
 )
 from omnigraph.storage.layout import RECOVERY, make_intent_path, make_table_path
 from omnigraph.storage.manifest.manifest_changes import SetVersion
-from omnigraph.storage.recovery.intent import (
+from omnigraph.storage.recovery.intents import (
     Intent,
     TableIntent,
     WriterKind,

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
-from omnigraph.storage.recovery.intent import OPERATION_PROPERTY, TableIntent
-from omnigraph.storage.recovery.recovery_observation import Ownership, find_ownership
-from omnigraph.storage.tables.history import TableVersionRecord
+from omnigraph.storage.recovery.intents import OPERATION_PROPERTY, TableIntent
+from omnigraph.storage.recovery.recovery_decision import Ownership, find_ownership
+from omnigraph.storage.tables.table_versions import TableVersionRecord
 
 BASE = 4
 TABLE = TableIntent(

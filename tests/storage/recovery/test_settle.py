@@ -13,12 +13,12 @@ from crash.crash_checks import check_order, content_of
 from crash.crash_scenario import SCHEMA, create
 from omnigraph.errors import RecoveryRequired
 from omnigraph.identity import CommitId, OperationId
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_intent_path
-from omnigraph.storage.lost_branches import mark_deleted
 from omnigraph.storage.manifest.commits import RECOVERY_ACTOR, RecoveryKind
 from omnigraph.storage.manifest.manifest_changes import SetVersion
-from omnigraph.storage.manifest.read import History, read_newest
-from omnigraph.storage.recovery.intent import (
+from omnigraph.storage.manifest.manifest_reader import History, read_newest
+from omnigraph.storage.recovery.intents import (
     OPERATION_PROPERTY,
     Intent,
     TableIntent,
@@ -26,10 +26,9 @@ from omnigraph.storage.recovery.intent import (
     list_operations,
     write_intent,
 )
+from omnigraph.storage.recovery.recover_writes import examine, hash_contract, resolve_all, settle
 from omnigraph.storage.recovery.recovery_decision import RecoveryDecision
-from omnigraph.storage.recovery.resolve_intents import examine, hash_contract, settle, settle_all
-from omnigraph.storage.refs import delete_ref, read_ref
-from omnigraph.storage.root import GraphRoot
+from omnigraph.storage.refs import delete_ref, mark_deleted, read_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import open_writable
 from omnigraph.storage.tables.commit import commit_exact, restore
@@ -107,9 +106,9 @@ class InterruptedGraph:
         write_intent(self.root.store, intent)
         return Written(intent, staged)
 
-    def settle_all(self) -> list[RecoveryDecision]:
+    def resolve_all(self) -> list[RecoveryDecision]:
         with self.root.hold() as hold:
-            return [settled.decision for settled in settle_all(self.root, hold)]
+            return [settled.decision for settled in resolve_all(self.root, hold)]
 
     def again(self, written: Written) -> RecoveryDecision:
         """Settle it once more, as after a crash right before its announcement was removed."""
@@ -152,7 +151,7 @@ def test_an_announcement_of_another_graph_is_set_aside_without_a_record(interrup
 
 def test_an_announcement_that_was_abandoned_is_set_aside_without_a_second_record(interrupted):
     written = interrupted.announce(PERSON)
-    assert interrupted.settle_all() == [RecoveryDecision.ABANDON]
+    assert interrupted.resolve_all() == [RecoveryDecision.ABANDON]
     write_intent(interrupted.root.store, written.intent)
     omnigraph.quarantine(interrupted.place, written.intent.operation_id)
     assert interrupted.kinds() == [RecoveryKind.ABANDONED]
@@ -161,7 +160,7 @@ def test_an_announcement_that_was_abandoned_is_set_aside_without_a_second_record
 
 def test_an_announcement_without_effects_is_abandoned(interrupted):
     written = interrupted.announce(PERSON, CITY)
-    assert interrupted.settle_all() == [RecoveryDecision.ABANDON]
+    assert interrupted.resolve_all() == [RecoveryDecision.ABANDON]
     assert interrupted.kinds() == [RecoveryKind.ABANDONED]
     assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
@@ -170,7 +169,7 @@ def test_a_write_whose_effects_are_all_there_is_finished_under_its_own_name(inte
     written = interrupted.announce(PERSON, CITY)
     written.move(PERSON, CITY)
     assert "eve" not in interrupted.people()
-    assert interrupted.settle_all() == [RecoveryDecision.ROLL_FORWARD]
+    assert interrupted.resolve_all() == [RecoveryDecision.ROLL_FORWARD]
     commit = interrupted.graph.commits()[0]
     intent = written.intent
     assert (commit.commit_id, commit.actor_id) == (intent.commit_id, "victim")
@@ -200,7 +199,7 @@ def test_a_write_that_is_finished_keeps_its_merged_parent_details_and_adopted_ve
     )
     write_intent(interrupted.root.store, intent)
     written.move(PERSON)
-    assert interrupted.settle_all() == [RecoveryDecision.ROLL_FORWARD]
+    assert interrupted.resolve_all() == [RecoveryDecision.ROLL_FORWARD]
     commit = interrupted.graph.commits()[0]
     assert commit.merged_parent_commit_id == parent
     assert commit.details == {"message": "both", "rules": ["ours"]}
@@ -213,7 +212,7 @@ def test_a_write_whose_effects_are_partly_there_is_undone(interrupted):
     before = content_of(interrupted.graph)
     written = interrupted.announce(PERSON, CITY)
     written.move(PERSON)
-    assert interrupted.settle_all() == [RecoveryDecision.ROLL_BACK]
+    assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     commit = interrupted.graph.commits()[0]
     assert (commit.commit_id, commit.actor_id) == (
         written.intent.rollback_commit_id,
@@ -234,7 +233,7 @@ def test_a_whole_write_whose_branch_moved_on_is_undone(interrupted):
         assert (
             settle(interrupted.root, hold, other.intent).decision is RecoveryDecision.ROLL_FORWARD
         )
-    assert interrupted.settle_all() == [RecoveryDecision.ROLL_BACK]
+    assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert "fay" in interrupted.people()
     assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
@@ -246,7 +245,7 @@ def test_a_restore_that_was_made_before_is_recognised_and_not_made_again(interru
     location = interrupted.root.location(table.path, table.branch)
     properties = {OPERATION_PROPERTY: written.intent.operation_id}
     restored = restore(location, table.base_version, uuid=str(uuid4()), properties=properties)
-    assert interrupted.settle_all() == [RecoveryDecision.ROLL_BACK]
+    assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert find_latest_version(location) == restored
     assert interrupted.snapshot().entries[PERSON].version == restored
     assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
@@ -256,7 +255,7 @@ def test_a_restore_that_comes_after_the_write_was_finished_is_undone(interrupted
     """Of a settler that slept before it, while another found the write whole and finished it."""
     written = interrupted.announce(PERSON)
     written.move(PERSON)
-    assert interrupted.settle_all() == [RecoveryDecision.ROLL_FORWARD]
+    assert interrupted.resolve_all() == [RecoveryDecision.ROLL_FORWARD]
     (table,) = written.intent.tables
     location = interrupted.root.location(table.path, table.branch)
     properties = {OPERATION_PROPERTY: written.intent.operation_id}
@@ -277,7 +276,7 @@ def test_a_write_that_is_announced_when_its_base_is_long_gone_is_abandoned(inter
     interrupted.graph.cleanup(keep=1, confirm=True)
     before = content_of(interrupted.graph)
     write_intent(interrupted.root.store, written.intent)
-    assert interrupted.settle_all() == [RecoveryDecision.ABANDON]
+    assert interrupted.resolve_all() == [RecoveryDecision.ABANDON]
     assert content_of(interrupted.graph) == before
     check_order(interrupted.place, omnigraph.open(interrupted.place), is_cleaned=True)
 
@@ -291,7 +290,7 @@ def test_the_fork_of_a_write_is_gone_with_its_branch_and_its_table(interrupted):
     interrupted.graph.apply_schema(SCHEMA.partition("node City")[0])
     interrupted.root.store.delete_prefix(written.intent.tables[0].path)
     write_intent(interrupted.root.store, written.intent)
-    assert interrupted.settle_all() == [RecoveryDecision.DISCARD_BRANCH]
+    assert interrupted.resolve_all() == [RecoveryDecision.DISCARD_BRANCH]
     check_order(interrupted.place, omnigraph.open(interrupted.place))
 
 
@@ -308,7 +307,7 @@ def test_a_late_announcement_for_a_branch_of_a_table_that_was_left_is_abandoned(
     elsewhere = replace(table, branch="01ARZ3NDEKTSV4RRFFQ69G5FAV")
     written.intent = replace(written.intent, tables=(elsewhere,))
     write_intent(interrupted.root.store, written.intent)
-    assert interrupted.settle_all() == [RecoveryDecision.ABANDON]
+    assert interrupted.resolve_all() == [RecoveryDecision.ABANDON]
     check_order(interrupted.place, omnigraph.open(interrupted.place))
 
 
@@ -323,7 +322,7 @@ def test_an_effect_on_top_of_a_published_version_is_undone_down_to_that_version(
     written.intent = replace(written.intent, tables=(earlier,))
     write_intent(interrupted.root.store, written.intent)
     assert examine(interrupted.root, written.intent).classes == ("misplaced",)
-    assert interrupted.settle_all() == [RecoveryDecision.ROLL_BACK]
+    assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert content_of(interrupted.graph) == before
     assert "fay" in interrupted.people()
     assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
@@ -334,7 +333,7 @@ def test_forks_of_a_write_that_was_undone_are_removed(interrupted):
     before = content_of(interrupted.graph)
     written = interrupted.announce(PERSON, CITY, branch="dev")
     written.move(CITY)
-    assert interrupted.settle_all() == [RecoveryDecision.ROLL_BACK]
+    assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert content_of(interrupted.graph) == before
     assert interrupted.kinds("dev") == [RecoveryKind.ROLLED_BACK]
     assert interrupted.kinds() == []
@@ -346,7 +345,7 @@ def test_forks_of_a_write_that_was_finished_are_what_the_branch_shows(interrupte
     interrupted.graph.create_branch("dev")
     written = interrupted.announce(PERSON, CITY, branch="dev")
     written.move(PERSON, CITY)
-    assert interrupted.settle_all() == [RecoveryDecision.ROLL_FORWARD]
+    assert interrupted.resolve_all() == [RecoveryDecision.ROLL_FORWARD]
     assert "eve" in interrupted.people("dev")
     assert "eve" not in interrupted.people()
     shown = {entry.owner_branch for entry in interrupted.snapshot("dev").entries.values()}
@@ -365,7 +364,7 @@ def test_the_write_of_a_branch_that_is_gone_is_noted_on_main_once(interrupted):
     written = interrupted.announce(PERSON, branch="dev")
     written.move(PERSON)
     lose_name(interrupted, "dev")
-    assert interrupted.settle_all() == [RecoveryDecision.DISCARD_BRANCH]
+    assert interrupted.resolve_all() == [RecoveryDecision.DISCARD_BRANCH]
     assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
     assert_settled_for_good(interrupted, written, RecoveryDecision.DISCARD_BRANCH)
     assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
@@ -391,7 +390,7 @@ def test_several_writes_are_settled_in_the_order_they_were_announced(interrupted
     """Each is looked at when its turn comes: what the ones before did is seen."""
     written = [interrupted.announce(PERSON, CITY) for _ in range(3)]
     written[1].move(PERSON)
-    assert interrupted.settle_all() == [
+    assert interrupted.resolve_all() == [
         RecoveryDecision.ABANDON,
         RecoveryDecision.ROLL_BACK,
         RecoveryDecision.ABANDON,
@@ -408,7 +407,7 @@ def test_a_write_without_effects_does_not_stop_one_that_is_whole(interrupted):
     idle = interrupted.announce(PERSON, branch="dev")
     whole = interrupted.announce(PERSON, slug="fay", branch="dev")
     whole.move(PERSON)
-    assert interrupted.settle_all() == [RecoveryDecision.ABANDON, RecoveryDecision.ROLL_FORWARD]
+    assert interrupted.resolve_all() == [RecoveryDecision.ABANDON, RecoveryDecision.ROLL_FORWARD]
     assert interrupted.kinds("dev") == [RecoveryKind.ABANDONED, RecoveryKind.ROLLED_FORWARD]
     assert interrupted.people("dev") - interrupted.people() == {"fay"}
     forks = {path.name for path in interrupted.place.glob("nodes/*/tree/*")}
@@ -424,7 +423,7 @@ def test_one_that_cannot_be_settled_keeps_those_announced_after_it_waiting(inter
     location = interrupted.root.location(first.intent.tables[0].path)
     restore(location, 1, uuid=str(uuid4()), properties={})
     with pytest.raises(RecoveryRequired, match="buried"):
-        interrupted.settle_all()
+        interrupted.resolve_all()
     operations = [first.intent.operation_id, second.intent.operation_id]
     assert list_operations(interrupted.root.store) == operations
 
@@ -438,9 +437,9 @@ def test_one_that_cannot_be_settled_concerns_its_own_branch_alone(interrupted):
     )
     dev = read_ref(interrupted.root.store, "dev")
     with interrupted.root.hold() as hold:
-        assert settle_all(interrupted.root, hold, dev) == []
+        assert resolve_all(interrupted.root, hold, dev) == []
         with pytest.raises(RecoveryRequired):
-            settle_all(interrupted.root, hold, read_ref(interrupted.root.store, "main"))
+            resolve_all(interrupted.root, hold, read_ref(interrupted.root.store, "main"))
 
 
 def test_looking_at_an_interrupted_write_changes_nothing(interrupted):

@@ -15,15 +15,15 @@ from omnigraph.storage.tables.indices import (
     describe_layout,
     stage_segments,
 )
-from omnigraph.storage.tables.ledger import (
+from omnigraph.storage.tables.lance_errors import mark_primary_key
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.manifest_table import (
     RECENT_LINEAGE,
     STATE_MARK,
     LedgerState,
     make_state_file,
     stage_manifest,
 )
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_changes, stage_create
 from omnigraph.storage.tables.table import ROW_ID, UPDATED_AT, Table
 

@@ -11,11 +11,14 @@ import pytest
 
 from lance_maintenance import compact as compact_in_place
 from omnigraph.errors import StorageFailure
-from omnigraph.storage.tables.deletions import decode_bitmap
-from omnigraph.storage.tables.delta import find_changed_keys, read_rows_at_addresses
-from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.stage_table import stage_changes, stage_overwrite
 from omnigraph.storage.tables.table import ROW_ADDRESS, Table, open_newest
+from omnigraph.storage.tables.table_versions import create_branch
+from omnigraph.storage.tables.version_diff import (
+    decode_bitmap,
+    find_changed_keys,
+    read_rows_at_addresses,
+)
 from storage.tables.table_fixtures import change, commit, content, create, identity, rows, ulids
 
 

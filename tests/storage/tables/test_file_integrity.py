@@ -11,27 +11,28 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import OmniError, StorageFailure
-from omnigraph.storage.tables.blob_columns import make_blob_array, make_blob_field
-from omnigraph.storage.tables.blob_files import (
+from omnigraph.storage.tables.commit import commit_exact
+from omnigraph.storage.tables.compaction import plan_groups, write_groups
+from omnigraph.storage.tables.file_probes import name_version_file
+from omnigraph.storage.tables.fragments import (
     INLINE_BLOB_BYTES,
     SHARED_BLOB_BYTES,
     LongBlobs,
     get_blob_files,
+    parse_fragments,
+    sum_complete_version,
+    write_fragments,
 )
-from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.compaction import plan_groups, write_groups
-from omnigraph.storage.tables.file_integrity import sum_complete_version
-from omnigraph.storage.tables.fragments import parse_fragments, write_fragments
 from omnigraph.storage.tables.indices import (
     IndexSpec,
     LanceIndexKind,
     describe_layout,
 )
+from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.probes import name_version_file
-from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create, stage_fragments
 from omnigraph.storage.tables.table import open_newest, open_table
+from omnigraph.storage.tables.table_columns import make_blob_array, make_blob_field
 from storage.tables.table_fixtures import change, content, create, identity, rows, stage_indices
 
 

@@ -8,17 +8,16 @@ import pytest
 from lance_maintenance import compact, compaction_tasks, optimize_indices
 from omnigraph.errors import RetryableCommitConflict
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.history import RESERVE_FRAGMENTS, read_history
 from omnigraph.storage.tables.indices import (
     IndexSpec,
     LanceIndexKind,
     describe_indices,
 )
-from omnigraph.storage.tables.lance_branches import create_branch
+from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_versions import RESERVE_FRAGMENTS, create_branch, read_history
 from storage.tables.table_fixtures import (
     change,
     content,

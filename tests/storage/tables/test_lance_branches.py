@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import AlreadyExists, ConflictError, StorageFailure
-from omnigraph.storage.tables.history import read_history
-from omnigraph.storage.tables.lance_branches import (
+from omnigraph.storage.tables.table import is_table, open_newest
+from omnigraph.storage.tables.table_versions import (
     create_branch,
     delete_branch,
     drop_zombie_tree,
     list_branches,
+    read_history,
 )
-from omnigraph.storage.tables.table import is_table, open_newest
 from storage.tables.table_fixtures import change, content, create, ulids
 
 

@@ -9,17 +9,17 @@ from lance.commit import CommitConflictError
 from omnigraph.errors import AlreadyExists, ManifestCorrupt, RetryableCommitConflict
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.compaction import write_groups
-from omnigraph.storage.tables.lance_branches import create_branch
-from omnigraph.storage.tables.ledger import (
+from omnigraph.storage.tables.lance_errors import mark_primary_key
+from omnigraph.storage.tables.manifest_table import (
     STATE_MARK,
     compact_lineage,
-    is_ledger,
+    is_manifest_table,
     name_anchor,
     read_state,
-    stage_ledger,
+    stage_manifest_rows,
 )
-from omnigraph.storage.tables.schemas import mark_primary_key
 from omnigraph.storage.tables.table import Table, open_newest, open_table
+from omnigraph.storage.tables.table_versions import create_branch
 from storage.tables import lance_directly
 from storage.tables.table_fixtures import (
     SCHEMA,
@@ -35,7 +35,9 @@ from storage.tables.table_fixtures import (
 
 @pytest.fixture
 def ledger(location) -> Table:
-    first = stage_ledger(location, SCHEMA, rows({"s": 0, "t": 0}), rows({"c0": 0}), **identity())
+    first = stage_manifest_rows(
+        location, SCHEMA, rows({"s": 0, "t": 0}), rows({"c0": 0}), **identity()
+    )
     return commit_exact(first).table
 
 
@@ -95,14 +97,14 @@ def test_a_ledger_cannot_be_without_state(location, ledger):
         stage_publish(read_state(ledger), rows({}), rows({"c": 1}))
     other = location.__class__(f"{location.uri}-other")
     with pytest.raises(AssertionError):
-        stage_ledger(other, SCHEMA, rows({}), rows({"c": 1}), **identity())
+        stage_manifest_rows(other, SCHEMA, rows({}), rows({"c": 1}), **identity())
 
 
 def test_a_ledger_is_created_once(location, ledger):
     with pytest.raises(AlreadyExists):
-        stage_ledger(location, SCHEMA, rows({"s": 0}), rows({}), **identity())
-    assert is_ledger(ledger)
-    assert not is_ledger(create(location.__class__(f"{location.uri}-plain")))
+        stage_manifest_rows(location, SCHEMA, rows({"s": 0}), rows({}), **identity())
+    assert is_manifest_table(ledger)
+    assert not is_manifest_table(create(location.__class__(f"{location.uri}-plain")))
 
 
 def test_a_late_publish_is_refused_and_can_be_redone(ledger):
@@ -299,7 +301,9 @@ def test_rows_of_a_manifest_fit(tmp_path, location):
     def entry(id: str, version: int | None) -> pa.Table:
         return pa.table({"id": [id], "bases": [None], "version": [version]}, schema=schema)
 
-    first = stage_ledger(location, schema, entry("table", 1), entry("commit-0", 1), **identity())
+    first = stage_manifest_rows(
+        location, schema, entry("table", 1), entry("commit-0", 1), **identity()
+    )
     table = commit_exact(first).table
     base = read_state(table)
     staged = stage_publish(base, entry("table", 2**63), entry("commit-1", 2))

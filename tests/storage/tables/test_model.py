@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from lance_maintenance import compact, optimize_indices
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
-from omnigraph.storage.tables.lance_branches import create_branch
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes, stage_fragments, stage_overwrite
 from omnigraph.storage.tables.table import ROW_ADDRESS, Table, open_table
+from omnigraph.storage.tables.table_versions import create_branch
 from storage.tables.table_fixtures import (
     commit,
     content,

@@ -8,11 +8,11 @@ import pytest
 
 from omnigraph.errors import RetryableCommitConflict
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.history import read_history
-from omnigraph.storage.tables.ledger import read_state, stage_ledger
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.manifest_table import read_state, stage_manifest_rows
 from omnigraph.storage.tables.stage_table import stage_changes
 from omnigraph.storage.tables.table import find_latest_version, open_newest
+from omnigraph.storage.tables.table_versions import read_history
 from storage.tables import race_workers
 from storage.tables.table_fixtures import (
     SCHEMA,
@@ -33,7 +33,9 @@ def assert_one_winner(outcomes: list[str], loser: str) -> None:
 
 
 def create_ledger(location: TableLocation) -> None:
-    first = stage_ledger(location, SCHEMA, rows({"state": 0}), rows({"genesis": 0}), **identity())
+    first = stage_manifest_rows(
+        location, SCHEMA, rows({"state": 0}), rows({"genesis": 0}), **identity()
+    )
     commit_exact(first)
 
 

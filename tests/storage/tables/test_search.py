@@ -9,12 +9,11 @@ import pytest
 
 from lance_maintenance import compact
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
-from omnigraph.storage.tables.lance_branches import create_branch
-from omnigraph.storage.tables.schemas import mark_primary_key
-from omnigraph.storage.tables.search import (
+from omnigraph.storage.tables.indices import (
     DELETED,
     DISTANCE,
+    IndexSpec,
+    LanceIndexKind,
     drop_stop_words,
     find_nearest,
     has_lossy_index,
@@ -24,8 +23,10 @@ from omnigraph.storage.tables.search import (
     split_words,
     stem_words,
 )
+from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import ROW_ID, open_table
+from omnigraph.storage.tables.table_versions import create_branch
 from storage.tables.table_fixtures import change, create, identity, stage_indices, ulids
 
 COLUMNS = ["id", "value"]
@@ -84,7 +85,7 @@ def test_a_rewritten_file_has_another_name(location):
 
 
 def test_long_fragments_are_cut(location, monkeypatch):
-    monkeypatch.setattr("omnigraph.storage.tables.search.ROWS_PER_PIECE", 4)
+    monkeypatch.setattr("omnigraph.storage.tables.indices.ROWS_PER_PIECE", 4)
     table = change(create(location, {f"r{n}": n for n in range(10)}), {}, ("r4", "r9"))
     pieces = split_column(table, COLUMNS)
     assert [(piece.start, piece.rows) for piece in pieces] == [(0, 4), (4, 4), (8, 2)]

@@ -13,13 +13,18 @@ from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import StorageFailure
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.fragments import SMALL_WRITE_ROWS, write_uncommitted
-from omnigraph.storage.tables.lance_branches import create_branch
+from omnigraph.storage.tables.fragments import (
+    MOST_BYTES,
+    SMALL_WRITE_ROWS,
+    STORAGE_VERSION,
+    write_small,
+    write_uncommitted,
+)
+from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.schemas import mark_primary_key
-from omnigraph.storage.tables.small_writes import MOST_BYTES, STORAGE_VERSION, write_small
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import open_newest
+from omnigraph.storage.tables.table_versions import create_branch
 from storage.tables.table_fixtures import change, content, create, identity, rows, ulids
 
 WIDE = mark_primary_key(

@@ -11,10 +11,8 @@ from lance import LanceDataset
 from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict, RecoveryRequired
 from omnigraph.storage.tables.commit import commit_exact, find_transaction, restore
 from omnigraph.storage.tables.fragments import write_fragments
-from omnigraph.storage.tables.history import read_history
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
-from omnigraph.storage.tables.lance_branches import create_branch
-from omnigraph.storage.tables.schemas import PRIMARY_KEY, mark_primary_key
+from omnigraph.storage.tables.lance_errors import PRIMARY_KEY, mark_primary_key
 from omnigraph.storage.tables.stage_table import (
     stage_changes,
     stage_create,
@@ -23,6 +21,7 @@ from omnigraph.storage.tables.stage_table import (
     stage_overwrite,
 )
 from omnigraph.storage.tables.table import ROW_ADDRESS, find_latest_version, open_newest
+from omnigraph.storage.tables.table_versions import create_branch, read_history
 from storage.tables.table_fixtures import (
     PROPERTIES,
     SCHEMA,

@@ -17,12 +17,12 @@ from lance.fragment import write_fragments
 
 from omnigraph.errors import AlreadyExists, OutcomeUnknown, RecoveryRequired
 from omnigraph.storage.tables.commit import commit_exact
-from omnigraph.storage.tables.file_integrity import sum_complete_version
-from omnigraph.storage.tables.lance_branches import create_branch
-from omnigraph.storage.tables.ledger import read_state, stage_ledger
+from omnigraph.storage.tables.fragments import sum_complete_version
 from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.manifest_table import read_state, stage_manifest_rows
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import open_newest
+from omnigraph.storage.tables.table_versions import create_branch
 from storage.tables import lance_directly, race_workers
 from storage.tables.table_fixtures import (
     SCHEMA,
@@ -110,7 +110,7 @@ def test_strict_transactions_collide_in_the_substrate_itself(location):
 
 def test_publishes_collide_in_the_substrate_itself(location):
     """Red: re-read "The sentinel fragment"."""
-    first = stage_ledger(location, SCHEMA, rows({"s": 0}), rows({"c0": 0}), **identity())
+    first = stage_manifest_rows(location, SCHEMA, rows({"s": 0}), rows({"c0": 0}), **identity())
     base = read_state(commit_exact(first).table)
     one, two = (stage_publish(base, rows({"s": n}), rows({f"c{n}": n})) for n in (1, 2))
     lance_directly.commit(base.table.native, one.native)

@@ -26,12 +26,15 @@ import pytest
 from lance import LanceDataset, LanceOperation
 
 from lance_maintenance import compact
-from omnigraph.storage.tables import history
-from omnigraph.storage.tables.base_paths import open_at_home, relocate_manifest, relocate_version
-from omnigraph.storage.tables.history import read_record
+from omnigraph.storage.tables import table_versions
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
-from omnigraph.storage.tables.lance_branches import create_branch
-from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.location import (
+    TableLocation,
+    open_at_home,
+    relocate_manifest,
+    relocate_version,
+)
+from omnigraph.storage.tables.table_versions import create_branch, read_record
 from storage.tables import lance_directly, race_workers
 from storage.tables.table_fixtures import (
     change,
@@ -163,7 +166,7 @@ def test_history_needs_the_shim_and_tells_reservations_only_by_their_namelessnes
     newest = table.native.version
     assert read_record(table, newest).operation == "Rewrite"
     assert read_record(table, newest).uuid
-    assert read_record(table, newest - 1).operation == history.RESERVE_FRAGMENTS
+    assert read_record(table, newest - 1).operation == table_versions.RESERVE_FRAGMENTS
     constructor = LanceOperation.RewrittenIndex.__init__
     shim, constructor.__defaults__ = constructor.__defaults__, None
     try:

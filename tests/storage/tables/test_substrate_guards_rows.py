@@ -15,7 +15,7 @@ from lance.dataset import Transaction
 from lance.fragment import FragmentMetadata, RowIdSequence, write_fragments
 from lance.optimize import Compaction
 
-from omnigraph.storage.tables.schemas import PRIMARY_KEY
+from omnigraph.storage.tables.lance_errors import PRIMARY_KEY
 from storage.tables import lance_directly
 from storage.tables.table_fixtures import rows
 

@@ -12,16 +12,15 @@ import pytest
 
 from io_counters import read_io_counters
 from omnigraph.errors import ManifestCorrupt
-from omnigraph.storage.tables import key_selection
+from omnigraph.storage.tables import row_lookup
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
-from omnigraph.storage.tables.lance_branches import create_branch
-from omnigraph.storage.tables.lance_session import open_shared_session
-from omnigraph.storage.tables.location import Generation, TableLocation
-from omnigraph.storage.tables.quoting import quote_identifier, quote_literal
-from omnigraph.storage.tables.schemas import PRIMARY_KEY, mark_primary_key
+from omnigraph.storage.tables.lance_errors import PRIMARY_KEY, mark_primary_key
+from omnigraph.storage.tables.location import Generation, TableLocation, open_shared_session
+from omnigraph.storage.tables.row_lookup import quote_identifier, quote_literal
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import ScanOrder, find_latest_version, is_table, open_table
+from omnigraph.storage.tables.table_versions import create_branch
 from storage.tables.table_fixtures import (
     SCHEMA,
     change,
@@ -110,7 +109,7 @@ def test_a_lookup_gives_the_same_rows_by_list_and_by_scan(location, share):
 
 
 def test_a_long_list_is_split(location, monkeypatch):
-    monkeypatch.setattr(key_selection, "_KEYS_PER_LIST", 3)
+    monkeypatch.setattr(row_lookup, "_KEYS_PER_LIST", 3)
     table = create(location, {f"n{number}": number for number in range(1_000)})
     found = table.lookup("id", pa.array([f"n{number}" for number in range(10)]), ["value"])
     assert sorted(found.column("value").to_pylist()) == list(range(10))

@@ -18,25 +18,21 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.storage.tables.blob_columns import make_blob_array, make_blob_field
 from omnigraph.storage.tables.commit import commit_exact, restore
-from omnigraph.storage.tables.history import read_history
-from omnigraph.storage.tables.lance_branches import (
+from omnigraph.storage.tables.file_probes import name_branch_file, remove_files
+from omnigraph.storage.tables.lance_errors import mark_primary_key
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.manifest_table import compact_lineage, read_state, stage_manifest_rows
+from omnigraph.storage.tables.missing_files import find_missing_staged, list_staged_files
+from omnigraph.storage.tables.stage_table import stage_changes, stage_create
+from omnigraph.storage.tables.table import is_table, open_newest, open_table
+from omnigraph.storage.tables.table_columns import make_blob_array, make_blob_field
+from omnigraph.storage.tables.table_versions import (
     create_branch,
     delete_branch,
     list_branches,
+    read_history,
 )
-from omnigraph.storage.tables.ledger import (
-    compact_lineage,
-    read_state,
-    stage_ledger,
-)
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.presence import find_missing_staged, list_staged_files
-from omnigraph.storage.tables.probes import name_branch_file, remove_files
-from omnigraph.storage.tables.schemas import mark_primary_key
-from omnigraph.storage.tables.stage_table import stage_changes, stage_create
-from omnigraph.storage.tables.table import is_table, open_newest, open_table
 from storage.tables.table_fixtures import (
     SCHEMA,
     change,
@@ -124,7 +120,7 @@ def test_races_have_one_winner(location):
 
 
 def test_a_ledger_publishes_and_merges(location):
-    first = stage_ledger(location, SCHEMA, rows({"s": 0}), rows({"c0": 0}), **identity())
+    first = stage_manifest_rows(location, SCHEMA, rows({"s": 0}), rows({"c0": 0}), **identity())
     table = commit_exact(first).table
     for n in range(1, 5):
         base = read_state(table)

@@ -1,4 +1,4 @@
-"""`omnigraph branch …`."""
+"""`omnigraph branch …` and `omnigraph tag …`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent, yes_option
-from omnigraph.cli.conflict_options import add_deciding_options, print_counts
-from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
-from omnigraph.cli.message_option import message_option
-from omnigraph.cli.output import print_json
+from omnigraph.cli.shared_options import (
+    CommandTarget,
+    add_conflict_options,
+    add_graph_options,
+    ask_consent,
+    message_option,
+    parse_spark_options,
+    print_counts,
+    stage_log,
+    yes_option,
+)
+from omnigraph.cli.terminal import print_json
 from omnigraph.settings import MERGE_ENGINES
 
 if TYPE_CHECKING:
@@ -30,7 +37,7 @@ def branch() -> None:
 @click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
 @click.option("--commit", metavar="PLACE", help="Start at this commit instead of at the head.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def create(
+def create_branch(
     scope: CommandTarget, branch_name: str, source: str, commit: str | None, as_json: bool
 ) -> None:
     """Create branch NAME; nothing is copied."""
@@ -46,7 +53,7 @@ def create(
 @branch.command("list", epilog=render_examples("branch list"))
 @add_graph_options(positional=True, writes=False, served=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def list_(scope: CommandTarget, as_json: bool) -> None:
+def list_branches(scope: CommandTarget, as_json: bool) -> None:
     """List the branches, main first."""
     names = scope.reach(read_only=True).branches()
     if as_json:
@@ -61,7 +68,7 @@ def list_(scope: CommandTarget, as_json: bool) -> None:
 @click.argument("new_name", metavar="NEW")
 @add_graph_options(positional=True, writes=True, served=True)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def rename(scope: CommandTarget, branch_name: str, new_name: str, as_json: bool) -> None:
+def rename_branch(scope: CommandTarget, branch_name: str, new_name: str, as_json: bool) -> None:
     """Rename branch NAME to NEW; it stays the same branch."""
     graph = scope.reach(read_only=False)
     scope.echo("branch rename")
@@ -78,7 +85,7 @@ def rename(scope: CommandTarget, branch_name: str, new_name: str, as_json: bool)
 @add_graph_options(positional=True, writes=True, served=True)
 @yes_option
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
-def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> None:
+def delete_branch(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> None:
     """Delete branch NAME and the commits that only it contains."""
     ask_consent(scope, f"branch delete {branch_name}", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=False)
@@ -94,7 +101,7 @@ def delete(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> 
 @click.argument("source", metavar="SOURCE")
 @add_graph_options(positional=True, writes=True, served=True)
 @click.option("--into", default="main", show_default=True, help="The branch to change.")
-@add_deciding_options
+@add_conflict_options
 @click.option("--delete-branch", is_flag=True, help="Delete SOURCE after the merge.")
 @message_option
 @click.option(
@@ -147,3 +154,57 @@ def _show(result: MergeResult) -> None:
     print_counts(result)
     if result.branch_deleted:
         click.echo(f"deleted branch {result.source}")
+
+
+@click.group()
+def tag() -> None:
+    """Name commits and protect them from cleanup."""
+
+
+@tag.command("create", epilog=render_examples("tag create"))
+@click.argument("tag_name", metavar="NAME")
+@add_graph_options(positional=True, writes=True, served=True)
+@click.option("--branch", default="main", show_default=True, help="The branch to tag the head of.")
+@click.option("--at", metavar="PLACE", help="Tag this commit, version or time instead.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def create_tag(
+    scope: CommandTarget, tag_name: str, branch: str, at: str | None, as_json: bool
+) -> None:
+    """Create tag NAME; cleanup keeps the commit it names."""
+    graph = scope.reach(read_only=False)
+    scope.echo("tag create")
+    made = graph.tag(tag_name, at, branch=branch)
+    if as_json:
+        print_json({"uri": graph.uri, **made.wire()})
+    else:
+        click.echo(f"tagged commit {made.commit_id} as {made.name}")
+
+
+@tag.command("list", epilog=render_examples("tag list"))
+@add_graph_options(positional=True, writes=False, served=True)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def list_tags(scope: CommandTarget, as_json: bool) -> None:
+    """List the tags by name."""
+    tags = scope.reach(read_only=True).tags()
+    if as_json:
+        print_json({"tags": [one.wire() for one in tags]})
+        return
+    for one in tags:
+        click.echo(f"{one.name}  {one.commit_id}  {one.branch}  {one.actor_id or '-'}")
+
+
+@tag.command("delete", epilog=render_examples("tag delete"))
+@click.argument("tag_name", metavar="NAME")
+@add_graph_options(positional=True, writes=True, served=True)
+@yes_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def delete_tag(scope: CommandTarget, tag_name: str, yes: bool, as_json: bool) -> None:
+    """Delete tag NAME; cleanup may then remove what only it protected."""
+    ask_consent(scope, f"tag delete {tag_name}", yes=yes, as_json=as_json)
+    graph = scope.reach(read_only=False)
+    scope.echo("tag delete")
+    gone = graph.delete_tag(tag_name)
+    if as_json:
+        print_json({"uri": graph.uri, **gone.wire()})
+    else:
+        click.echo(f"deleted tag {gone.name}")

@@ -1,4 +1,4 @@
-"""`omnigraph changes …`."""
+"""`omnigraph changes …`, `omnigraph consumer …`, `omnigraph diff` and `omnigraph entity …`."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.change_rendering import filter_options, render_cause, render_change, use_colour
-from omnigraph.cli.command_target import CommandTarget, add_graph_options
-from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.examples import render_examples
+from omnigraph.cli.history_rendering import (
+    filter_options,
+    format_time,
+    render_cause,
+    render_change,
+    render_image,
+    use_colour,
+)
 from omnigraph.cli.input_files import write_durably
-from omnigraph.cli.output import print_json
+from omnigraph.cli.shared_options import CommandTarget, add_graph_options, ask_consent, yes_option
+from omnigraph.cli.shell_completion import FILE
+from omnigraph.cli.terminal import note, print_json
 
 if TYPE_CHECKING:
-    from omnigraph.history.feed import FeedPage
+    from omnigraph.history.change_feed import FeedPage
+    from omnigraph.history.diff import Diff
 
 
 @click.group()
@@ -168,3 +176,204 @@ def baseline(
     click.echo(f"wrote {out}")
     click.echo(f"commit: {copy.snapshot_commit_id}")
     click.echo(f"cursor: {copy.resume_cursor}")
+
+
+@click.group()
+def consumer() -> None:
+    """Manage the consumers of the change feed."""
+
+
+@consumer.command("set", epilog=render_examples("consumer set"))
+@click.argument("consumer_name", metavar="NAME")
+@add_graph_options(positional=True, writes=True, served=True)
+@click.option("--branch", default="main", show_default=True, help="The branch it follows.")
+@click.option("--cursor", metavar="C", help="The cursor it has read up to; the head by default.")
+@click.option("--commit", metavar="ID", help="The same, as a commit id.")
+@click.option(
+    "--expires",
+    default="7d",
+    show_default=True,
+    help="How long the changes it has not read are kept.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def set_consumer(
+    scope: CommandTarget,
+    consumer_name: str,
+    branch: str,
+    cursor: str | None,
+    commit: str | None,
+    expires: str,
+    as_json: bool,
+) -> None:
+    """Record how far NAME has read a branch; cleanup keeps what follows until it expires."""
+    import datetime
+
+    from omnigraph.maintenance.retention import parse_duration
+
+    if cursor is not None and commit is not None:
+        raise click.UsageError("give --cursor or --commit, not both")
+    lasts = datetime.timedelta(seconds=parse_duration(expires))
+    graph = scope.reach(read_only=False)
+    scope.echo("consumer set")
+    noted = graph.set_consumer(consumer_name, cursor or commit, lasts=lasts, branch=branch)
+    if as_json:
+        print_json({"uri": graph.uri, **noted.wire()})
+    else:
+        click.echo(f"{noted.name} has read {noted.branch} up to {noted.commit_id}")
+
+
+@consumer.command("list", epilog=render_examples("consumer list"))
+@add_graph_options(positional=True, writes=False, served=True)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def list_consumers(scope: CommandTarget, as_json: bool) -> None:
+    """List the consumers, and how far each has read."""
+    found = scope.reach(read_only=True).consumers()
+    if as_json:
+        print_json({"consumers": [one.wire() for one in found]})
+        return
+    for one in found:
+        click.echo(
+            f"{one.name}  {one.branch}  {one.commit_id}  expires {format_time(one.expires_at)}"
+        )
+
+
+@consumer.command("delete", epilog=render_examples("consumer delete"))
+@click.argument("consumer_name", metavar="NAME")
+@add_graph_options(positional=True, writes=True, served=True)
+@yes_option
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def delete_consumer(scope: CommandTarget, consumer_name: str, yes: bool, as_json: bool) -> None:
+    """Delete consumer NAME; cleanup may then remove what only it protected."""
+    ask_consent(scope, f"consumer delete {consumer_name}", yes=yes, as_json=as_json)
+    graph = scope.reach(read_only=False)
+    scope.echo("consumer delete")
+    gone = graph.delete_consumer(consumer_name)
+    if as_json:
+        print_json({"uri": graph.uri, **gone.wire()})
+    else:
+        click.echo(f"deleted consumer {gone.name}")
+
+
+@click.command(epilog=render_examples("diff"))
+@click.argument("before", metavar="FROM")
+@click.argument("after", metavar="TO")
+@add_graph_options(positional=True, writes=False, served=True)
+@click.option(
+    "--branch",
+    default="main",
+    show_default=True,
+    help="The branch that versions and times refer to.",
+)
+@filter_options
+@click.option("--stat", is_flag=True, help="Print only counts by type.")
+@click.option("--images", is_flag=True, help="With --jsonl, whole entities before and after.")
+@click.option("--jsonl", is_flag=True, help="One JSON document for each change.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def diff(
+    scope: CommandTarget,
+    before: str,
+    after: str,
+    branch: str,
+    kinds: tuple[str, ...],
+    types: tuple[str, ...],
+    ops: tuple[str, ...],
+    stat: bool,
+    images: bool,
+    jsonl: bool,
+    as_json: bool,
+) -> None:
+    """Show the differences between FROM and TO.
+
+    Each is a branch, a tag, a commit id or a prefix of one, a version, a time or a snapshot.
+    """
+    if jsonl and (as_json or stat):
+        raise click.UsageError("--jsonl cannot be combined with --json or --stat")
+    is_for_people = not (jsonl or as_json)
+    found = scope.reach(read_only=True).diff(
+        before,
+        after,
+        images=images or is_for_people,
+        kinds=kinds,
+        types=types,
+        ops=ops,
+        branch=branch,
+    )
+    if as_json:
+        counted = found.wire_stats()
+        print_json(counted if stat else {**counted, "changes": [one.wire() for one in found]})
+    elif stat:
+        _print_stats(found)
+    elif jsonl:
+        for change in found:
+            click.echo(json.dumps(change.wire(), ensure_ascii=False, separators=(",", ":")))
+    else:
+        _print_changes(found)
+
+
+def _print_changes(found: Diff) -> None:
+    colour = use_colour()
+    is_first = True
+    for change in found:
+        if not is_first:
+            click.echo()
+        is_first = False
+        for line in render_change(change, colour=colour):
+            click.echo(line, color=colour)
+    if is_first:
+        click.echo("(no changes)")
+
+
+def _print_stats(found: Diff) -> None:
+    stats = list(found.stats.values())
+    if not stats:
+        click.echo("(no changes)")
+    for one in stats:
+        click.echo(
+            f"{one.kind}:{one.type_name}  +{one.inserted} inserted, {one.updated} updated, "
+            f"-{one.deleted} deleted"
+        )
+
+
+@click.group()
+def entity() -> None:
+    """Show the history of single entities."""
+
+
+@entity.command("history", epilog=render_examples("entity history"))
+@click.argument("type_name", metavar="TYPE")
+@click.argument("entity_id", metavar="ID")
+@add_graph_options(positional=True, writes=False, served=True)
+@click.option("--branch", default="main", show_default=True, help="The branch to read.")
+@click.option(
+    "--kind",
+    type=click.Choice(["node", "edge"]),
+    help="Which one, if a node type and an edge type share the name.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def history(
+    scope: CommandTarget,
+    type_name: str,
+    entity_id: str,
+    branch: str,
+    kind: str | None,
+    as_json: bool,
+) -> None:
+    """Show every value an entity had, newest first, with commit, actor and time."""
+    found = scope.reach(read_only=True).entity_history(
+        type_name, entity_id, kind=kind, branch=branch
+    )
+    if as_json:
+        print_json(found.wire())
+        return
+    for at, version in enumerate(found.versions):
+        if at:
+            click.echo()
+        click.echo(f"{version.op}  {render_cause(version.commit)}")
+        for line in render_image(version.image):
+            click.echo(line)
+    if not found.versions:
+        click.echo(
+            f"{found.kind} {found.type_name} {entity_id} has never existed on branch {branch}"
+        )
+    if not found.is_complete:
+        note("earlier commits were removed by cleanup")

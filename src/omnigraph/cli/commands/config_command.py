@@ -1,19 +1,31 @@
-"""`omnigraph config …`."""
+"""`omnigraph config …`, `profile …`, `login`, `logout`, `completion` and `version`."""
 
 from __future__ import annotations
 
 import os
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import get_completion_class
 
 from omnigraph.cli.examples import render_examples
-from omnigraph.cli.output import note, print_json
-from omnigraph.cli.process_settings import describe_unknown_settings
-from omnigraph.client.operator_config import FILE_NAME, find_config_folder, read_config
+from omnigraph.cli.input_files import read_stdin_line
+from omnigraph.cli.scope_resolution import describe_unknown_settings
+from omnigraph.cli.shell_completion import complete_profile, complete_server
+from omnigraph.cli.terminal import note, print_json
+from omnigraph.client.operator_config import (
+    FILE_NAME,
+    OperatorConfig,
+    OperatorProfile,
+    find_active_profile,
+    find_config_folder,
+    read_config,
+)
+from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
-    from omnigraph.environment import Setting
+    from omnigraph.settings.environment import Setting
 
 
 @click.group()
@@ -91,7 +103,7 @@ def _describe_setting(one: Setting[Any]) -> dict[str, object]:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def token(url: str, as_json: bool) -> None:
     """Show where the token for a server's address comes from, but not the token."""
-    from omnigraph.client.credentials import choose_token, find_server
+    from omnigraph.client.operator_config import choose_token, find_server
 
     folder = find_config_folder()
     servers = read_config(folder, lambda message: note(f"warning: {message}")).servers
@@ -104,3 +116,178 @@ def token(url: str, as_json: bool) -> None:
             f"{url}: {f'server {server}' if server else 'no declared server'}, "
             f"{f'token from {source}' if source else 'no token'}"
         )
+
+
+@click.group()
+def profile() -> None:
+    """Show the operator's profiles."""
+
+
+@profile.command("list", epilog=render_examples("profile list"))
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def list_profiles(as_json: bool) -> None:
+    """List the profiles; the active one is marked."""
+    config = _read_config()
+    found = [_summarize(one) for one in config.profiles.values()]
+    if as_json:
+        print_json(found)
+        return
+    for one in found:
+        mark = " (active)" if one["active"] else ""
+        shown = one["error"] if one["error"] else f"{one['scope_kind']} {one['target']}"
+        click.echo(f"{one['name']}  {shown}{mark}")
+
+
+@profile.command("show", epilog=render_examples("profile show"))
+@click.argument("name", required=False, shell_complete=complete_profile)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def show_profile(name: str | None, as_json: bool) -> None:
+    """Show one profile, the active one, or the defaults."""
+    config = _read_config()
+    body = _describe_profile(config, name or find_active_profile())
+    if as_json:
+        print_json(body)
+        return
+    for key, value in body.items():
+        click.echo(f"  {key}: {'' if value is None else value}")
+
+
+def _read_config() -> OperatorConfig:
+    return read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
+
+
+def _name_kind(one: OperatorProfile) -> tuple[str, str | None]:
+    for kind in ("server", "cluster", "store"):
+        target = getattr(one, kind)
+        if target is not None:
+            return kind, target
+    return "none", None
+
+
+def _summarize(one: OperatorProfile) -> dict[str, object]:
+    kind, target = _name_kind(one)
+    return {
+        "name": one.name,
+        "binding": f"{kind}:{target}" if target else None,
+        "scope_kind": kind,
+        "target": target,
+        "valid": one.problem is None,
+        "error": one.problem,
+        "default_graph": one.default_graph,
+        "active": one.name == find_active_profile(),
+    }
+
+
+def _describe_profile(config: OperatorConfig, name: str | None) -> dict[str, object]:
+    if name is not None:
+        one = config.profile(name)
+        kind, target = _name_kind(one)
+        graph = one.default_graph
+    else:
+        kind = "server" if config.default_server else "store" if config.default_store else "none"
+        target, graph = config.default_server or config.default_store, config.default_graph
+    match kind:
+        case "server":
+            endpoint = config.servers.get(target or "")
+        case "cluster":
+            endpoint = config.clusters.get(target or "", target)
+        case _:
+            endpoint = target
+    return {
+        "name": name or "(defaults)",
+        "scope_kind": kind,
+        "target": target,
+        "endpoint": endpoint,
+        "default_graph": graph,
+        "output_format": config.output,
+    }
+
+
+@click.command(epilog=render_examples("login"))
+@click.argument("name", shell_complete=complete_server)
+@click.option("--token", metavar="T", help="The token; without it, one line of stdin is read.")
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def login(name: str, token: str | None, as_json: bool) -> None:
+    """Store the token for server NAME in the operator's credentials file.
+
+    A token given as an argument can be seen by others on this machine while the command runs.
+    """
+    from omnigraph.client.operator_config import check_name, store_token
+
+    check_name(name)
+    config = read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
+    given = (_read_typed_token(name) if token is None else token).strip()
+    if not given:
+        raise click.ClickException("the token is empty; nothing was stored")
+    path = find_config_folder() / "credentials"
+    store_token(path, name, given)
+    declared = name in config.servers
+    if not declared:
+        note(f"no server '{name}' is declared in the configuration yet")
+    if as_json:
+        print_json({"server": name, "credentials_path": str(path), "declared": declared})
+    else:
+        click.echo(f"stored a token for {name} in {path}")
+
+
+def _read_typed_token(name: str) -> str:
+    """One line of stdin; what is typed at a terminal is not shown there."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        return read_stdin_line()
+    from getpass import getpass
+
+    try:
+        return getpass(f"token for {name}: ", stream=sys.stderr)
+    except EOFError:
+        return ""
+
+
+@click.command(epilog=render_examples("logout"))
+@click.argument("name", shell_complete=complete_server)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def logout(name: str, as_json: bool) -> None:
+    """Remove the token for server NAME, if there is one."""
+    from omnigraph.client.operator_config import remove_token
+
+    path = find_config_folder() / "credentials"
+    is_removed = remove_token(path, name)
+    if as_json:
+        print_json({"server": name, "credentials_path": str(path), "removed": is_removed})
+    elif is_removed:
+        click.echo(f"removed the token for {name} from {path}")
+    else:
+        click.echo(f"there is no token for {name} in {path}; nothing was removed")
+
+
+SHELLS = ("bash", "zsh", "fish")
+
+
+@click.command(epilog=render_examples("completion"))
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> None:
+    """Print the code that lets SHELL complete commands, options, files and names.
+
+    \b
+    bash  in ~/.bashrc: eval "$(omnigraph completion bash)"
+    zsh   in ~/.zshrc, after compinit: eval "$(omnigraph completion zsh)"
+    fish  once: omnigraph completion fish > ~/.config/fish/completions/omnigraph.fish
+    """  # noqa: D301 - click keeps the lines behind this character as they are
+    kind = get_completion_class(shell)
+    assert kind is not None, "click knows these shells"
+    root = click.get_current_context().find_root().command
+    code = kind(root, {}, "omnigraph", "_OMNIGRAPH_COMPLETE").source()
+    if shell == "fish":
+        # Only the first comma ends a field: descriptions have commas of their own.
+        code = code.replace('string split ","', 'string split --max 1 ","')
+    click.echo(code)
+
+
+@click.command(epilog=render_examples("version"))
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def version(as_json: bool) -> None:
+    """Print the release and the storage format it reads and writes."""
+    if as_json:
+        print_json({"version": __version__, "internal_schema_version": INTERNAL_SCHEMA_VERSION})
+        return
+    click.echo(f"omnigraph {__version__}")
+    click.echo(f"internal-schema {INTERNAL_SCHEMA_VERSION}")

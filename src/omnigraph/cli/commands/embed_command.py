@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.command_target import CommandTarget, add_graph_options
-from omnigraph.cli.completion_words import FILE
-from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import open_disk_files, read_spec
-from omnigraph.cli.message_option import message_option
-from omnigraph.cli.output import note, print_json
+from omnigraph.cli.shared_options import (
+    CommandTarget,
+    add_graph_options,
+    message_option,
+    parse_spark_options,
+    stage_log,
+)
+from omnigraph.cli.shell_completion import FILE
+from omnigraph.cli.terminal import note, print_json
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
@@ -109,7 +113,7 @@ def embed(
         raise click.UsageError("--clean and --reembed-all cannot be combined")
     _check_files(seed, input_path, output_path, spec)
     _check_streams((input_path, output_path), engine, resume=resume, as_json=as_json)
-    from omnigraph.graph.embedding import embed as run
+    from omnigraph.graph.embedding_verbs import embed as run
 
     with (
         open_disk_files(input_path, output_path) as (source, target),

@@ -2,20 +2,123 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.bundle_options import ChosenBundle, add_bundle_options
-from omnigraph.cli.completion_words import FILE
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
-from omnigraph.cli.output import print_json
+from omnigraph.cli.scope_resolution import choose_applied, read_settings, resolve_cluster
+from omnigraph.cli.shared_options import add_cluster_option
+from omnigraph.cli.shell_completion import FILE, complete_profile
+from omnigraph.cli.terminal import print_json
+from omnigraph.client.operator_config import find_active_profile
 
 if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
-    from omnigraph.policy import Action
-    from omnigraph.policy.decision_cases import CaseResult
+    from omnigraph.cluster.applied_cluster import AddressedGraph
+    from omnigraph.language.source import SourceText
+    from omnigraph.policy import Action, Policy
+    from omnigraph.policy.policy_parser import CaseResult
+
+
+_OF_CLUSTER = "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenBundle:
+    """A bundle: of a file, or one that is applied to a cluster."""
+
+    source: SourceText
+    kind: str
+    applied: AddressedGraph | None = None
+    """The graph of a cluster that it is applied to."""
+
+    def parse(self) -> Policy:
+        """The policy.
+
+        Raises:
+            CompileError: it is not a bundle of its kind; with every mistake.
+        """
+        from omnigraph.policy import BundleKind, parse_bundle
+
+        return parse_bundle(self.source, BundleKind(self.kind))
+
+    @property
+    def catalog(self) -> Catalog | None:
+        """The schema of the graph that it is applied to."""
+        if self.applied is None:
+            return None
+        from omnigraph.graph.graph import open as open_graph
+
+        return open_graph(self.applied.uri, read_only=True, settings=read_settings()).catalog
+
+
+def add_bundle_options(command: Callable[..., object]) -> Callable[..., object]:
+    """`--file`, or `--cluster` with `--graph` or `--scope cluster`; gives a `ChosenBundle`."""
+
+    @wraps(command)
+    def run(
+        *,
+        path: str | None,
+        kind: str,
+        cluster: str | None,
+        graph_id: str | None,
+        profile: str | None,
+        **given: object,
+    ) -> object:
+        if path is None:
+            return command(bundle=_read_applied(kind, cluster, graph_id, profile), **given)
+        if cluster or graph_id or profile:
+            raise click.UsageError("give --file or a bundle of a cluster, not both")
+        return command(bundle=ChosenBundle(read_source(path), kind), **given)
+
+    decorated: Callable[..., object] = run
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print a JSON document."),
+        click.option(
+            "--profile",
+            metavar="NAME",
+            shell_complete=complete_profile,
+            help="A profile of the operator's config that names a cluster.",
+        ),
+        click.option(
+            "--scope",
+            "kind",
+            type=click.Choice(["graph", _OF_CLUSTER]),
+            default="graph",
+            show_default=True,
+            help="The scope of the bundle.",
+        ),
+        click.option(
+            "--graph", "graph_id", metavar="ID", help="The graph of the cluster it is applied to."
+        ),
+        add_cluster_option(),
+        click.option("--file", "path", type=FILE, metavar="FILE", help="The bundle (.yaml)."),
+    ):
+        decorated = option(decorated)
+    return decorated
+
+
+def _read_applied(
+    kind: str, cluster: str | None, graph_id: str | None, profile: str | None
+) -> ChosenBundle:
+    if not (cluster or profile or find_active_profile()):
+        raise click.UsageError("give a bundle: --file FILE, or what is applied with --cluster")
+    from omnigraph.cluster.applied_cluster import read_applied_policy
+
+    place, chosen = resolve_cluster(cluster, profile)
+    settings = read_settings(quietly=True)
+    if kind == _OF_CLUSTER:
+        if graph_id:
+            raise click.UsageError("--scope cluster takes no graph; leave out --graph")
+        return ChosenBundle(read_applied_policy(place, graph_id=None, settings=settings), kind)
+    applied = choose_applied(place, graph_id or chosen)
+    source = read_applied_policy(place, graph_id=applied.id, settings=settings)
+    return ChosenBundle(source, kind, applied)
 
 
 @click.group()
@@ -34,12 +137,12 @@ def validate(bundle: ChosenBundle, schema_path: str | None, as_json: bool) -> No
     Names are checked against --schema; those of an applied bundle, without it, against the schema
     of its graph. Exits with 1 when it has mistakes.
     """
-    from omnigraph.policy.hidden_names import KnownNames
+    from omnigraph.policy.restricted_catalog import ResolvedNames
 
     found = bundle.parse()
     catalog = _find_catalog(bundle, schema_path)
     if catalog is not None:
-        KnownNames.find(found, catalog)
+        ResolvedNames.find(found, catalog)
     body = {
         "ok": True,
         "bundle": found.name,
@@ -66,7 +169,7 @@ def test(bundle: ChosenBundle, tests_path: str, as_json: bool) -> int:
 
     Exits with 1 when one of them is another.
     """
-    from omnigraph.policy.decision_cases import parse_cases, run_cases
+    from omnigraph.policy.policy_parser import parse_cases, run_cases
 
     results = run_cases(bundle.parse(), parse_cases(read_source(tests_path)))
     failed = [one for one in results if not one.passed]
@@ -106,8 +209,8 @@ def explain(
     Exits with 0 whether it allows or denies.
     """
     from omnigraph.policy import decide
-    from omnigraph.policy.actions import READING_ACTIONS
-    from omnigraph.policy.hidden_names import find_hidden
+    from omnigraph.policy.decision import READING_ACTIONS
+    from omnigraph.policy.restricted_catalog import find_hidden
 
     action, found = _find_action(word), bundle.parse()
     decision = decide(found, actor, action, branch=branch, target_branch=target_branch, query=query)
@@ -129,7 +232,7 @@ def _find_catalog(bundle: ChosenBundle, schema_path: str | None) -> Catalog | No
 
 
 def _find_action(word: str) -> Action:
-    from omnigraph.policy.actions import Action, find_action
+    from omnigraph.policy.decision import Action, find_action
 
     found = find_action(word)
     if found is None:

@@ -7,16 +7,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.command_target import CommandTarget, add_graph_options, ask_consent
-from omnigraph.cli.completion_words import FILE
-from omnigraph.cli.engine_options import parse_spark_options, stage_log
 from omnigraph.cli.error_output import EXIT_FAILURE
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
-from omnigraph.cli.message_option import message_option
-from omnigraph.cli.output import note, print_json
-from omnigraph.cli.place_options import open_view, place_options
-from omnigraph.cli.row_options import delimiter_option
+from omnigraph.cli.shared_options import (
+    CommandTarget,
+    add_graph_options,
+    ask_consent,
+    delimiter_option,
+    message_option,
+    open_view,
+    parse_spark_options,
+    revision_options,
+    stage_log,
+)
+from omnigraph.cli.shell_completion import FILE
+from omnigraph.cli.terminal import note, print_json
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
@@ -40,7 +46,7 @@ def schema() -> None:
 
 @schema.command(epilog=render_examples("schema show"))
 @add_graph_options(positional=True, writes=False, served=True)
-@place_options
+@revision_options
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def show(
     scope: CommandTarget, branch: str | None, at: str | None, snapshot: str | None, as_json: bool
@@ -63,7 +69,7 @@ def infer(sources: tuple[str, ...], delimiter: str | None, as_json: bool) -> Non
     PATH is a file or folder of CSV, TSV, Parquet, Arrow, JSON lines or GraphML, an export of Kuzu,
     or an export of Neo4j as CSV or JSON.
     """
-    from omnigraph.cli.process_settings import read_settings
+    from omnigraph.cli.scope_resolution import read_settings
     from omnigraph.interchange.import_files import infer_schema
 
     proposal = infer_schema(list(sources), delimiter=delimiter, settings=read_settings())
@@ -105,7 +111,7 @@ def plan(
     supported make it fail with code 1. FILE may be - for standard input.
     """
     from omnigraph.catalog.build import compile_schema
-    from omnigraph.catalog.evolve import plan_migration
+    from omnigraph.evolution.migration_plan import plan_migration
     from omnigraph.plan.compile import compile_catalog
 
     expressions = _read_expressions(given)
@@ -232,8 +238,8 @@ def _warn_if_managed(scope: CommandTarget) -> None:
     """Say that a cluster knows nothing of a change that is made past it."""
     if scope.is_served:
         return
-    from omnigraph.cli.process_settings import read_settings
-    from omnigraph.cluster.managed_graphs import find_managing_root
+    from omnigraph.cli.scope_resolution import read_settings
+    from omnigraph.cluster.resources import find_managing_root
 
     root = find_managing_root(scope.uri, read_settings(quietly=True))
     if root is not None:

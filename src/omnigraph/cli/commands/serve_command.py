@@ -1,4 +1,4 @@
-"""`omnigraph serve`."""
+"""`omnigraph serve` and `omnigraph graphs …`."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from importlib.util import find_spec
 
 import click
 
-from omnigraph.cli.completion_words import complete_store
 from omnigraph.cli.examples import render_examples
-from omnigraph.cli.output import note
-from omnigraph.cli.process_settings import describe_unknown_settings
+from omnigraph.cli.scope_resolution import describe_unknown_settings, resolve_server
+from omnigraph.cli.shared_options import TIMEOUT
+from omnigraph.cli.shell_completion import complete_profile, complete_server, complete_store
+from omnigraph.cli.terminal import note, print_json
 
 _PACKAGES = ("uvicorn", "starlette", "httptools", "structlog", "prometheus_client")
 
@@ -108,8 +109,8 @@ def serve(
     for problem in describe_unknown_settings():
         note(f"warning: {problem}")
     from omnigraph.server.http_server import run_alone
-    from omnigraph.server.serve_options import ServeFlags, read_options
-    from omnigraph.server.worker_processes import run_workers
+    from omnigraph.server.serving_config import ServeFlags, read_options
+    from omnigraph.server.worker_pool import run_workers
 
     given = {
         "bind": bind,
@@ -139,3 +140,34 @@ def _require_packages() -> None:
     for name in _PACKAGES:
         if find_spec(name) is None:
             raise MissingPackage(name, "the server", "pip install 'omnigraph[server]'")
+
+
+@click.group()
+def graphs() -> None:
+    """List the graphs of a server."""
+
+
+@graphs.command("list", epilog=render_examples("graphs list"))
+@click.option("--server", metavar="NAME|URL", shell_complete=complete_server, help="The server.")
+@click.option(
+    "--profile",
+    metavar="NAME",
+    shell_complete=complete_profile,
+    help="A profile of the operator's config.",
+)
+@TIMEOUT
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+def list_(server: str | None, profile: str | None, timeout_s: float | None, as_json: bool) -> None:
+    """List the graphs that a server has, with their addresses."""
+    import msgspec
+
+    from omnigraph.client.served_graph import list_graphs
+
+    found = list_graphs(resolve_server(server, profile), timeout_s)
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+        return
+    for one in found.graphs:
+        click.echo(f"{one.graph_id}\t{one.uri}")
+    for lost in found.quarantined:
+        note(f"{lost.graph_id} is not served: {lost.reason}")

@@ -1,18 +1,205 @@
-"""Neighbours of nodes as arrays: who is reached from each number, ascending and without repeats."""
+"""Number the rows of table versions as entity codes, and walk the adjacency of nodes on codes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.execution.read.arrays import (
+    MISSING,
     Codes,
+    Flags,
     Longs,
+    combine_chunks,
+    encode_values,
     expand_ranges,
+    mask_found,
 )
-from omnigraph.execution.read.numbering import EdgeNumbering, NodeNumbering
+from omnigraph.execution.read.table_reader import (
+    DST,
+    ID,
+    SRC,
+    Key,
+    Reader,
+    Topology,
+    gather_batches,
+)
+
+_SPARSE = 4
+"""Row ids spread over more than this many times the rows are looked up by bisection."""
+_BISECTION = 32
+"""Bisection beats hashing the whole numbering while it has this many times more ids."""
+_FEW_BISECTED = 64
+"""So few ids are looked for one by one."""
+_CODED_ROWS = 1 << 22
+"""So many edges are coded at once; codes of separate portions have to be brought together."""
+
+
+class RowPlaces:
+    """From row id to number."""
+
+    def __init__(self, row_ids: Longs) -> None:
+        self.row_ids = row_ids
+        top = int(row_ids.max(initial=-1)) + 1
+        self._table: Codes | None = None
+        self._order: Longs | None = None
+        if top <= _SPARSE * max(1, len(row_ids)):
+            self._table = np.full(top, MISSING, dtype=np.int32)
+            self._table[row_ids] = np.arange(len(row_ids), dtype=np.int32)
+        else:
+            self._order = np.argsort(row_ids, kind="stable")
+
+    @property
+    def nbytes(self) -> int:
+        helper = self._table if self._table is not None else self._order
+        assert helper is not None, "one of the two is always there"
+        return int(self.row_ids.nbytes + helper.nbytes)
+
+    def find(self, row_ids: Longs) -> Codes:
+        """The number of each row; all of them must be rows of this version."""
+        if self._table is not None:
+            return encode_values(self._table[row_ids])
+        assert self._order is not None, "one of the two is always there"
+        return encode_values(
+            self._order[np.searchsorted(self.row_ids, row_ids, sorter=self._order)]
+        )
+
+
+class _Texts:
+    """An array of texts as bisection needs it."""
+
+    def __init__(self, texts: pa.Array) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __getitem__(self, place: int) -> str:
+        found: str = self._texts[place].as_py()
+        return found
+
+
+def find_first_not_less(ordered: pa.Array, wanted: pa.Array) -> Longs:
+    """Where each text would stand among ordered ones; 0 for NULL."""
+    if len(wanted) <= _FEW_BISECTED:
+        texts, values = _Texts(ordered), wanted.to_pylist()
+        places = [0 if value is None else bisect_left(texts, value) for value in values]
+        return np.asarray(places, dtype=np.int64)
+    low = np.zeros(len(wanted), dtype=np.int64)
+    high = np.full(len(wanted), len(ordered), dtype=np.int64)
+    while (open_ := low < high).any():
+        middle = (low + high) // 2
+        # Where the place is found already, the answer is not looked at.
+        at = ordered.take(pa.array(np.minimum(middle, len(ordered) - 1)))
+        less = np.asarray(pc.less(at, wanted).fill_null(False))
+        low = np.where(open_ & less, middle + 1, low)
+        high = np.where(open_ & ~less, middle, high)
+    return low
+
+
+class NodeNumbering:
+    """The nodes of one table version in the order of their ids."""
+
+    is_ordered = True
+
+    def __init__(self, ids: pa.Array, row_ids: Longs) -> None:
+        self.ids = ids
+        self.rows = RowPlaces(row_ids)
+
+    @property
+    def size(self) -> int:
+        return len(self.ids)
+
+    @property
+    def nbytes(self) -> int:
+        return int(self.ids.nbytes) + self.rows.nbytes
+
+    def find(self, ids: pa.Array) -> Codes:
+        """The number of each id; -1 for ids this version does not have."""
+        if not self.size:
+            return np.full(len(ids), MISSING, dtype=np.int32)
+        if len(ids) * _BISECTION > self.size:
+            found = pc.index_in(ids, value_set=self.ids)
+            return encode_values(np.asarray(found.fill_null(MISSING)))
+        guess = np.minimum(find_first_not_less(self.ids, ids), self.size - 1)
+        same = pc.equal(self.ids.take(pa.array(guess)), ids).fill_null(False)
+        return encode_values(np.where(np.asarray(same), guess, MISSING))
+
+
+class EdgeNumbering:
+    """The edges of one table version as they are stored, with coded ends."""
+
+    is_ordered = False
+
+    def __init__(self, row_ids: Longs, sources: pa.Array, targets: pa.Array) -> None:
+        self.rows = RowPlaces(row_ids)
+        self.source_ids, self.sources = sources.dictionary, _get_indices(sources)
+        self.target_ids, self.targets = targets.dictionary, _get_indices(targets)
+
+    @property
+    def size(self) -> int:
+        return len(self.sources)
+
+    @property
+    def nbytes(self) -> int:
+        ids = int(self.source_ids.nbytes + self.target_ids.nbytes)
+        return ids + int(self.sources.nbytes + self.targets.nbytes) + self.rows.nbytes
+
+
+Numbering = NodeNumbering | EdgeNumbering
+
+
+def _get_indices(encoded: pa.DictionaryArray) -> Codes:
+    return encode_values(np.asarray(encoded.indices))
+
+
+def make_node_key(reader: Reader) -> Key:
+    return ("nodes", *reader.key)
+
+
+def make_edge_key(reader: Reader) -> Key:
+    return ("edges", *reader.key)
+
+
+def number_nodes(reader: Reader, topology: Topology) -> NodeNumbering:
+    return topology.get(make_node_key(reader), lambda: _build_nodes(reader))
+
+
+def number_edges(reader: Reader, topology: Topology) -> EdgeNumbering:
+    return topology.get(make_edge_key(reader), lambda: _build_edges(reader))
+
+
+def _build_nodes(reader: Reader) -> NodeNumbering:
+    found = reader.read([ID])
+    ids = found.column(ID)
+    order = pc.array_sort_indices(ids)
+    return NodeNumbering(ids.take(order), found.row_ids[np.asarray(order)])
+
+
+def _build_edges(reader: Reader) -> EdgeNumbering:
+    """Read the ends a few batches at a time: their ids are freed once they are coded."""
+    row_ids: list[Longs] = [np.zeros(0, dtype=np.int64)]
+    ends: dict[str, list[pa.Array]] = {SRC: [], DST: []}
+    for batches in gather_batches(reader.batches([SRC, DST]), _CODED_ROWS):
+        row_ids += [batch.row_ids for batch in batches]
+        for end, parts in ends.items():
+            ids = pa.chunked_array([batch.column(end) for batch in batches], pa.string())
+            parts.append(combine_chunks(ids.dictionary_encode()))
+    sources, targets = (_unify_dictionaries(parts) for parts in ends.values())
+    return EdgeNumbering(np.concatenate(row_ids), sources, targets)
+
+
+def _unify_dictionaries(parts: list[pa.Array]) -> pa.DictionaryArray:
+    """Codes of one dictionary, from parts that have each their own."""
+    kind = pa.dictionary(pa.int32(), pa.string())
+    encoded = pa.chunked_array(parts, kind)
+    return combine_chunks(encoded.unify_dictionaries() if len(parts) > 1 else encoded)
+
 
 _NODE_BITS = 32
 _NO_PAIRS = np.zeros(0, dtype=np.int64)
@@ -117,3 +304,110 @@ def build_incidence(sources: Codes, targets: Codes, edges: Codes, nodes: int) ->
     starts = np.zeros(nodes + 1, dtype=np.int64)
     np.cumsum(np.bincount(sources[order], minlength=nodes), out=starts[1:])
     return Incidence(starts, edges[order], targets[order])
+
+
+Neighbours = Callable[[Codes, int], tuple[Longs, Codes]]
+"""For some nodes and the hop that is taken: how many neighbours each has, then all of them."""
+
+_ANY_NODE = 1 << 32
+_PAIRS_PER_MARK = 8
+"""A table of all pairs pays when a hop meets at least one in this many of them."""
+_MAX_MARKS = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class Hops:
+    """How far a walk goes, and where a self loop counts.
+
+    Walked forward, a self loop counts at the node it is reached at. Backward, it counts at the
+    start: there the query's walk would have arrived.
+    """
+
+    minimum: int
+    maximum: int
+    is_backward: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """Pairs of a start and a node it reaches, ascending, each once; `hops` is the distance."""
+
+    starts: Codes
+    nodes: Codes
+    hops: Codes
+
+
+class _Visited:
+    """The pairs met so far; `nodes` says how many nodes there are, if that is known."""
+
+    def __init__(self, begin: Longs, starts: int, nodes: int | None) -> None:
+        self._pairs = begin
+        self._size = None if nodes is None else starts * nodes
+        self._hop_of: Codes | None = None
+        """For every possible pair the hop it was first met at, or 0."""
+
+    def add(self, pairs: Longs, hop: int) -> Longs:
+        """Those of the pairs that were not met before, each once, ascending."""
+        if self._hop_of is None and self._marks_pay(len(pairs)):
+            self._hop_of = np.zeros(self._size or 0, dtype=np.int32)
+            self._hop_of[self._pairs] = MISSING
+        if self._hop_of is not None:
+            self._hop_of[pairs[self._hop_of[pairs] == 0]] = hop
+            return np.flatnonzero(self._hop_of == hop).astype(np.int64, copy=False)
+        fresh = np.unique(pairs)
+        fresh = fresh[~mask_found(self._pairs, fresh)]
+        self._pairs = np.sort(np.concatenate([self._pairs, fresh]), kind="stable")
+        return fresh
+
+    def _marks_pay(self, pairs: int) -> bool:
+        size = self._size
+        return size is not None and size <= min(_PAIRS_PER_MARK * pairs, _MAX_MARKS)
+
+
+def walk(
+    sources: Codes, neighbours: Neighbours, hops: Hops, nodes_there: int | None = None
+) -> Reached:
+    """Everything within reach of every source, by its place among the sources.
+
+    A node is reached at its shortest distance if that lies within the bounds. One that lies just
+    below them is reached too, one hop later, if it has a self loop to spend that hop on. Of a
+    source itself only the latter can be said.
+    """
+    stride = _ANY_NODE if nodes_there is None else max(1, nodes_there)
+    begin = np.arange(len(sources), dtype=np.int64)
+    frontier = begin * stride + sources
+    visited, just_below = _Visited(np.sort(frontier), len(sources), nodes_there), frontier
+    has_loop: Flags = np.zeros(len(sources), dtype=np.bool_)
+    found: list[tuple[Longs, int]] = []
+    for hop in range(1, hops.maximum + 1):
+        firsts: Longs = frontier // stride * stride
+        nodes = encode_values(frontier - firsts)
+        counts, targets = neighbours(nodes, hop)
+        pairs: Longs = np.repeat(firsts, counts) + targets
+        if hop == (1 if hops.is_backward else hops.minimum):
+            loops = np.repeat(nodes, counts) == targets
+            if hops.is_backward:
+                has_loop[pairs[loops] // stride] = True
+            else:
+                found.append((np.unique(pairs[loops]), hop))
+        # A node that is left has been met, so its loop leads to nothing fresh.
+        fresh = visited.add(pairs, hop)
+        if hop >= hops.minimum:
+            found.append((fresh, hop))
+        if hop == hops.minimum - 1:
+            just_below = fresh
+        if not len(fresh):
+            break
+        frontier = fresh
+    if hops.is_backward and (hops.minimum == 1 or hop >= hops.minimum - 1):
+        found.append((just_below[has_loop[just_below // stride]], hops.minimum))
+    return _sort_reached(found, stride)
+
+
+def _sort_reached(found: list[tuple[Longs, int]], stride: int) -> Reached:
+    pairs = np.concatenate([np.zeros(0, dtype=np.int64), *(keys for keys, _ in found)])
+    hops = np.repeat([hop for _, hop in found], [len(keys) for keys, _ in found]).astype(np.int32)
+    order = np.argsort(pairs, kind="stable")
+    pairs = pairs[order]
+    starts = pairs // stride
+    return Reached(encode_values(starts), encode_values(pairs - starts * stride), hops[order])

@@ -23,15 +23,25 @@ from omnigraph.execution.read.arrays import (
     group,
     sum_groups,
 )
-from omnigraph.execution.read.context import ReadContext
-from omnigraph.execution.read.entities import Several
+from omnigraph.execution.read.entities import UnionEntities
 from omnigraph.execution.read.expression_values import Values
 from omnigraph.execution.read.project import convert_output_values, encode_column
-from omnigraph.execution.read.row_blocks import Rows, get_weights, join_blocks, merge_equal_rows
-from omnigraph.execution.read.row_requirements import Demand
-from omnigraph.execution.read.sort import encode_id_order, sort_by_keys
-from omnigraph.execution.read.sort_keys import ValueCodes, encode_sort_key, normalize_zeros
-from omnigraph.language.query.query_ast import AggregateName
+from omnigraph.execution.read.read_context import ReadContext
+from omnigraph.execution.read.row_blocks import (
+    Demand,
+    Rows,
+    get_weights,
+    join_blocks,
+    merge_equal_rows,
+)
+from omnigraph.execution.read.sort import (
+    ValueCodes,
+    encode_id_order,
+    encode_sort_key,
+    normalize_zeros,
+    sort_by_keys,
+)
+from omnigraph.language.query_ast import AggregateName
 from omnigraph.plan.expressions import (
     AggregateValue,
     EntityId,
@@ -158,7 +168,7 @@ def _find_identifying_variable(values: Values, output: Output) -> Iterator[str]:
     if not isinstance(output, EntityId | PropertyValue):
         return
     entities = values.rows.entities[output.variable]
-    if isinstance(entities, Several):
+    if isinstance(entities, UnionEntities):
         return
     type_ = entities.reader.type_
     unique = type_.of_kind(ConstraintKind.KEY)

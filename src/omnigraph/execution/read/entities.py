@@ -1,9 +1,4 @@
-"""What a variable ranges over: codes to ids, types and property values.
-
-`Listed` entities were found by a scan or a look-up and bring the columns that were asked for.
-`Numbered` ones are a whole table version; their columns are fetched for the codes in question,
-or read once and kept when most of them are wanted. `Several` are entities of more than one type.
-"""
+"""Entities a variable ranges over: entity codes to ids, types and property values."""
 
 from __future__ import annotations
 
@@ -15,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.execution.read.adjacency import NodeNumbering, Numbering, RowPlaces
 from omnigraph.execution.read.arrays import (
     MISSING,
     Codes,
@@ -25,9 +21,7 @@ from omnigraph.execution.read.arrays import (
     find_places,
     take,
 )
-from omnigraph.execution.read.numbering import NodeNumbering, Numbering, RowPlaces
-from omnigraph.execution.read.table_reader import ID, FoundRows, Reader
-from omnigraph.execution.read.topology import Key, Topology
+from omnigraph.execution.read.table_reader import ID, FoundRows, Key, Reader, Topology
 
 _SHARE_FOR_WHOLE = 20
 """Reading a whole column is cheaper than fetching more than one row in this many."""
@@ -90,7 +84,7 @@ class OneType:
         return None if self.is_ordered else rank_ids(self.ids)
 
 
-class Listed(OneType):
+class ScannedEntities(OneType):
     """Entities at hand."""
 
     def __init__(self, reader: Reader, found: FoundRows, *, is_ordered: bool = False) -> None:
@@ -131,7 +125,7 @@ class Listed(OneType):
         return numbering.find(self.columns([ID], codes)[ID])
 
 
-class Numbered(OneType):
+class IndexedEntities(OneType):
     """Every row of one table version; the code of an entity is its number."""
 
     def __init__(self, reader: Reader, numbering: Numbering, topology: Topology) -> None:
@@ -217,12 +211,12 @@ class Numbered(OneType):
         return codes
 
 
-class Several:
+class UnionEntities:
     """Entities of several types, one type after another. Two of them may share an id."""
 
     is_ordered = False
 
-    def __init__(self, parts: Sequence[Listed | Numbered]) -> None:
+    def __init__(self, parts: Sequence[ScannedEntities | IndexedEntities]) -> None:
         self.parts = tuple(parts)
         self._starts = np.cumsum([0, *(part.size for part in parts)])
 
@@ -289,7 +283,7 @@ class Several:
         return numbers
 
 
-Entities = Listed | Numbered | Several
+Entities = ScannedEntities | IndexedEntities | UnionEntities
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,9 +297,9 @@ class WholeColumn:
         return int(self.values.nbytes)
 
 
-def split_by_type(entities: Entities) -> Sequence[Listed | Numbered]:
+def split_by_type(entities: Entities) -> Sequence[ScannedEntities | IndexedEntities]:
     """The entities type by type."""
-    return entities.parts if isinstance(entities, Several) else (entities,)
+    return entities.parts if isinstance(entities, UnionEntities) else (entities,)
 
 
 def rank_ids(ids: pa.Array) -> Longs:
@@ -320,8 +314,8 @@ def rank_ids(ids: pa.Array) -> Longs:
     return rank
 
 
-def sort_by_id(reader: Reader, found: FoundRows) -> Listed:
+def sort_by_id(reader: Reader, found: FoundRows) -> ScannedEntities:
     """The rows found in a table in the order of their ids."""
     if found.size > 1:
         found = found.take(pc.array_sort_indices(found.column(ID)))
-    return Listed(reader, found, is_ordered=True)
+    return ScannedEntities(reader, found, is_ordered=True)

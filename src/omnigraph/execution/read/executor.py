@@ -10,30 +10,35 @@ import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.execution.read.aggregate import aggregate_rows, find_aggregate_requirements
-from omnigraph.execution.read.context import ReadContext
 from omnigraph.execution.read.expand import expand
 from omnigraph.execution.read.expression_values import filter_rows
-from omnigraph.execution.read.input import ReadInput, ReadLimits
-from omnigraph.execution.read.join import find_join_condition, join
-from omnigraph.execution.read.nested_blocks import run_anti_join, run_optional_join
+from omnigraph.execution.read.join import (
+    find_join_condition,
+    join,
+    run_anti_join,
+    run_optional_join,
+)
 from omnigraph.execution.read.node_scan import scan
-from omnigraph.execution.read.output_rows import evaluate_window, slice_batches, sort_table
 from omnigraph.execution.read.project import (
     build_output_schema,
     drop_duplicate_rows,
+    evaluate_window,
     list_operands,
     project_rows,
+    slice_batches,
+    sort_table,
 )
-from omnigraph.execution.read.rank import rank
-from omnigraph.execution.read.read_result import ReadResult
-from omnigraph.execution.read.row_blocks import Rows, join_blocks, merge_blocks
-from omnigraph.execution.read.row_requirements import (
+from omnigraph.execution.read.read_context import ReadContext, ReadInput, ReadLimits, ReadResult
+from omnigraph.execution.read.row_blocks import (
     Demand,
+    Rows,
     derive_child_requirements,
     find_row_order,
+    join_blocks,
+    merge_blocks,
 )
 from omnigraph.execution.read.scores import fuse_rows
-from omnigraph.execution.read.sort import sort_rows
+from omnigraph.execution.read.sort import rank, sort_rows
 from omnigraph.plan.expressions import FusedScore, Operand, Predicate
 from omnigraph.plan.nodes import (
     Aggregate,

@@ -12,9 +12,8 @@ import pyarrow as pa
 from omnigraph.execution.predicates import RowScope, evaluate_mask, make_scalar
 from omnigraph.execution.read import scores
 from omnigraph.execution.read.arrays import Codes, Flags, find_distinct, find_places, take
-from omnigraph.execution.read.context import ReadContext
 from omnigraph.execution.read.entities import Entities
-from omnigraph.execution.read.fixed_operands import get_scalar_type, map_operands
+from omnigraph.execution.read.read_context import ReadContext, get_scalar_type, map_operands
 from omnigraph.execution.read.row_blocks import Rows
 from omnigraph.execution.read.scores import has_query
 from omnigraph.execution.read.table_reader import ID

@@ -1,19 +1,37 @@
-"""Putting the rows of two parts of a match together."""
+"""Join the rows of two parts of a match; anti joins and optional joins of nested blocks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.execution.read.arrays import Integers, Longs, combine_codes, expand_ranges
-from omnigraph.execution.read.context import ReadContext
-from omnigraph.execution.read.entity_links import find_starts
+from omnigraph.execution.read.arrays import (
+    MISSING,
+    Groups,
+    Integers,
+    Longs,
+    combine_codes,
+    encode_values,
+    expand_ranges,
+)
+from omnigraph.execution.read.entities import Entities, ScannedEntities, UnionEntities
 from omnigraph.execution.read.expression_values import Values
-from omnigraph.execution.read.row_blocks import BLOCK_ROWS, Rows, join_blocks
-from omnigraph.execution.read.sort_keys import encode_value_codes
+from omnigraph.execution.read.neighbours import find_starts
+from omnigraph.execution.read.read_context import ReadContext
+from omnigraph.execution.read.row_blocks import (
+    BLOCK_ROWS,
+    Demand,
+    Rows,
+    group_rows,
+    join_blocks,
+    list_outer_variables,
+    split_portions,
+)
+from omnigraph.execution.read.sort import encode_value_codes
+from omnigraph.execution.read.table_reader import ID, Reader
 from omnigraph.plan.expressions import (
     Comparator,
     Compare,
@@ -23,7 +41,7 @@ from omnigraph.plan.expressions import (
     PropertyValue,
     TypeNameValue,
 )
-from omnigraph.plan.nodes import Expand, Node, NodeScan, OuterRows
+from omnigraph.plan.nodes import AntiJoin, Expand, Node, NodeScan, OptionalJoin, OuterRows
 from omnigraph.plan.walk import list_children, list_variables
 from omnigraph.types.property import FLOATS, PropertyType, Scalar
 
@@ -170,3 +188,120 @@ def _join_columns(left: Rows, near: Longs, right: Rows, far: Longs) -> Rows:
         entities={**one.entities, **other.entities},
     )
     return both.add_weights(other.weights)
+
+
+RunInner = Callable[[Demand, Rows], Iterator[Rows]]
+"""Run the block for these outer rows; every row it gives carries the number of one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _BlockRequest:
+    """The distinct combinations a block is asked about, and which one each row has."""
+
+    rows: Rows
+    groups: Groups
+
+
+def _collect_requests(rows: Rows, inner: Node) -> _BlockRequest:
+    relevant = replace(rows.only(list_outer_variables(inner)), origin=None, weights=None)
+    groups = group_rows(relevant)
+    numbers = np.arange(groups.count, dtype=np.int32)
+    return _BlockRequest(replace(relevant.take(groups.first_row), origin=numbers), groups)
+
+
+def run_anti_join(node: AntiJoin, child: Iterator[Rows], run: RunInner) -> Iterator[Rows]:
+    """The rows for which the block has no match."""
+    for block in child:
+        asked = _collect_requests(block, node.inner)
+        found = np.zeros(asked.groups.count, dtype=np.bool_)
+        for inner in run(Demand(frozenset(), merge=True), asked.rows):
+            assert inner.origin is not None, "rows of a block know where they belong"
+            found[inner.origin] = True
+        yield block.take(np.flatnonzero(~found[asked.groups.of_row]))
+
+
+def run_optional_join(
+    node: OptionalJoin, context: ReadContext, demand: Demand, child: Iterator[Rows], run: RunInner
+) -> Iterator[Rows]:
+    """Each row with every match of the block, or once with its variables missing."""
+    blocks = list(child)
+    if not blocks:
+        return
+    rows = join_blocks(blocks)
+    asked = _collect_requests(rows, node.inner)
+    wanted = [name for name in node.introduces if name in demand.variables]
+    found = list(run(Demand(frozenset(wanted), merge=demand.merge), asked.rows))
+    inner = join_blocks(found) if found else None
+    yield from _extend_rows(rows, asked.groups, inner, _make_missing(node, context, wanted, inner))
+
+
+def _extend_rows(
+    rows: Rows, groups: Groups, inner: Rows | None, entities: Mapping[str, Entities | None]
+) -> Iterator[Rows]:
+    if inner is None:
+        nothing = encode_values(np.full(rows.size, MISSING))
+        yield rows.with_columns(
+            dict.fromkeys(entities, nothing), {n: e for n, e in entities.items() if e is not None}
+        )
+        return
+    assert inner.origin is not None, "rows of a block know where they belong"
+    inner = inner.take(np.argsort(inner.origin, kind="stable"))
+    assert inner.origin is not None, "sorting keeps it"
+    starts = find_starts(inner.origin, groups.count)
+    matches = np.diff(starts)[groups.of_row]
+    counts = np.maximum(matches, 1)
+    for first, last in split_portions(counts):
+        which = expand_ranges(starts[groups.of_row[first:last]], counts[first:last])
+        has = np.repeat(matches[first:last] > 0, counts[first:last])
+        repeated = np.repeat(np.arange(first, last), counts[first:last])
+        yield _place_beside(rows.take(repeated), inner, np.where(has, which, MISSING), entities)
+
+
+def _place_beside(
+    rows: Rows, inner: Rows, which: Longs, entities: Mapping[str, Entities | None]
+) -> Rows:
+    """Rows with the columns of the inner row at each place; -1 stands for none."""
+    columns = {
+        name: encode_values(np.where(which >= 0, inner.codes[name][which], MISSING))
+        for name in entities
+    }
+    known = {name: inner.entities[name] for name in entities if name in inner.entities}
+    both = rows.with_columns(columns, known)
+    if inner.weights is None:
+        return both
+    return both.add_weights(np.where(which >= 0, inner.weights[which], 1))
+
+
+# --- variables without a match ---------------------------------------------------------------
+
+
+def _make_missing(
+    node: OptionalJoin, context: ReadContext, wanted: list[str], inner: Rows | None
+) -> dict[str, Entities | None]:
+    """The entities of each wanted variable; when there is no match at all, empty ones."""
+    if inner is not None:
+        return {name: inner.entities.get(name) for name in wanted}
+    readers = dict(_list_readers(node.inner, context))
+    return {name: _make_empty(readers[name]) if name in readers else None for name in wanted}
+
+
+def _make_empty(readers: list[Reader]) -> Entities:
+    parts = [ScannedEntities(reader, reader.nothing([ID])) for reader in readers]
+    return parts[0] if len(parts) == 1 else UnionEntities(parts)
+
+
+def _list_readers(node: Node, context: ReadContext) -> Iterator[tuple[str, list[Reader]]]:
+    """The tables behind every variable that a block binds."""
+    match node:
+        case NodeScan():
+            yield node.variable, [context.tables.node(name) for name in node.types]
+        case Expand():
+            if not node.closes:
+                yield node.target, [context.tables.node(context.ends_of(node.steps[0])[1])]
+            if node.edge_variable is not None:
+                edges = [context.tables.edge(step.edge_type) for step in node.steps]
+                yield node.edge_variable, edges
+        case _:
+            pass
+    for child in list_children(node):
+        yield from _list_readers(child, context)

@@ -1,4 +1,4 @@
-"""Finding the nodes or edges of a type that pass conditions."""
+"""Scan the nodes or edges of a type: by id or unique key, by pushed-down filter, or as a whole."""
 
 from __future__ import annotations
 
@@ -7,24 +7,110 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.catalog.catalog import ConstraintKind, NodeType
+from omnigraph.execution.read.adjacency import Numbering
 from omnigraph.execution.read.arrays import Codes, encode_values
-from omnigraph.execution.read.context import ReadContext
-from omnigraph.execution.read.entities import Entities, Listed, Numbered, Several, sort_by_id
+from omnigraph.execution.read.entities import (
+    Entities,
+    IndexedEntities,
+    ScannedEntities,
+    UnionEntities,
+    sort_by_id,
+)
 from omnigraph.execution.read.expression_values import filter_rows
-from omnigraph.execution.read.fixed_operands import restrict_to_type
-from omnigraph.execution.read.numbering import Numbering
-from omnigraph.execution.read.point_lookups import find_named_ids, is_point_lookup
 from omnigraph.execution.read.pushdown import split
-from omnigraph.execution.read.row_blocks import Rows
-from omnigraph.execution.read.row_requirements import Demand
+from omnigraph.execution.read.read_context import Given, ReadContext, is_fixed, restrict_to_type
+from omnigraph.execution.read.row_blocks import Demand, Rows
 from omnigraph.execution.read.scores import find_matching_ids
 from omnigraph.execution.read.table_reader import ID, FoundRows, Reader
 from omnigraph.execution.read.traversal_choice import is_numbering_worthwhile
-from omnigraph.plan.expressions import Predicate, TextMatch
+from omnigraph.plan.expressions import (
+    Comparator,
+    Compare,
+    Constant,
+    EntityId,
+    InList,
+    Operand,
+    ParameterValue,
+    Predicate,
+    PropertyValue,
+    TextMatch,
+)
 from omnigraph.plan.nodes import EdgeStep, NodeScan
 from omnigraph.plan.walk import list_conjuncts, list_operands_of, list_used_properties
+from omnigraph.types.canonical import encode_canonical
+from omnigraph.types.property import INTEGERS, PropertyType, Scalar
 
-_MOST_LISTED = 20_000
+_ID_TYPE = PropertyType(Scalar.STRING)
+
+
+def is_point_lookup(predicates: Sequence[Predicate], type_: NodeType) -> bool:
+    """Whether a condition fixes an id or a unique property, or looks for words: few rows pass."""
+    for part in (part for predicate in predicates for part in list_conjuncts(predicate)):
+        match part:
+            case Compare(left, Comparator.EQ, right):
+                sides = ((left, right), (right, left))
+                if any(_is_identifying(one, type_) and is_fixed(other) for one, other in sides):
+                    return True
+            case InList(value, _) if _is_identifying(value, type_):
+                return True
+            case TextMatch():
+                return True
+            case _:
+                pass
+    return False
+
+
+def _is_identifying(operand: Operand, type_: NodeType) -> bool:
+    if not isinstance(operand, PropertyValue):
+        return isinstance(operand, EntityId)
+    unique = (*type_.of_kind(ConstraintKind.KEY), *type_.of_kind(ConstraintKind.UNIQUE))
+    return any(constraint.columns == (operand.property,) for constraint in unique)
+
+
+def find_named_ids(predicate: Predicate, type_: NodeType, given: Given) -> list[str] | None:
+    """The ids of exactly those nodes a condition is true for; None if it names none.
+
+    There may be no node of such an id. Ids are names, and so are keys of one member: an id is made
+    of its key.
+    """
+    match predicate:
+        case Compare(left, Comparator.EQ, right):
+            for named, other in ((left, right), (right, left)):
+                wanted = _find_naming_type(named, type_)
+                if wanted is not None and isinstance(other, Constant | ParameterValue):
+                    return _list_ids([given.value(other)], wanted)
+        case InList(value, items):
+            wanted = _find_naming_type(value, type_)
+            if wanted is not None:
+                members = given.value(items)
+                return _list_ids(members if isinstance(members, list | tuple) else [], wanted)
+        case _:
+            pass
+    return None
+
+
+def _find_naming_type(operand: Operand, type_: NodeType) -> PropertyType | None:
+    """The type of what names a node: texts and whole numbers, which have one form each."""
+    if isinstance(operand, EntityId):
+        return _ID_TYPE
+    if not isinstance(operand, PropertyValue) or len(type_.key) != 1:
+        return None
+    (member,) = type_.key
+    is_plain = member.type.scalar is Scalar.STRING or member.type.scalar in INTEGERS
+    return member.type if member.name == operand.property and is_plain else None
+
+
+def _list_ids(values: Sequence[object], wanted: PropertyType) -> list[str] | None:
+    """None if a value has another type than its column, which a search has to compare."""
+    kind = str if wanted.scalar is Scalar.STRING else int
+    there = [value for value in values if value is not None]
+    if any(type(value) is not kind for value in there):
+        return None
+    return [encode_canonical(value, wanted) for value in there]
+
+
+_MAX_LISTED = 20_000
 """More nodes than this are numbered rather than listed: their ids need not be sorted then."""
 _FIRST_BLOCK = 64
 _BLOCK_GROWTH = 4
@@ -65,11 +151,11 @@ def _find_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, Codes]:
         if by_number is not None:
             return by_number
     found = [_list_nodes(node, name, context) for name in node.types]
-    entities = found[0] if len(found) == 1 else Several(found)
+    entities = found[0] if len(found) == 1 else UnionEntities(found)
     return entities, np.arange(entities.size, dtype=np.int32)
 
 
-def _list_nodes(node: NodeScan, type_name: str, context: ReadContext) -> Listed:
+def _list_nodes(node: NodeScan, type_name: str, context: ReadContext) -> ScannedEntities:
     reader = context.tables.node(type_name)
     filters = restrict_filters(node.filters, type_name)
     return sort_by_id(reader, select_rows(context, reader, node.variable, filters, node.columns))
@@ -97,12 +183,12 @@ def _find_numbered_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities
     type_name = node.types[0]
     reader = context.tables.node(type_name)
     if not node.filters:
-        if reader.row_count <= _MOST_LISTED and not context.has_nodes(type_name):
+        if reader.row_count <= _MAX_LISTED and not context.has_nodes(type_name):
             return None
     elif (
-        reader.row_count <= _MOST_LISTED
+        reader.row_count <= _MAX_LISTED
         or is_point_lookup(node.filters, context.catalog.nodes[type_name])
-        or count_at_most(context, reader, node.filters, _MOST_LISTED) is not None
+        or count_at_most(context, reader, node.filters, _MAX_LISTED) is not None
     ):
         return None
     codes = find_passing_numbers(context, type_name, node.variable, node.filters)
@@ -150,7 +236,7 @@ def select_rows(
     else:
         found = reader.find(keys[0], keys[1], wanted, parts.filter)
     for predicate in rest:
-        entities = Listed(reader, found)
+        entities = ScannedEntities(reader, found)
         codes = np.arange(found.size, dtype=np.int32)
         kept = filter_rows(
             context, Rows(found.size, {variable: codes}, {variable: entities}), predicate
@@ -190,10 +276,10 @@ def filter_numbers(
 
 def find_passing_edges(
     context: ReadContext, step: EdgeStep, variable: str, filters: Sequence[Predicate]
-) -> tuple[Numbered, Codes]:
+) -> tuple[IndexedEntities, Codes]:
     """All edges of a type, and the numbers of those that pass, ascending."""
     reader, numbering = context.tables.edge(step.edge_type), context.edges(step.edge_type)
-    entities = Numbered(reader, numbering, context.topology)
+    entities = IndexedEntities(reader, numbering, context.topology)
     parts = split(filters, reader, context.given)
     codes = np.arange(numbering.size, dtype=np.int32)
     if parts.filter is not None:

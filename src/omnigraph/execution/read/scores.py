@@ -1,9 +1,4 @@
-"""Text conditions, scores and distances of entities, computed for the codes in question.
-
-A text condition is the set of rows that match it. A score or a distance is a number for the rows
-that have one and NULL for the others. Searches speak of row ids, which are found among those of
-the candidates; ids are not compared.
-"""
+"""Evaluate text conditions, scores, distances and fused rankings for candidate entities."""
 
 from __future__ import annotations
 
@@ -16,23 +11,27 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest
+from omnigraph.execution.read.adjacency import RowPlaces
 from omnigraph.execution.read.arrays import (
     Codes,
     Doubles,
     Integers,
     Longs,
+    encode_values,
     find_distinct,
     find_places_among,
 )
-from omnigraph.execution.read.context import ReadContext
-from omnigraph.execution.read.entities import Entities, Numbered, Several, split_by_type
-from omnigraph.execution.read.fixed_operands import is_fixed
-from omnigraph.execution.read.numbering import RowPlaces
-from omnigraph.execution.read.ranking import Ranking, merge_rankings
+from omnigraph.execution.read.entities import (
+    Entities,
+    IndexedEntities,
+    UnionEntities,
+    split_by_type,
+)
+from omnigraph.execution.read.read_context import ReadContext, is_fixed
 from omnigraph.execution.read.row_blocks import Rows
 from omnigraph.execution.read.table_reader import Reader
-from omnigraph.execution.search import bm25, text, vectors
-from omnigraph.execution.search.hits import Hits
+from omnigraph.execution.search import text_search, vector_search
+from omnigraph.execution.search.hits import UNRANKED, Hits, find_smallest, fuse_scores
 from omnigraph.plan.expressions import (
     Constant,
     FusedScore,
@@ -44,9 +43,84 @@ from omnigraph.plan.expressions import (
     VectorDistance,
 )
 
+_FEW_RANKS = 64
+"""So few ranks are counted one by one; for more, everything is put in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Different entities, in no particular order.
+
+    The best have the smallest `keys`; equal ones follow `ties`, which are never equal.
+    """
+
+    codes: Codes
+    values: Doubles
+    keys: Doubles
+    ties: Longs
+
+    @property
+    def size(self) -> int:
+        return len(self.codes)
+
+    def at(self, places: Longs) -> Ranking:
+        return Ranking(
+            self.codes[places], self.values[places], self.keys[places], self.ties[places]
+        )
+
+    def best(self, keep: int | None) -> Ranking:
+        """The first `keep` in order; all of them without it."""
+        some = (
+            self if keep is None or keep >= self.size else self.at(find_smallest(self.keys, keep))
+        )
+        return some.at(np.lexsort((some.ties, some.keys))[:keep])
+
+    def ranks(self, codes: Codes) -> Longs:
+        """The rank of each of these entities, counted from 0; -1 for what is not ranked."""
+        places = find_places_among(self.codes.astype(np.int64), codes.astype(np.int64))
+        known = np.flatnonzero(places >= 0)
+        found = np.full(len(codes), UNRANKED, dtype=np.int64)
+        if len(known) > _FEW_RANKS:
+            order = np.lexsort((self.ties, self.keys))
+            rank = np.empty(self.size, dtype=np.int64)
+            rank[order] = np.arange(self.size)
+            found[places[known]] = rank[known]
+        else:
+            found[places[known]] = [self._rank(place) for place in known.tolist()]
+        return found
+
+    def _rank(self, place: int) -> int:
+        key = self.keys[place]
+        level = self.ties[self.keys == key]
+        before = np.count_nonzero(self.keys < key)
+        return int(before) + int(np.count_nonzero(level < self.ties[place]))
+
+
+def merge_rankings(
+    first: Ranking, second: Ranking, constant: int, keep: int | None
+) -> tuple[Codes, Doubles]:
+    """The entities of both rankings, best first, with their fused scores.
+
+    With `keep` only this many of the best are needed.
+    """
+    pool = _pool_rankings(first, second, keep)
+    order, scores = fuse_scores(first.ranks(pool), second.ranks(pool), constant)
+    return encode_values(pool[order][:keep]), scores[:keep]
+
+
+def _pool_rankings(first: Ranking, second: Ranking, keep: int | None) -> Codes:
+    """The entities among which the best are."""
+    some = [first, second]
+    if keep is not None and min(first.size, second.size) <= keep:
+        # All of a short ranking take part. What only the other one names comes in the order it
+        # has there, so none of these beyond the first `keep` is needed.
+        some = [arm if arm.size <= keep else arm.best(keep) for arm in some]
+    return encode_values(np.unique(np.concatenate([arm.codes for arm in some])))
+
+
 T = TypeVar("T")
 
-_MOST_CANDIDATES = 1_000
+_MAX_CANDIDATES = 1_000
 """With more candidates than this a search over everything is asked for instead."""
 
 
@@ -88,9 +162,9 @@ class Candidates:
 
 def make_candidates(entities: Entities, codes: Codes) -> list[Candidates]:
     """The entities with these different, ascending codes, type by type."""
-    if isinstance(entities, Numbered) and len(codes) == entities.size:
+    if isinstance(entities, IndexedEntities) and len(codes) == entities.size:
         return [Candidates(entities.reader, entities.row_ids, rows=entities.rows)]
-    if not isinstance(entities, Several):
+    if not isinstance(entities, UnionEntities):
         return [Candidates(entities.reader, entities.row_ids[codes])]
     kinds, found, start = entities.kinds(codes), [], 0
     for kind, part in enumerate(split_by_type(entities)):
@@ -126,7 +200,7 @@ def match_texts(
     matches = np.zeros(len(codes), dtype=np.bool_)
     for some in make_candidates(entities, codes):
         if len(some.row_ids):
-            rows = _find_matching(context, condition, some.reader, text.find_matching_rows)
+            rows = _find_matching(context, condition, some.reader, text_search.find_matching_rows)
             found = np.empty(0, np.int64) if rows is None else rows
             matching = np.flatnonzero(find_places_among(some.row_ids, found) >= 0)
             matches[some.map_places(matching)] = True
@@ -135,7 +209,7 @@ def match_texts(
 
 def find_matching_ids(context: ReadContext, condition: TextMatch, reader: Reader) -> pa.Array:
     """The ids of one table that match."""
-    found = _find_matching(context, condition, reader, text.find_matching_text_ids)
+    found = _find_matching(context, condition, reader, text_search.find_matching_text_ids)
     return pa.array([], pa.string()) if found is None else found
 
 
@@ -245,14 +319,16 @@ def _find_hits(
         return Hits.together([])
     if isinstance(operand, TextScore):
         assert isinstance(query, str), "the binder lets only strings through"
-        search = partial(bm25.score_rows, context.topology.search, reader.table, column.name, query)
+        search = partial(
+            text_search.score_rows, context.topology.search, reader.table, column.name, query
+        )
         return _remember_search(context, (operand, reader.key), search)
     vector = _evaluate_vector(context, operand, query)
     among = None if candidates.are_all else candidates.row_ids
-    if keep is None and len(candidates.row_ids) >= _MOST_CANDIDATES:
+    if keep is None and len(candidates.row_ids) >= _MAX_CANDIDATES:
         among = None
     measure = partial(
-        vectors.find_nearest_rows,
+        vector_search.find_nearest_rows,
         context.topology.search,
         reader.table,
         column.name,

@@ -1,21 +1,178 @@
-"""Putting rows in order: by keys, then by ids; only as much of it as has to be."""
+"""Sort rows by keys, then by ids, or by the rank of a search; only as far as the limit requires."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pat
 
-from omnigraph.execution.read.arrays import Longs, find_distinct, find_places
-from omnigraph.execution.read.context import ReadContext
+from omnigraph.execution.read.arrays import (
+    Codes,
+    Doubles,
+    Flags,
+    Longs,
+    encode_values,
+    find_distinct,
+    find_places,
+    find_places_among,
+    to_longs,
+)
 from omnigraph.execution.read.entities import rank_ids
 from omnigraph.execution.read.expression_values import Values
-from omnigraph.execution.read.row_blocks import BLOCK_ROWS, Rows, join_blocks
-from omnigraph.execution.read.row_requirements import RowOrder
-from omnigraph.execution.read.sort_keys import Ordinals, encode_sort_key
+from omnigraph.execution.read.read_context import ReadContext
+from omnigraph.execution.read.row_blocks import BLOCK_ROWS, RowOrder, Rows, join_blocks
+from omnigraph.execution.read.scores import fuse_rankings, rank_entities
 from omnigraph.execution.read.table_reader import ID
-from omnigraph.plan.nodes import SortKey
+from omnigraph.plan.expressions import FusedScore
+from omnigraph.plan.nodes import Rank, SortKey
 from omnigraph.plan.walk import list_variables
+
+_SIGN = np.int64(-(2**63))
+_ALL_BUT_SIGN = np.int64(2**63 - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordinals:
+    """Integers that compare as the values do; where `known` is false the value is NULL."""
+
+    values: Longs
+    known: Flags | None
+
+    def at(self, places: Codes) -> Ordinals:
+        """The values at some places; -1 is NULL."""
+        missing = places < 0
+        known = None if self.known is None else self.known[places] & ~missing
+        if known is None and missing.any():
+            known = ~missing
+        return Ordinals(self.values[places] if len(self.values) else places.astype(np.int64), known)
+
+    def keys(self, *, descending: bool = False) -> list[Longs]:
+        """What to sort by, the most significant first. NULL is smaller than every value."""
+        keys = [self.values]
+        if self.known is not None:
+            keys = [self.known.astype(np.int64), np.where(self.known, self.values, 0)]
+        return [~key for key in keys] if descending else keys
+
+
+def encode_sort_key(values: pa.Array) -> Ordinals:
+    """Strings by their bytes, false before true; both zeros are level, NaN comes last."""
+    known = None if not values.null_count else np.asarray(pc.is_valid(values))
+    kind = values.type
+    if pat.is_null(kind):
+        return Ordinals(np.zeros(len(values), dtype=np.int64), known)
+    if pat.is_string(kind) or pat.is_large_string(kind):
+        return Ordinals(_rank_texts(values), known)
+    if pat.is_floating(kind):
+        return Ordinals(_encode_floats(values), known)
+    if pat.is_uint64(kind):
+        wide = np.asarray(values.fill_null(0), dtype=np.uint64)
+        return Ordinals(wide.view(np.int64) ^ _SIGN, known)
+    if pat.is_boolean(kind):
+        return Ordinals(np.asarray(values.fill_null(False)).astype(np.int64), known)
+    return Ordinals(_encode_integers(values), known)
+
+
+def _rank_texts(values: pa.Array) -> Longs:
+    """The place of each text among the different ones; texts that repeat are compared once."""
+    encoded = pc.dictionary_encode(values)
+    ranks = np.asarray(pc.rank(encoded.dictionary, tiebreaker="dense")).astype(np.int64)
+    codes = np.asarray(encoded.indices.fill_null(0))
+    return ranks[codes] if len(ranks) else np.zeros(len(values), dtype=np.int64)
+
+
+def encode_tie_keys(values: pa.Array) -> list[Longs]:
+    """Keys for values of any kind; lists and objects have some order, always the same."""
+    if not pat.is_struct(values.type):
+        return encode_sort_key(make_comparable(values)).keys()
+    known = np.asarray(pc.is_valid(values)).astype(np.int64)
+    return [known, *(key for member in values.flatten() for key in encode_tie_keys(member))]
+
+
+def _encode_integers(values: pa.Array) -> Longs:
+    """Integers, days and milliseconds as they are stored."""
+    if pat.is_date32(values.type):
+        values = values.cast(pa.int32())
+    return to_longs(values.cast(pa.int64()).fill_null(0))
+
+
+def _encode_floats(values: pa.Array) -> Longs:
+    numbers = np.asarray(values.cast(pa.float64()).fill_null(0.0)) + 0.0
+    bits = np.where(np.isnan(numbers), np.nan, numbers).view(np.int64)
+    # Below zero, larger bits mean a smaller number.
+    return np.asarray(np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits), dtype=np.int64)
+
+
+def normalize_zeros(values: pa.Array) -> pa.Array:
+    """The values with 0.0 for -0.0, also inside lists and objects.
+
+    Where one value stands for several that are equal, it must not matter which of them it was.
+    """
+    kind = values.type
+    if pat.is_floating(kind):
+        return pc.add(values, pa.scalar(0, kind))
+    if pat.is_fixed_size_list(kind) and pat.is_floating(kind.value_type):
+        members = normalize_zeros(values.values.slice(values.offset * kind.list_size))
+        members = members.slice(0, len(values) * kind.list_size)
+        return pa.FixedSizeListArray.from_arrays(members, type=kind, mask=values.is_null())
+    if pat.is_list(kind) and pat.is_floating(kind.value_type):
+        members = normalize_zeros(values.values)
+        return pa.ListArray.from_arrays(values.offsets, members, type=kind, mask=values.is_null())
+    if pat.is_struct(kind):
+        members = [normalize_zeros(member) for member in values.flatten()]
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=values.is_null())
+    return values
+
+
+@dataclass(frozen=True, slots=True)
+class ValueCodes:
+    """The same code for equal values, -1 for NULL; `size` codes at most."""
+
+    codes: Codes
+    size: int
+
+
+def encode_value_codes(values: pa.Array) -> ValueCodes:
+    """Numbers that are equal where the values are; lists and vectors element by element."""
+    encoded = pc.dictionary_encode(make_comparable(values))
+    indices = encode_values(np.asarray(encoded.indices.fill_null(-1)))
+    return ValueCodes(indices, len(encoded.dictionary))
+
+
+def make_comparable(values: pa.Array) -> pa.Array:
+    """The values in a form that can be encoded and sorted, with one zero and one NaN."""
+    kind = values.type
+    if pat.is_floating(kind):
+        return _normalize_floats(values)
+    if pat.is_fixed_size_list(kind):
+        return _render_lists(values.cast(pa.list_(kind.value_field)))
+    if pat.is_list(kind):
+        return _render_lists(values)
+    return values
+
+
+def _normalize_floats(values: pa.Array) -> pa.Array:
+    plain = pc.if_else(
+        pc.equal(values, pa.scalar(0, values.type)), pa.scalar(0, values.type), values
+    )
+    nan = pa.scalar(float("nan"), values.type)
+    return pc.if_else(pc.is_nan(plain), nan, plain)
+
+
+def _render_lists(lists: pa.Array) -> pa.Array:
+    """One text for each list; the length before each element keeps different lists apart."""
+    elements = make_comparable(lists.flatten()).cast(pa.string())
+    lengths = pc.binary_length(elements).cast(pa.string())
+    texts = pc.binary_join_element_wise(lengths, elements, ":").fill_null("-")
+    counts = pc.list_value_length(lists).fill_null(0)
+    offsets = np.concatenate([[0], np.cumsum(np.asarray(counts))]).astype(np.int32)
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), ",")
+    known = pc.binary_join_element_wise(counts.cast(pa.string()), joined, " ")
+    return pc.if_else(pc.is_valid(lists), known, pa.scalar(None, pa.string()))
+
 
 _FEW_OF_ALL = 8
 """Rows are few if the variable has this many times more entities than there are rows."""
@@ -188,3 +345,57 @@ def select_candidates(columns: Sequence[Longs], keep: int) -> Longs:
             # Some rows are in for sure; the next column would decide among the rest only.
             break
     return chosen
+
+
+def rank(
+    node: Rank, context: ReadContext, child: Iterator[Rows], keep: int | None
+) -> Iterator[Rows]:
+    """The rows whose entity has a score, best first.
+
+    Equal scores are told apart by the further keys, then by the ranked entity, so that its rows
+    stay together, and at last by the ids of all variables.
+    """
+    blocks = list(child)
+    if not blocks:
+        return
+    rows = join_blocks(blocks)
+    order, scores = _compute_ranking(node, context, rows, keep)
+    rows, places = _place_rows(rows, node.ranking.variable, order)
+    keys = sort_keys(context, rows, node.keys, ()) if node.keys else []
+    levels = _find_levels(scores)[places]
+    ties = [encode_id_order(rows, variable) for variable in node.tie_break]
+    found = rows.take(sort_by_keys([levels, *keys, places, *ties], rows.size))
+    yield from found.slice(0, found.size if keep is None else keep).pieces(BLOCK_ROWS)
+
+
+def _place_rows(rows: Rows, variable: str, order: Codes) -> tuple[Rows, Longs]:
+    """The rows whose entity is ranked, and the place of each in the ranking."""
+    codes, size = rows.codes[variable], rows.entities[variable].size
+    is_ranked = np.zeros(size + 1, dtype=np.bool_)  # a missing one looks at the last place
+    is_ranked[order] = True
+    kept = rows.take(np.flatnonzero(is_ranked[codes]))
+    places = find_places_among(kept.codes[variable].astype(np.int64), order.astype(np.int64))
+    return kept, places.astype(np.int64)
+
+
+def _compute_ranking(
+    node: Rank, context: ReadContext, rows: Rows, keep: int | None
+) -> tuple[Codes, Doubles]:
+    """The entities of the match from the best to the last one, with their scores."""
+    ranking = node.ranking
+    entities = rows.entities[ranking.variable]
+    codes = find_distinct(rows.codes[ranking.variable], entities.size)
+    keep = None if keep is None else min(keep, len(codes))
+    # With further keys, which of several equally good ones comes first is not decided by id.
+    needed = None if node.keys else keep
+    if isinstance(ranking, FusedScore):
+        found = fuse_rankings(context, ranking, entities, codes, keep, needed)
+        context.fused[ranking] = found
+        return found
+    return rank_entities(context, ranking, entities, codes, needed)
+
+
+def _find_levels(scores: Doubles) -> Longs:
+    """Numbers that rise with every change of the score, in the order of the ranking."""
+    changes = np.concatenate([[0], np.cumsum(scores[1:] != scores[:-1])])[: len(scores)]
+    return changes.astype(np.int64)

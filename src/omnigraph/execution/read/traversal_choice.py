@@ -1,23 +1,43 @@
-"""Choosing how neighbours are found: looked up edge by edge, or read off an adjacency.
-
-Costs are rough milliseconds. What look-ups have cost on a table version so far, and how many edges
-they have found, counts against them, so that a table that is walked again and again gets its
-adjacency in the end, and one that changes with every commit does not.
-"""
+"""Choose how an expansion finds neighbours, by estimated cost: edge lookups or an adjacency."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from omnigraph.execution.read.context import ReadContext
-from omnigraph.execution.read.expansion_path import ExpansionPath
-from omnigraph.execution.read.input import ReadInput, TraversalMethod
-from omnigraph.execution.read.numbering import make_node_key
-from omnigraph.execution.read.table_reader import DST, SRC, Reader
-from omnigraph.execution.read.topology import Topology
-from omnigraph.plan.nodes import Direction, EdgeStep
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.execution.read.adjacency import Hops, make_node_key
+from omnigraph.execution.read.read_context import ReadContext, ReadInput, TraversalMethod
+from omnigraph.execution.read.table_reader import DST, SRC, Reader, Topology
+from omnigraph.plan.explain import Notes
+from omnigraph.plan.nodes import Direction, EdgeStep, Expand, Node, ReadPlan
+from omnigraph.plan.statistics import Estimator
+from omnigraph.plan.walk import list_children
+from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import LanceIndexKind, describe_indices
+
+
+@dataclass(frozen=True, slots=True)
+class ExpansionPath:
+    """Steps that all lead from one node type to one other, and how often they are taken."""
+
+    steps: tuple[EdgeStep, ...]
+    source_type: str
+    target_type: str
+    hops: Hops
+
+    @property
+    def is_possible(self) -> bool:
+        return self.hops.minimum <= self.hops.maximum
+
+
+def build_expansion_path(node: Expand, context: ReadContext) -> ExpansionPath:
+    """The way of an expansion; between two types there is never a second hop."""
+    source_type, target_type = context.ends_of(node.steps[0])
+    maximum = node.maximum if source_type == target_type else min(node.maximum, 1)
+    hops = Hops(node.minimum, maximum, is_backward=node.asked_from_target)
+    return ExpansionPath(node.steps, source_type, target_type, hops)
+
 
 _PER_LOOKUP = 2.5
 _PER_KEY = 0.12
@@ -191,7 +211,7 @@ def _is_beyond(given: ReadInput, way: ExpansionPath, frontier: int) -> bool:
     )
 
 
-class LookupsTooExpensive(Exception):
+class LookupBudgetExceeded(Exception):
     """Look-ups have become dearer than the adjacency; the walk starts over with that."""
 
 
@@ -205,7 +225,7 @@ class LookupBudget:
         self._limit = float("inf") if is_forced else estimate_build_cost(context, way)
 
     def look_up(self, keys: int) -> None:
-        """Pay for looking up the edges at this many nodes, or raise `LookupsTooExpensive`."""
+        """Pay for looking up the edges at this many nodes, or raise `LookupBudgetExceeded`."""
         self._pay(estimate_search_cost(self._context, self._way.steps, keys))
 
     def note_found(self, edges: int) -> None:
@@ -213,14 +233,40 @@ class LookupBudget:
         self._note(_PER_FOUND_EDGE * edges)
 
     def fetch(self, nodes: int) -> None:
-        """Pay for reading this many target nodes, or raise `LookupsTooExpensive`."""
+        """Pay for reading this many target nodes, or raise `LookupBudgetExceeded`."""
         self._pay(estimate_fetch_cost(self._context, self._way, nodes))
 
     def _pay(self, cost: float) -> None:
         if self._limit < cost:
-            raise LookupsTooExpensive
+            raise LookupBudgetExceeded
         self._note(cost)
 
     def _note(self, cost: float) -> None:
         self._limit -= cost
         self._context.topology.spend(self._key, cost)
+
+
+def forecast_traversals(
+    plan: ReadPlan, snapshot: Snapshot, catalog: Catalog, given: ReadInput, estimator: Estimator
+) -> Notes:
+    """What the executor would choose now for each expansion, and why.
+
+    The executor asks the same question again with the rows that really arrive.
+    """
+    context = ReadContext(plan, snapshot, catalog, given)
+    notes: dict[int, dict[str, object]] = {}
+    for node in _list_expansions(plan.root):
+        way = build_expansion_path(node, context)
+        if way.is_possible:
+            nodes = context.tables.node(way.source_type).row_count
+            frontier = round(min(max(1.0, estimator.rows(node.child)), nodes))
+            choice = choose_traversal(context, way, frontier)
+            notes[id(node)] = choice.facts(f"{frontier} expected")
+    return notes
+
+
+def _list_expansions(node: Node) -> Iterator[Expand]:
+    if isinstance(node, Expand):
+        yield node
+    for child in list_children(node):
+        yield from _list_expansions(child)

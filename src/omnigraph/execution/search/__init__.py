@@ -4,4 +4,4 @@ Every answer is a function of the rows alone: the same with no index, with one t
 the rows, and with one that covers all.
 """
 
-from omnigraph.execution.search.search_memory import SearchMemory as SearchMemory
+from omnigraph.execution.search.search_cache import SearchCache as SearchCache

@@ -1,8 +1,12 @@
-"""Parsed rows made whole: defaults filled in, ids derived, checked or made."""
+"""Complete parsed rows: fill in defaults, check or derive ids, match edges, create fresh ids."""
 
 from __future__ import annotations
 
+import os
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -11,15 +15,75 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.constraints.table_changes import get_column
 from omnigraph.errors import ExternalBlobPolicy, RowProblem
-from omnigraph.execution.assignments import derive_key_ids, get_default_value
-from omnigraph.execution.edge_matching import match_ids
-from omnigraph.execution.load_input import Matches, describe_id_mismatch
-from omnigraph.pipeline.kernels.fresh_ids import mint_ids
-from omnigraph.pipeline.staging_area import AT, PRESENT, build_staging_schema, encode_position
+from omnigraph.execution.load_input import Matches, describe_id_mismatch, find_match_key, match_ids
+from omnigraph.execution.stored_rows import derive_key_ids, get_default_value
+from omnigraph.identity import TableKey, encode_ulid
+from omnigraph.pipeline.staging_area import (
+    AT,
+    PRESENT,
+    build_staging_schema,
+    decode_catalog_cached,
+    encode_position,
+)
+from omnigraph.storage.tables import Table, TableLocation, write_fragments
 from omnigraph.types.arrow import BLOB
 from omnigraph.types.jsonl import TypedRows
-from omnigraph.types.jsonl_examine import make_missing_value
-from omnigraph.types.jsonl_types import PropertySpec
+from omnigraph.types.jsonl_records import PropertySpec, make_missing_value
+
+_COUNTED_BITS = 40
+_COUNTED_CHARACTERS = 8
+_ALPHABET = np.frombuffer(b"0123456789ABCDEFGHJKMNPQRSTVWXYZ", np.uint8)
+
+
+def mint_ids(count: int) -> pa.Array:
+    """`count` ids in increasing order that are unique, as one column."""
+    milliseconds = time.time_ns() // 1_000_000
+    # The top bit of the counted part stays clear, so that counting never carries over.
+    randomness = int.from_bytes(os.urandom(10), "big") & ~(1 << _COUNTED_BITS - 1)
+    head = encode_ulid(milliseconds, randomness)[:-_COUNTED_CHARACTERS].encode()
+    first = randomness & (1 << _COUNTED_BITS) - 1
+    numbers = np.arange(first, first + count, dtype=np.uint64)
+    text = np.empty((count, len(head) + _COUNTED_CHARACTERS), np.uint8)
+    text[:, : len(head)] = np.frombuffer(head, np.uint8)
+    for place in range(_COUNTED_CHARACTERS):
+        shift = np.uint64(5 * (_COUNTED_CHARACTERS - 1 - place))
+        text[:, len(head) + place] = _ALPHABET[(numbers >> shift & np.uint64(31)).astype(np.intp)]
+    offsets = np.arange(0, (count + 1) * text.shape[1], text.shape[1], dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text.reshape(-1))]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchTask:
+    """One fragment of staged edges, and the edges of their type that are there, if any."""
+
+    table_key: TableKey
+    staged: Table
+    fragment: int
+    base: Table | None
+    target: TableLocation
+
+
+def match_rows(ir: str, task: MatchTask) -> list[str]:
+    """The same rows with ids, in their order, as files elsewhere."""
+    type_ = decode_catalog_cached(ir).by_table_key[task.table_key]
+    key = find_match_key(type_)
+    assert isinstance(type_, EdgeType), "only edges are staged without ids"
+    assert key is not None, "and only where they can be found"
+    rows = pa.Table.from_batches(list(task.staged.batches(fragments=[task.fragment])))
+    columns = {name: get_column(rows, name) for name in rows.column_names}
+    find = partial(find_edges, task.base)
+    columns["id"] = match_ids(type_, columns, key, find, mint_ids(rows.num_rows))
+    whole = pa.table(columns, schema=rows.schema)
+    return write_fragments(task.target, whole, rows_per_file=max(1, rows.num_rows))
+
+
+def find_edges(table: Table | None, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
+    """Stored edges; of a type that has none, none."""
+    if table is None or not len(values):
+        return pa.table({name: pa.array([], pa.string()) for name in columns})
+    return table.lookup(by, values, columns)
+
 
 NO_ADDRESS = "no address is on the graph's list"
 """Why a blob that is given as an address is refused."""

@@ -9,12 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import Constraint, EdgeType, NodeType
-from omnigraph.constraints.distinct import are_distinct
 from omnigraph.constraints.table_changes import get_column
-from omnigraph.constraints.unique_keys import describe_holders, list_unique_groups
+from omnigraph.constraints.unique_keys import are_distinct, describe_holders, list_unique_groups
 from omnigraph.errors import Violation, ViolationKind
-from omnigraph.execution.load_input import LoadMode
-from omnigraph.execution.load_options import LoadOptions
+from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.kernels.staged_row_reader import (
     Bucket,

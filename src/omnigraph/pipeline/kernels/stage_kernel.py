@@ -14,9 +14,13 @@ import pyarrow as pa
 
 from omnigraph.catalog.catalog import Constraint
 from omnigraph.errors import BadRequest, RowProblem
-from omnigraph.execution.edge_matching import find_match_key
-from omnigraph.execution.load_input import LoadMode, Matches, build_type_specs
-from omnigraph.execution.load_options import LoadOptions
+from omnigraph.execution.load_input import (
+    LoadMode,
+    LoadOptions,
+    Matches,
+    build_type_specs,
+    find_match_key,
+)
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import (
     ColumnMapping,
@@ -26,19 +30,21 @@ from omnigraph.pipeline.inputs import (
     open_filesystem,
     store_path,
 )
-from omnigraph.pipeline.kernels.complete_rows import complete_rows
-from omnigraph.pipeline.kernels.decompress import open_whole
-from omnigraph.pipeline.kernels.line_blocks import BLOCK_BYTES, read_line_blocks, read_lines_between
-from omnigraph.pipeline.kernels.made_vectors import make_vectors
-from omnigraph.pipeline.kernels.match_kernel import find_edges
-from omnigraph.pipeline.kernels.partition import Partition
+from omnigraph.pipeline.kernels.complete_rows import complete_rows, find_edges
+from omnigraph.pipeline.kernels.embed_kernel import EmbedderSpec, make_vectors
+from omnigraph.pipeline.kernels.input_blocks import (
+    BLOCK_BYTES,
+    open_whole,
+    read_line_blocks,
+    read_lines_between,
+)
 from omnigraph.pipeline.kernels.tabular import convert_table_rows, resolve_columns
-from omnigraph.pipeline.kernels.text_vectors import Asking
 from omnigraph.pipeline.staging_area import REJECTS, decode_catalog_cached, encode_position
+from omnigraph.pipeline.tasks import Partition
 from omnigraph.settings import AwsSettings, InputSettings
 from omnigraph.storage.tables import Table, TableLocation, write_fragments
 from omnigraph.types.jsonl import ParsedLines, parse_lines
-from omnigraph.types.jsonl_types import LineOptions, TypeSpec
+from omnigraph.types.jsonl_records import LineOptions, TypeSpec
 
 if TYPE_CHECKING:
     from pyarrow.csv import ParseOptions
@@ -58,7 +64,7 @@ class StageSpec:
     limit: int = 100
     rejects: TableLocation | None = None
     """Where all refused records go, if they are wanted."""
-    asking: Asking | None = None
+    asking: EmbedderSpec | None = None
     """Who makes the vectors that records leave out."""
     matched: Mapping[TableKey, Table | None] | None = None
     """The edges that are there, of types whose edges without ids are looked up among them. None
@@ -272,7 +278,7 @@ def _read_blocks(split: InputSplit, spec: StageSpec, longest: int) -> Iterator[t
 
 def _stage_parquet(stager: _Stager, split: InputSplit) -> None:
     # Only where a Parquet file is given.
-    from omnigraph.pipeline.kernels.parquet_batches import ParquetRows  # noqa: PLC0415
+    from omnigraph.pipeline.kernels.input_blocks import ParquetRows  # noqa: PLC0415
 
     assert split.file.mapping is not None
     store = open_filesystem(split.file.place, stager.spec.aws)

@@ -1,4 +1,4 @@
-"""Staged rows as kernels read them, and small results as kernels write them."""
+"""Read staged rows for kernels, in buckets by a stable hash, and encode their small results."""
 
 from __future__ import annotations
 
@@ -6,14 +6,51 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.constraints.table_changes import get_column, mask_remaining
 from omnigraph.errors import Violation
-from omnigraph.pipeline.kernels.hashing import hash_strings
 from omnigraph.pipeline.staging_area import AT, REJECTS, ROW_OUTCOMES, Staged
 from omnigraph.storage.tables import ROW_ADDRESS, Table, TableLocation, write_fragments
+
+Hashes = npt.NDArray[np.uint64]
+
+_MULTIPLIER = 0x9E3779B97F4A7C15
+_SHIFT = np.uint64(33)
+_MIXERS = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
+
+
+def hash_strings(keys: pa.Array) -> Hashes:
+    """A number for each string; NULL counts as the empty string."""
+    binary = keys.cast(pa.large_binary()).fill_null(b"")
+    if not len(binary):
+        return np.empty(0, np.uint64)
+    _, offsets_buffer, data_buffer = binary.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int64)[binary.offset :][: len(binary) + 1]
+    lengths = np.diff(offsets)
+    data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
+    starts = offsets[:-1] - offsets[0]
+    places = np.arange(len(data)) - np.repeat(starts, lengths)
+    # A polynomial of the bytes, all of them at once; overflow wraps, and is meant to.
+    terms = (data.astype(np.uint64) + np.uint64(1)) * _compute_powers(int(lengths.max()))[places]
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
+    return _mix_hashes(sums[starts + lengths] - sums[starts])
+
+
+def _compute_powers(count: int) -> Hashes:
+    factors = np.full(max(1, count), _MULTIPLIER, np.uint64)
+    factors[0] = 1
+    return np.cumprod(factors, dtype=np.uint64)
+
+
+def _mix_hashes(hashes: Hashes) -> Hashes:
+    """Every bit of the sum in every bit of the result."""
+    for mixer in _MIXERS:
+        hashes = (hashes ^ (hashes >> _SHIFT)) * mixer
+    return hashes ^ (hashes >> _SHIFT)
+
 
 FRAGMENT_BITS = 32
 REPORTED = 100

@@ -16,11 +16,19 @@ from omnigraph.errors import BadRequest, RowProblem
 from omnigraph.execution.load_input import build_type_spec
 from omnigraph.pipeline.inputs import ColumnMapping
 from omnigraph.types.arrow import to_arrow_type
-from omnigraph.types.from_arrow import Converted, convert_array
-from omnigraph.types.from_json import convert_column, find_required_errors
+from omnigraph.types.column_values import (
+    Converted,
+    convert_array,
+    convert_column,
+    find_required_errors,
+)
 from omnigraph.types.jsonl import ParsedLines, TypedRows
-from omnigraph.types.jsonl_examine import make_bad_value, make_missing_value
-from omnigraph.types.jsonl_types import LineOptions, PropertySpec
+from omnigraph.types.jsonl_records import (
+    LineOptions,
+    PropertySpec,
+    make_bad_value,
+    make_missing_value,
+)
 from omnigraph.types.problems import ProblemCode, describe_closest
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
 

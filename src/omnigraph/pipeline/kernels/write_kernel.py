@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType, NodeType, Property
 from omnigraph.constraints.table_changes import get_column, mask_remaining
 from omnigraph.errors import RowProblem
-from omnigraph.execution.assignments import get_default_value
 from omnigraph.execution.stored_rows import (
     build_logical_schema,
     build_table_schema,
     convert_from_table_rows,
     convert_to_table_rows,
+    get_default_value,
 )
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.kernels.staged_row_reader import (
@@ -46,8 +46,7 @@ from omnigraph.storage.tables import (
     write_fragments,
 )
 from omnigraph.types.arrow import BLOB, to_arrow_type
-from omnigraph.types.jsonl_examine import make_missing_value
-from omnigraph.types.jsonl_types import PropertySpec
+from omnigraph.types.jsonl_records import PropertySpec, make_missing_value
 
 ROWS_AT_ONCE = 1 << 16
 

@@ -9,7 +9,7 @@ from omnigraph.errors import BadRequest, ExpectedVersionMismatch, ReadSetChanged
 from omnigraph.identity import CommitId, EntityKind, TableIdentity, TableKey
 from omnigraph.storage.layout import make_table_path
 from omnigraph.storage.manifest.commits import Commit, MergedState, RecoveryAudit, RowCounts
-from omnigraph.storage.manifest.state import (
+from omnigraph.storage.manifest.manifest_state import (
     Head,
     ManifestState,
     Registration,

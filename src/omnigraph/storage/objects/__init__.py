@@ -6,7 +6,7 @@ the operating system and of the S3 client end in this package: what leaves it is
 or `OutcomeUnknown` where a write may or may not have happened.
 """
 
-from omnigraph.storage.objects.conditional_put_probe import (
+from omnigraph.storage.objects.object_store import StoreKind as StoreKind
+from omnigraph.storage.objects.open_store import (
     require_create_if_absent as require_create_if_absent,
 )
-from omnigraph.storage.objects.store import StoreKind as StoreKind

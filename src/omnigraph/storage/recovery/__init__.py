@@ -6,12 +6,12 @@ names the intent it belongs to, so what is found afterwards can always be told a
 `resolve_intents` finishes or undoes.
 """
 
-from omnigraph.storage.recovery.intent import WriterKind as WriterKind
-from omnigraph.storage.recovery.intent import list_operations as list_operations
-from omnigraph.storage.recovery.intent import list_pending_intents as list_pending_intents
-from omnigraph.storage.recovery.resolve_intents import ExaminedIntent as ExaminedIntent
-from omnigraph.storage.recovery.resolve_intents import SettledIntent as SettledIntent
-from omnigraph.storage.recovery.resolve_intents import examine as examine
-from omnigraph.storage.recovery.resolve_intents import hash_contract as hash_contract
-from omnigraph.storage.recovery.resolve_intents import settle_all as settle_all
-from omnigraph.storage.recovery.unshown import drop_created as drop_created
+from omnigraph.storage.recovery.intents import WriterKind as WriterKind
+from omnigraph.storage.recovery.intents import list_operations as list_operations
+from omnigraph.storage.recovery.intents import list_pending_intents as list_pending_intents
+from omnigraph.storage.recovery.recover_writes import ExaminedIntent as ExaminedIntent
+from omnigraph.storage.recovery.recover_writes import ResolvedIntent as ResolvedIntent
+from omnigraph.storage.recovery.recover_writes import drop_created as drop_created
+from omnigraph.storage.recovery.recover_writes import examine as examine
+from omnigraph.storage.recovery.recover_writes import hash_contract as hash_contract
+from omnigraph.storage.recovery.recover_writes import resolve_all as resolve_all

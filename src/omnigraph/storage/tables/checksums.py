@@ -25,8 +25,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from omnigraph.storage.objects.beneath import open_file
-from omnigraph.storage.objects.small_files import SMALL_FILE_BYTES, read_small_file
+from omnigraph.storage.objects.local_store import SMALL_FILE_BYTES, open_file, read_small_file
 
 LOG = "_checksums.log"
 _NEW_LOG = "_checksums.log.new"

@@ -23,12 +23,10 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.storage.boot_clock import read_boot_clock
-from omnigraph.storage.concurrent_calls import StartedCall, complete_now
+from omnigraph.storage.concurrent_calls import StartedCall, complete_now, read_boot_clock
 from omnigraph.storage.tables.checksums import Checksum
-from omnigraph.storage.tables.effects import report_native_write
-from omnigraph.storage.tables.file_integrity import sum_complete_version
-from omnigraph.storage.tables.history import read_record
+from omnigraph.storage.tables.file_probes import is_version, report_native_write
+from omnigraph.storage.tables.fragments import sum_complete_version
 from omnigraph.storage.tables.lance_errors import (
     is_conflict,
     is_preempted,
@@ -36,12 +34,12 @@ from omnigraph.storage.tables.lance_errors import (
     translate_errors,
 )
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.parts import note_version
-from omnigraph.storage.tables.probes import is_version
 from omnigraph.storage.tables.stage_table import StagedTransaction
 from omnigraph.storage.tables.table import Table, is_table, open_newest, open_table
+from omnigraph.storage.tables.table_versions import read_record
+from omnigraph.storage.tables.version_files import note_version
 
-SLEPT_S = 5.0
+SUSPEND_THRESHOLD_S = 5.0
 """A commit that took longer than this may have been overtaken without noticing."""
 
 
@@ -90,7 +88,7 @@ class Committing:
             return _settle(staged, native)
         if native.version != staged.target_version:
             raise _make_landed_elsewhere_error(staged, native.version)
-        if read_boot_clock() - self.looked_at > SLEPT_S:
+        if read_boot_clock() - self.looked_at > SUSPEND_THRESHOLD_S:
             _require_followed(staged)
         known = staged.base.columns if staged.base and staged.changes_only_rows else None
         return _verify_landed(staged, Table(staged.location, native, known))

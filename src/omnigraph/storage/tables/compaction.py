@@ -1,31 +1,37 @@
-"""Merging the small fragments of a table into large ones, staged like any other write.
-
-The substrate's own compaction commits by itself, in two versions of its own naming, and rewrites
-B-trees on the way. Here the rows are written first, by its tasks but outside of any window, and
-become one version of ours afterwards. What was written stays good while others add rows: only a
-group of which a fragment has changed since is left out.
-"""
+"""Merge the small fragments of a table into large ones, in place or as jobs for executors."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from lance import FragmentMetadata, LanceOperation
 from lance.fragment import DataFile
 from lance.optimize import CompactionTask
 
-from omnigraph.storage.tables.blob_files import add_blob_files, has_blob_columns
-from omnigraph.storage.tables.effects import report_native_write
-from omnigraph.storage.tables.file_integrity import require_complete_rows
-from omnigraph.storage.tables.indices import LanceIndexKind, Layout, TableIndex
+from omnigraph.errors import HistoricalVersionReclaimed, StorageFailure, StorageKind
+from omnigraph.storage.tables.file_probes import report_native_write
+from omnigraph.storage.tables.fragments import (
+    STORAGE_VERSION,
+    add_blob_files,
+    has_blob_columns,
+    require_complete_rows,
+)
+from omnigraph.storage.tables.indices import (
+    BuiltSegment,
+    LanceIndexKind,
+    Layout,
+    SegmentPlan,
+    TableIndex,
+    build_segment,
+)
 from omnigraph.storage.tables.lance_errors import translate_errors
-from omnigraph.storage.tables.ledger import is_ledger
-from omnigraph.storage.tables.parts import note_rows
-from omnigraph.storage.tables.small_writes import STORAGE_VERSION
+from omnigraph.storage.tables.location import TableLocation
+from omnigraph.storage.tables.manifest_table import is_manifest_table
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
-from omnigraph.storage.tables.table import Fragment, Table
+from omnigraph.storage.tables.table import Fragment, Table, open_table
+from omnigraph.storage.tables.version_files import note_rows
 
 ROWS_PER_FRAGMENT = 1 << 20
 """A fragment of this size is never merged with others."""
@@ -155,7 +161,7 @@ def _is_wasteful(fragment: Fragment) -> bool:
 
 def write_groups(table: Table, groups: Sequence[Sequence[int]]) -> tuple[WrittenGroup, ...]:
     """The rows of each group written into fresh files. Row ids and row versions stay."""
-    assert not is_ledger(table), "state and lineage must not be merged: use compact_lineage"
+    assert not is_manifest_table(table), "state and lineage must not be merged: use compact_lineage"
     by_id = {f.fragment_id: f.metadata for f in table.native.get_fragments()}
     return tuple(_write_group(table, [by_id[id] for id in group]) for group in groups)
 
@@ -252,3 +258,72 @@ def _find_last_fragment_id(table: Table) -> int:
         for index in table.native.describe_indices():
             known += [max(segment.fragment_ids, default=0) for segment in index.segments]
     return max(known)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionJob:
+    """What to write for one version of a table: merged fragments, or segments of indexes."""
+
+    location: TableLocation
+    version: int
+    groups: tuple[tuple[int, ...], ...] = ()
+    plans: tuple[SegmentPlan, ...] = ()
+
+    @property
+    def pieces(self) -> tuple[CompactionJob, ...]:
+        """The same as orders of one group or one segment each."""
+        return (
+            *(replace(self, groups=(group,), plans=()) for group in self.groups),
+            *(replace(self, groups=(), plans=(plan,)) for plan in self.plans),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionOutput:
+    """What was written for an order, durable and not yet visible."""
+
+    groups: tuple[WrittenGroup, ...] = ()
+    segments: tuple[BuiltSegment, ...] = ()
+
+
+def is_available(order: CompactionJob) -> bool:
+    """Whether the version to read from can be opened here."""
+    try:
+        open_table(order.location, order.version)
+    except (HistoricalVersionReclaimed, StorageFailure) as failure:
+        if not is_gone(failure):
+            raise
+        return False
+    return True
+
+
+def run_job(order: CompactionJob) -> CompactionOutput | None:
+    """Everything that was ordered; None if the version to read from is there no longer."""
+    try:
+        # A handle of its own: while an index is built, nobody else can use the handle.
+        table = open_table(order.location, order.version)
+        groups = write_groups(table, order.groups)
+        return CompactionOutput(groups, tuple(build_segment(table, plan) for plan in order.plans))
+    except (HistoricalVersionReclaimed, StorageFailure) as failure:
+        if not is_gone(failure):
+            raise
+        return None
+
+
+def combine_outputs(deliveries: Iterable[CompactionOutput | None]) -> CompactionOutput | None:
+    """The deliveries for the pieces of an order as one; None if any of them is missing."""
+    found = list(deliveries)
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        return None
+    return CompactionOutput(
+        tuple(group for part in parts for group in part.groups),
+        tuple(segment for part in parts for segment in part.segments),
+    )
+
+
+def is_gone(failure: HistoricalVersionReclaimed | StorageFailure) -> bool:
+    """Whether the graph moved on and cleanup removed what was being read."""
+    if isinstance(failure, StorageFailure):
+        return failure.kind is StorageKind.NOT_FOUND
+    return True

@@ -1,24 +1,71 @@
-"""The one place where errors of the substrate become ours.
-
-Whether something is *absent* is never read from a message; `probes` looks. Messages only sort
-what is left by who can help: nobody needed (transient), the operator (configuration), a retry on
-fresh state (precondition), a backup (permanent).
-"""
+"""Translate the errors of Lance, mark its schemas, and count its reads."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
+import lance
 import pyarrow as pa
 from lance.commit import CommitConflictError
 
-from omnigraph.errors import (
-    OmniError,
-    RetryableCommitConflict,
-    StorageFailure,
-    StorageKind,
-)
-from omnigraph.storage.objects.object_errors import Translating
+from omnigraph.errors import OmniError, RetryableCommitConflict, StorageFailure, StorageKind
+from omnigraph.storage.objects.object_store import Translating
+
+
+@dataclass(frozen=True, slots=True)
+class IoCounters:
+    """Reads of this process so far. Listings of local folders and writes are not counted."""
+
+    reads: int
+    bytes_read: int
+
+    def __sub__(self, earlier: IoCounters) -> IoCounters:
+        return IoCounters(self.reads - earlier.reads, self.bytes_read - earlier.bytes_read)
+
+
+def read_io_counters() -> IoCounters:
+    return IoCounters(int(lance.iops_counter()), int(lance.bytes_read_counter()))
+
+
+PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
+
+
+def mark_primary_key(schema: pa.Schema, field: str) -> pa.Schema:
+    """The schema with `field` marked as the key, and so not null.
+
+    The mark can be set once and never moved. Nothing enforces it: uniqueness is ours to prove.
+    """
+    index = schema.get_field_index(field)
+    assert index >= 0, f"no field {field!r} in {schema.names}"
+    old = schema.field(index)
+    marked = old.with_nullable(False).with_metadata({**(old.metadata or {}), PRIMARY_KEY: b"true"})
+    return schema.set(index, marked)
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """The columns of a table: read once, and shared by all versions that change only rows."""
+
+    schema: pa.Schema
+    ids: Mapping[str, int]
+    """What data files name the top-level columns by."""
+    all_ids: tuple[int, ...]
+    """The ids of every field, nested ones included, in order."""
+
+
+def read_columns(native: lance.LanceDataset) -> Columns:
+    fields = native.lance_schema.fields()
+    all_ids: list[int] = []
+    waiting = list(fields)
+    while waiting:
+        field = waiting.pop()
+        all_ids.append(field.id())
+        waiting.extend(field.children())
+    ids = {field.name(): int(field.id()) for field in fields}
+    return Columns(native.schema, ids, tuple(sorted(all_ids)))
+
 
 _CONFLICT = re.compile(
     "retryable commit conflict|commit conflict for version|incompatible transaction"

@@ -1,11 +1,16 @@
-"""Where a table is: its root, the branch of it that is meant, and how to reach the store."""
+"""Locate a table: its root, its branch, the base paths it shares files with, the Lance session."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+import struct
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlsplit
+
+import lance
+from lance import Session  # type: ignore[attr-defined]  # public, though not declared so
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.storage.tables.checksums import ChecksumLogs
@@ -93,3 +98,184 @@ def _find_local_folder(uri: str) -> str | None:
     if not separator:
         return uri
     return unquote(urlsplit(f"file://{rest}").path) if scheme == "file" else None
+
+
+INDEX_CACHE_BYTES = 1 << 30
+METADATA_CACHE_BYTES = 20 << 20
+"""Enough for the files of about two thousand fragments.
+
+Each commit leaves some 45 kB of a version that is rarely asked for again, so in a process that
+lives for long this is what it fills up to.
+"""
+
+
+class _Held:
+    """A session, and which of the graphs that lived at an address it has read.
+
+    Lance keeps what it has read of a table by address, version and fragment number. Of two tables
+    that live at one address one after the other it would take rows of the one for rows of the
+    other. So each is read through a session of its own; that is rare, and the other tables of the
+    process may as well be read again.
+    """
+
+    __slots__ = ("generations", "session")
+
+    def __init__(self) -> None:
+        self.session = Session(
+            index_cache_size_bytes=INDEX_CACHE_BYTES,
+            metadata_cache_size_bytes=METADATA_CACHE_BYTES,
+        )
+        self.generations: dict[str, str] = {}
+
+
+# Keyed by process id: a forked child must not touch the parent's session, whose threads it does
+# not have. `setdefault` is atomic, so no lock is needed that a fork could leave held for ever.
+_held_by_process: dict[int, _Held] = {}
+
+
+def open_shared_session(location: TableLocation | None = None) -> Session:
+    """The session of this process; it knows nothing of other tables that lived at this address."""
+    process = os.getpid()
+    held = _held_by_process.get(process) or _held_by_process.setdefault(process, _Held())
+    if location is None or location.generation is None:
+        return held.session
+    graph, generation = location.generation.graph, location.generation.name
+    if held.generations.setdefault(graph, generation) != generation:
+        held = _Held()
+        held.generations[graph] = generation
+        _held_by_process[process] = held
+    return held.session
+
+
+_BASE_FIELD, _PATH_FIELD = 18, 4
+_BYTES = 2
+_TREE = re.compile(r"/tree/[0-9A-HJKMNP-TV-Z]{26}$")
+
+_LENGTH = struct.Struct("<I")
+_FOOTER = struct.Struct("<QHH4s")
+_MAGIC = b"LANC"
+
+
+def open_at_home(location: TableLocation, native: lance.LanceDataset) -> lance.LanceDataset:
+    """The same version, reading shared files where the table is now.
+
+    Raises:
+        ManifestCorrupt: it shares files with something that is no part of the table.
+    """
+    bases = native.base_paths()
+    if all(_find_home(base.path, location.uri) == base.path for base in bases.values()):
+        return native
+    manifest = relocate_manifest(native._ds.serialized_manifest(), location.uri)
+    return lance.LanceDataset(
+        location.native_uri,
+        version=native.version,
+        storage_options=location.native_options,
+        serialized_manifest=manifest,
+        session=open_shared_session(location),
+    )
+
+
+def relocate_version(data: bytes, table: str) -> bytes:
+    """The file of a version, for a table that is at the address `table` now."""
+    footer_at = len(data) - _FOOTER.size
+    try:
+        start, _, _, magic = _FOOTER.unpack_from(data, footer_at)
+        (length,) = _LENGTH.unpack_from(data, start)
+    except (struct.error, OverflowError) as error:
+        raise ManifestCorrupt(f"a version of {table} has no footer") from error
+    body = start + _LENGTH.size
+    if magic != _MAGIC or body + length != footer_at:
+        raise ManifestCorrupt(f"a version of {table} is laid out in an unknown way")
+    manifest = relocate_manifest(data[body:footer_at], table)
+    return data[:start] + _LENGTH.pack(len(manifest)) + manifest + data[footer_at:]
+
+
+def relocate_manifest(manifest: bytes, table: str) -> bytes:
+    """The message of a version, likewise."""
+    parts = []
+    for entry in _parse_fields(manifest, table):
+        if entry.number == _BASE_FIELD and entry.content is not None:
+            parts.append(_encode_field(_BASE_FIELD, _relocate_base(entry.content, table)))
+        else:
+            parts.append(entry.raw)
+    return b"".join(parts)
+
+
+def _relocate_base(base: bytes, table: str) -> bytes:
+    parts = []
+    for entry in _parse_fields(base, table):
+        if entry.number == _PATH_FIELD and entry.content is not None:
+            path = _find_home(entry.content.decode(errors="replace"), table)
+            parts.append(_encode_field(_PATH_FIELD, path.encode()))
+        else:
+            parts.append(entry.raw)
+    return b"".join(parts)
+
+
+def _find_home(path: str, table: str) -> str:
+    """The address now of what was the table, or a branch of it, at an address once."""
+    tree = _TREE.search(path)
+    root = path if tree is None else path[: tree.start()]
+    if root.rpartition("/")[2] != table.rpartition("/")[2]:
+        raise ManifestCorrupt(f"{table} refers to files at {path}, which is not part of it")
+    return table if tree is None else table + tree[0]
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One field of a message of the substrate."""
+
+    number: int
+    raw: bytes
+    content: bytes | None
+    """What it holds, if that is a text or a message."""
+
+
+def _parse_fields(message: bytes, table: str) -> Iterator[_Field]:
+    """The outermost fields of a message, in their order."""
+    at = 0
+    try:
+        while at < len(message):
+            start = at
+            tag, at = _decode_varint(message, at)
+            content = None
+            match tag & 7:
+                case 0:
+                    _, at = _decode_varint(message, at)
+                case 1:
+                    at += 8
+                case 5:
+                    at += 4
+                case 2:
+                    length, at = _decode_varint(message, at)
+                    content, at = message[at : at + length], at + length
+                case _:
+                    raise IndexError(at)
+            if at > len(message):
+                raise IndexError(at)
+            yield _Field(tag >> 3, message[start:at], content)
+    except IndexError as error:
+        raise ManifestCorrupt(f"a version of {table} is laid out in an unknown way") from error
+
+
+def _decode_varint(data: bytes, at: int) -> tuple[int, int]:
+    number = shift = 0
+    while True:
+        number |= (data[at] & 0x7F) << shift
+        at += 1
+        if data[at - 1] < 1 << 7:
+            return number, at
+        shift += 7
+
+
+def _encode_field(number: int, content: bytes) -> bytes:
+    return _number(number << 3 | _BYTES) + _number(len(content)) + content
+
+
+def _number(number: int) -> bytes:
+    parts = bytearray()
+    while number >= 1 << 7:
+        parts.append(number & 0x7F | 0x80)
+        number >>= 7
+    parts.append(number)
+    return bytes(parts)

@@ -1,34 +1,58 @@
-"""Removing versions and files of a table that nothing needs any more.
-
-Which those are is for the caller to know. The substrate spares on its own what it can see to be
-needed: the newest version, the versions branches start at, and tagged ones.
-"""
+"""Remove versions and files of a table that nothing refers to; Lance itself removes none."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lance import LanceOperation
 from lance.file import LanceFileSession
 
 from omnigraph.errors import HistoricalVersionReclaimed, StorageFailure
-from omnigraph.storage.objects.store import ObjectStore
-from omnigraph.storage.tables import probes
+from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.tables import file_probes
 from omnigraph.storage.tables.checksums import LOG
-from omnigraph.storage.tables.damage import Forgetting
-from omnigraph.storage.tables.effects import report_native_write
-from omnigraph.storage.tables.lance_branches import list_branches
+from omnigraph.storage.tables.file_probes import report_native_write
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
-from omnigraph.storage.tables.parts import name_owner, version_parts
+from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
 from omnigraph.storage.tables.table import Table, is_table, open_newest, open_table
+from omnigraph.storage.tables.table_versions import list_branches
+from omnigraph.storage.tables.version_files import Forgetting, name_owner, version_parts
 
 if TYPE_CHECKING:
     from lance.lance import CleanupExplanation
+
+
+AUTO_CLEANUP = "lance.auto_cleanup."
+
+
+def find_auto_cleanup_keys(table: Table) -> tuple[str, ...]:
+    """The settings by which the table would remove versions behind our back."""
+    with translate_errors(f"reading the settings of {table!r}"):
+        return tuple(sorted(k for k in table.native.config() if k.startswith(AUTO_CLEANUP)))
+
+
+def stage_without_auto_cleanup(
+    table: Table, *, uuid: str, properties: Mapping[str, str]
+) -> StagedTransaction | None:
+    """The table without those settings; None if it has none."""
+    keys = find_auto_cleanup_keys(table)
+    if not keys:
+        return None
+    operation = LanceOperation.UpdateConfig(LanceOperation.UpdateMap(dict.fromkeys(keys)))
+    return stage_operation(table, operation, uuid=uuid, properties=properties)
+
+
+def require_valid_table(table: Table) -> None:
+    """Raise unless fragments, row ids and deletions of this version fit together."""
+    with translate_errors(f"validating {table!r}"):
+        table.native.validate()  # type: ignore[no-untyped-call]
+
 
 _EVERY_FILE = 1 << 30
 _DELETIONS = "_deletions"
@@ -56,7 +80,7 @@ class UnreferencedFile:
 
 def list_versions(location: TableLocation) -> list[int]:
     """The numbers of every version that is there, rising."""
-    return probes.list_version_numbers(location) or [open_newest(location).version]
+    return file_probes.list_version_numbers(location) or [open_newest(location).version]
 
 
 def list_table_tags(location: TableLocation) -> list[tuple[str, str | None, int]]:
@@ -123,9 +147,9 @@ def remove_versions_by_list(
         for path in doubtful - _find_named(location, versions, doubtful, concurrency):
             del files[path]
         folder = location.uri.removeprefix(f"{store.uri}/")
-        first = [f"{folder}/{path}" for path in files if probes.is_version_path(path)]
+        first = [f"{folder}/{path}" for path in files if file_probes.is_version_path(path)]
         first.sort(reverse=True)
-        rest = [f"{folder}/{path}" for path in files if not probes.is_version_path(path)]
+        rest = [f"{folder}/{path}" for path in files if not file_probes.is_version_path(path)]
         with report_native_write("remove_versions", location), Forgetting(location, versions):
             store.delete_all(first)
             store.delete_all(rest)
@@ -180,9 +204,9 @@ def _drop_outdated_note(table: Table) -> None:
     folder = table.location.local_folder
     if folder is None:
         return
-    note = Path(folder) / probes.NEWEST_NOTE
+    note = Path(folder) / file_probes.NEWEST_NOTE
     with translate_errors(f"reading {note}"), suppress(FileNotFoundError):
-        if note.read_bytes() != probes.encode_newest_note(table.version):
+        if note.read_bytes() != file_probes.encode_newest_note(table.version):
             note.unlink()
 
 
@@ -211,17 +235,17 @@ def _names_all_files(location: TableLocation) -> bool:
     Mostly they do. The substrate would read what every other branch of the table starts from to
     find that out, which is too dear to ask of each of thousands of branches.
     """
-    if probes.is_never_written(location):
+    if file_probes.is_never_written(location):
         return True
     session = LanceFileSession(location.native_uri, storage_options=location.native_options)
     with translate_errors(f"listing the files of {location}"):
         listed = set(map(str, session.list()))
     versions = list_versions(location)
-    transactions = {path for path in listed if path.startswith(f"{probes.TRANSACTIONS}/")}
+    transactions = {path for path in listed if path.startswith(f"{file_probes.TRANSACTIONS}/")}
     if len(transactions) > len(versions):
         return False
     listed -= transactions
-    listed -= {probes.NEWEST_NOTE, LOG, *map(probes.name_version_file, versions)}
+    listed -= {file_probes.NEWEST_NOTE, LOG, *map(file_probes.name_version_file, versions)}
     if not listed:
         return True  # nothing was ever written to it
     try:
@@ -296,7 +320,7 @@ def remove_unreferenced(
     wanted = {file.path: file for file in files}
     still = [file for file in list_unreferenced_files(location) if file.path in wanted]
     check()
-    probes.remove_files(location, [file.path for file in still])
+    file_probes.remove_files(location, [file.path for file in still])
     return sum(file.size_bytes for file in still)
 
 

@@ -22,14 +22,18 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict
 from omnigraph.identity import ID_COLUMN
-from omnigraph.storage.tables.directory import MOST_KEYS
-from omnigraph.storage.tables.effects import report_native_write
-from omnigraph.storage.tables.file_integrity import require_complete_deletions
-from omnigraph.storage.tables.fragments import Rows, parse_fragments, write_uncommitted
+from omnigraph.storage.tables.file_probes import report_native_write
+from omnigraph.storage.tables.fragments import (
+    Rows,
+    parse_fragments,
+    require_complete_deletions,
+    write_uncommitted,
+)
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.parts import note_deletions
+from omnigraph.storage.tables.row_lookup import MOST_KEYS
 from omnigraph.storage.tables.table import ROW_ADDRESS, Table, is_table
+from omnigraph.storage.tables.version_files import note_deletions
 
 _OFFSET_BITS = 32
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)

@@ -15,28 +15,27 @@ from lance.dataset import ColumnOrdering
 
 from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailure, StorageKind
 from omnigraph.identity import ID_COLUMN
-from omnigraph.storage.objects.object_errors import Translating
-from omnigraph.storage.tables import probes
-from omnigraph.storage.tables.base_paths import open_at_home
-from omnigraph.storage.tables.damage import require_intact
-from omnigraph.storage.tables.directory import RowDirectory
-from omnigraph.storage.tables.kept_rows import KeptRows
-from omnigraph.storage.tables.key_selection import (
+from omnigraph.storage.objects.object_store import Translating
+from omnigraph.storage.tables import file_probes
+from omnigraph.storage.tables.lance_errors import (
+    Columns,
+    find_translation,
+    read_columns,
+    translate,
+    translate_errors,
+)
+from omnigraph.storage.tables.location import TableLocation, open_at_home, open_shared_session
+from omnigraph.storage.tables.row_lookup import (
+    KeptRows,
+    RowDirectory,
     are_few_keys,
     build_key_filters,
+    can_be_listed,
     drop_duplicate_keys,
     select_keys,
     split_slabs,
 )
-from omnigraph.storage.tables.lance_errors import (
-    find_translation,
-    translate,
-    translate_errors,
-)
-from omnigraph.storage.tables.lance_session import open_shared_session
-from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.quoting import can_be_listed
-from omnigraph.storage.tables.schemas import Columns, read_columns
+from omnigraph.storage.tables.version_files import require_intact
 
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
@@ -180,11 +179,11 @@ class Table:
 
     def is_there(self) -> bool:
         """Whether the version this handle shows still exists."""
-        return probes.is_version(self.location, self.version)
+        return file_probes.is_version(self.location, self.version)
 
     def newest_version(self) -> int:
         """The newest version there is now, on this table's branch."""
-        if probes.is_known_newest(self.location, self.version):
+        if file_probes.is_known_newest(self.location, self.version):
             return self.version
         with translate_errors(f"looking for the newest version of {self.location}"):
             return int(self.native.latest_version)
@@ -413,7 +412,7 @@ class Table:
         """
         if not isinstance(failure, StorageFailure) or failure.kind is not StorageKind.PERMANENT:
             return False
-        if not probes.is_version(self.location, self.version):
+        if not file_probes.is_version(self.location, self.version):
             return True
         return failure.is_file_missing and self.version < self.newest_version()
 
@@ -471,7 +470,7 @@ def open_newest(location: TableLocation) -> Table:
                 session=open_shared_session(location),
             )
         except Exception as error:
-            if not probes.has_versions(location):
+            if not file_probes.has_versions(location):
                 raise _make_no_table_error(location) from error
             failure = translate(error, f"opening {location}")
             is_gone = isinstance(failure, StorageFailure) and failure.is_file_missing
@@ -506,16 +505,16 @@ def find_latest_version(location: TableLocation) -> int:
 
 def is_table(location: TableLocation) -> bool:
     """Whether there is a table, or the branch of it that the location names."""
-    if location.branch is not None and not probes.is_lance_branch(location, location.branch):
+    if location.branch is not None and not file_probes.is_lance_branch(location, location.branch):
         return False
-    return probes.has_versions(location)
+    return file_probes.has_versions(location)
 
 
 def _explain_open_failure(location: TableLocation, version: int, error: Exception) -> OmniError:
     """What is missing, found out by looking: the table, the version, or neither."""
-    if probes.is_version(location, version):
+    if file_probes.is_version(location, version):
         return translate(error, f"opening version {version} of {location}")
-    if not probes.has_versions(location):
+    if not file_probes.has_versions(location):
         return _make_no_table_error(location)
     newest = open_newest(location)
     if version > newest.version or version < _find_first_version(newest):
@@ -549,3 +548,22 @@ def _describe_fragment(metadata: lance.FragmentMetadata) -> Fragment:
         size_bytes=None if any(size is None for size in sizes) else sum(s or 0 for s in sizes),
         is_inherited=any(file.base_id is not None for file in metadata.files),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedTable:
+    """Where a table is, and which of its versions is meant.
+
+    A pickled `Table` is opened by whoever unpickles it. This is opened where a version that is
+    gone can be told from other failures.
+    """
+
+    location: TableLocation
+    version: int
+
+    @classmethod
+    def of(cls, table: Table) -> PinnedTable:
+        return cls(table.location, table.version)
+
+    def open(self) -> Table:
+        return open_table(self.location, self.version)

@@ -1,0 +1,176 @@
+"""Words a shell offers while a command is typed.
+
+Files, profiles, branches, commits, tags, types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import click
+from click.shell_completion import CompletionItem
+
+from omnigraph.client.operator_config import (
+    OperatorConfig,
+    find_active_profile,
+    find_config_folder,
+    read_config,
+)
+from omnigraph.errors import OmniError
+
+if TYPE_CHECKING:
+    from omnigraph.graph.graph import Graph
+
+
+Completion: TypeAlias = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+FILE = click.Path(allow_dash=True, readable=False)
+"""A file on the command line; whether it can be read is checked when it is read."""
+
+
+def complete_store(
+    context: click.Context,  # noqa: ARG001 - click passes all three
+    parameter: click.Parameter,  # noqa: ARG001
+    incomplete: str,
+) -> list[CompletionItem]:
+    """Folders: a graph on this machine is one."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
+def _list_names(part: Callable[[OperatorConfig], Iterable[str]]) -> Completion:
+    """Names in a part of the configuration."""
+
+    def complete(
+        context: click.Context,  # noqa: ARG001
+        parameter: click.Parameter,  # noqa: ARG001
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        names = sorted(part(read_config_quietly()))
+        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+    return complete
+
+
+def read_config_quietly() -> OperatorConfig:
+    """The configuration; while somebody types is no time to complain about it."""
+    try:
+        return read_config(find_config_folder(), lambda message: None)  # noqa: ARG005
+    except OmniError:
+        return OperatorConfig()
+
+
+complete_profile = _list_names(lambda config: config.profiles)
+complete_alias = _list_names(lambda config: config.aliases)
+complete_server = _list_names(lambda config: config.servers)
+complete_cluster = _list_names(lambda config: config.clusters)
+
+
+_SHOWN_COMMITS = 20
+_SCHEMA = "_schema.pg"
+"""A folder with this file is a graph."""
+
+Words = Callable[["Graph"], Iterator[CompletionItem]]
+
+
+def _list_branches(graph: Graph) -> Iterator[CompletionItem]:
+    return (CompletionItem(name) for name in graph.branches())
+
+
+def _list_commits(graph: Graph) -> Iterator[CompletionItem]:
+    for commit in graph.commits()[:_SHOWN_COMMITS]:
+        yield CompletionItem(commit.commit_id, help=commit.actor_id)
+
+
+def _list_tags(graph: Graph) -> Iterator[CompletionItem]:
+    return (CompletionItem(tag.name) for tag in graph.tags())
+
+
+def _list_places(graph: Graph) -> Iterator[CompletionItem]:
+    """Whatever names a state: a branch, a tag or a commit."""
+    yield from _list_branches(graph)
+    yield from _list_tags(graph)
+    yield from _list_commits(graph)
+
+
+def _list_types(graph: Graph) -> Iterator[CompletionItem]:
+    for type_ in graph.catalog.by_table_key.values():
+        yield CompletionItem(type_.name, help=str(type_.kind))
+
+
+_OPTIONS: dict[str, Words] = {
+    "--branch": _list_branches,
+    "--into": _list_branches,
+    "--at": _list_places,
+    "--snapshot": _list_commits,
+    "--commit": _list_commits,
+    "--if-commit": _list_commits,
+    "--type": _list_types,
+}
+_ARGUMENTS: dict[str, Words] = {
+    "branch_name": _list_branches,
+    "tag_name": _list_tags,
+    "commit_id": _list_places,
+    "before": _list_places,
+    "after": _list_places,
+    "type_name": _list_types,
+}
+_BY_METAVAR: dict[str, Words] = {"BRANCH": _list_branches, "SOURCE": _list_branches}
+
+
+def offer_graph_words(command: click.Command) -> None:
+    """Let the parameters of a command be completed with what is in the graph it is given."""
+    for parameter in command.params:
+        words = _find_words(parameter)
+        if words is not None and parameter._custom_shell_complete is None:
+            parameter._custom_shell_complete = _complete_with(words)
+
+
+def _find_words(parameter: click.Parameter) -> Words | None:
+    if isinstance(parameter, click.Option):
+        for name in parameter.opts:
+            if name in _OPTIONS:
+                return _OPTIONS[name]
+    elif parameter.name in _ARGUMENTS:
+        return _ARGUMENTS[parameter.name]
+    return _BY_METAVAR.get(str(parameter.metavar))
+
+
+def _complete_with(
+    words: Words,
+) -> Callable[[click.Context, click.Parameter, str], list[CompletionItem]]:
+    def complete(
+        context: click.Context,
+        parameter: click.Parameter,  # noqa: ARG001 - click passes all three
+        incomplete: str,
+    ) -> list[CompletionItem]:
+        from omnigraph.errors import OmniError
+        from omnigraph.graph.graph import open as open_graph
+
+        place = _find_graph(context)
+        if place is None:
+            return []
+        try:
+            found = list(words(open_graph(place, read_only=True)))
+        except (OmniError, OSError):
+            return []  # while somebody types is no time to complain
+        return [one for one in found if str(one.value).startswith(incomplete)]
+
+    return complete
+
+
+def _find_graph(context: click.Context) -> Path | None:
+    """The graph that is named on the line, or that the configuration names."""
+    # Behind an option whose value is being typed, arguments have not been given their names yet.
+    named = [value for value in context.params.values() if isinstance(value, str)]
+    named += context.args
+    config = read_config_quietly()
+    profile = context.params.get("profile") or find_active_profile()
+    if profile in config.profiles:
+        named.append(config.profiles[str(profile)].store or "")
+    named.append(config.default_store or "")
+    for name in named:
+        path = Path(name.removeprefix("file://"))
+        if name and "://" not in str(path) and (path / _SCHEMA).is_file():
+            return path
+    return None

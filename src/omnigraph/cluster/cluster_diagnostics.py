@@ -1,0 +1,190 @@
+"""Diagnostics of clusters: their codes, their severities, and the report that collects them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.errors import ClusterDiagnostic, ClusterError, Severity
+
+CONFIG_CODES: Mapping[str, str] = {
+    "config_dir_not_found": "There is no such folder, or it has no `cluster.yaml`.",
+    "cluster_config_read_error": "`cluster.yaml` cannot be read, or is not UTF-8.",
+    "invalid_cluster_yaml": "The text is not YAML, or a key or value is not one of the format.",
+    "duplicate_yaml_key": "A key appears twice.",
+    "future_phase_field": "A key that is reserved.",
+    "removed_streaming_declaration": "`streaming` is not a key of a graph any more.",
+    "unsupported_cluster_config_version": "`version` is not 1.",
+    "empty_metadata_name": "`metadata.name` is blank.",
+    "unsupported_state_backend": "`state.backend` is not `cluster`.",
+    "invalid_storage_root": "`storage` is not a path or an address.",
+    "storage_root_invalid": "The address given on the command line is not one of a cluster.",
+    "invalid_resource_id": "A graph, policy or provider cannot have this name.",
+    "schema_file_missing": "The schema file cannot be read.",
+    "schema_parse_error": "A syntax error in a schema.",
+    "schema_catalog_error": "A schema that contradicts itself.",
+    "query_dir_unreadable": "The folder of queries cannot be read.",
+    "query_dir_empty": "The folder of queries has no `.gq` file.",
+    "query_file_missing": "The query file cannot be read.",
+    "query_parse_error": "A syntax error in a query file.",
+    "duplicate_query_name": "Two queries of a graph have the same name.",
+    "query_key_mismatch": "The keys of `queries` and the queries of the files differ.",
+    "query_typecheck_error": "A query does not fit the schema of its graph.",
+    "query_typecheck_skipped": "Queries were not checked because the schema has mistakes.",
+    "policy_file_missing": "The policy file cannot be read.",
+    "policy_invalid": "A mistake in a policy bundle.",
+    "policy_missing_applies_to": "A policy is bound to nothing.",
+    "policy_mixed_binding_kinds": "A policy is bound to the cluster and to graphs.",
+    "duplicate_policy_binding": "Two policies are bound to the same graph, or to the cluster.",
+    "dangling_graph_reference": "There is no such graph.",
+    "dangling_embedding_provider_reference": "There is no such embedding provider.",
+    "wrong_kind_reference": "A reference to a resource of another kind.",
+    "invalid_embedding_provider": "An embedding provider that cannot be used as declared.",
+    "embedding_api_key_inline": "An API key in the file instead of `${VARIABLE}`.",
+    "embedding_api_key_required": "The provider needs `api_key`.",
+    "invalid_external_blob_base": "A base of external blobs is not an absolute, plain address.",
+    "invalid_external_blob_policy": "Bases of external blobs overlap, or a scope does not fit.",
+    "external_blob_ingress_default_deny": "The graph accepts no external blobs.",
+}
+
+STATE_CODES: Mapping[str, str] = {
+    "state_missing": "There is no ledger but there are graphs; run `cluster import`.",
+    "state_already_exists": "There is a ledger already.",
+    "state_read_error": "The ledger cannot be read.",
+    "state_write_error": "The ledger cannot be written, or it is unknown whether it was.",
+    "invalid_state_json": "The ledger is damaged, or was edited by hand.",
+    "unsupported_state_version": "The ledger is of another version.",
+    "state_cas_mismatch": "Another operator wrote the ledger meanwhile; nothing was recorded.",
+    "state_lock_held": "Another operator holds the lock.",
+    "state_lock_disabled": "`state.lock` is false: only the ledger itself is protected.",
+    "state_lock_missing": "There is no lock to remove.",
+    "state_lock_id_mismatch": "The lock has another id.",
+    "state_lock_error": "The lock cannot be taken or removed.",
+    "state_lock_read_error": "The lock cannot be read.",
+    "invalid_state_lock": "The lock file is damaged.",
+    "unsupported_state_lock_version": "The lock file is of another version.",
+    "conflicting_graph_manifest_observation": "A graph is older than when it was last observed.",
+}
+
+APPLY_CODES: Mapping[str, str] = {
+    "schema_preview_unavailable": "The steps of a schema change cannot be shown.",
+    "apply_unsupported_change": "A change that `apply` leaves alone.",
+    "apply_dependency_blocked": "A change waits for another one.",
+    "apply_approval_invariant_violation": "An approval was gone or used when it was needed.",
+    "approval_not_required": "The change needs no approval.",
+    "approval_stale": "An approval was given for another state or configuration.",
+    "approval_write_error": "The approval cannot be written.",
+    "approval_read_error": "An approval cannot be read.",
+    "invalid_approval_artifact": "An approval is damaged.",
+    "unsupported_approval_version": "An approval is of another version.",
+    "graph_create_failed": "A graph could not be created.",
+    "graph_create_skipped": "A graph was not created because an earlier change failed.",
+    "schema_apply_failed": "A graph could not be given its schema.",
+    "schema_apply_skipped": "A schema was not applied because an earlier change failed.",
+    "graph_delete_failed": "A graph could not be deleted.",
+    "graph_delete_skipped": "A graph was not deleted because an earlier change failed.",
+    "graph_delete_export_in_progress": "Another process is working on the graph to be deleted.",
+    "resource_content_changed": "A file changed while it was being applied.",
+    "resource_payload_write_error": "A query or policy cannot be written to the catalog.",
+}
+
+RECOVERY_CODES: Mapping[str, str] = {
+    "cluster_recovery_pending": "An interrupted change of a graph is not settled.",
+    "cluster_recovery_rolled_forward": "An interrupted change had been made and was recorded.",
+    "cluster_recovery_unattributed": "A graph has a schema that nobody announced.",
+    "graph_create_incomplete": "What an interrupted creation left is not a graph.",
+    "graph_delete_incomplete": "An interrupted deletion left something.",
+    "recovery_sidecar_read_error": "The intent of a change cannot be read.",
+    "recovery_sidecar_write_error": "The intent of a change cannot be written.",
+    "recovery_sidecar_cleanup_failed": "The intent of a finished change cannot be removed.",
+    "invalid_recovery_sidecar": "The intent of a change is damaged.",
+    "unsupported_recovery_sidecar_version": "The intent of a change is of another version.",
+    "graph_observation_error": "A graph cannot be opened.",
+    "catalog_payload_missing": "A query or policy is not in the catalog.",
+    "catalog_payload_mismatch": "A query or policy of the catalog is not what was applied.",
+    "catalog_payload_read_error": "A query or policy of the catalog cannot be read.",
+}
+
+SERVING_CODES: Mapping[str, str] = {
+    "cluster_state_missing": "There is no ledger: nothing has been applied yet.",
+    "cluster_empty": "The ledger has no graph.",
+    "cluster_no_healthy_graphs": "Every graph waits for a recovery.",
+    "catalog_payload_digest_mismatch": "A query or policy of the catalog is not what was applied.",
+    "policy_bindings_missing": "The ledger does not say what a policy is bound to.",
+    "embedding_provider_missing": "A graph uses a provider that the ledger does not have.",
+    "embedding_provider_profile_missing": "The ledger does not say what a provider is.",
+    "embedding_provider_digest_mismatch": "The record of a provider was edited by hand.",
+    "external_blob_policy_digest_mismatch": "The record of a graph was edited by hand.",
+    "graph_not_applied": "The ledger has no such graph.",
+}
+
+CLUSTER_CODES: Mapping[str, str] = {
+    **CONFIG_CODES,
+    **STATE_CODES,
+    **APPLY_CODES,
+    **RECOVERY_CODES,
+    **SERVING_CODES,
+}
+
+WARNINGS = frozenset(
+    {
+        "query_dir_empty",
+        "query_typecheck_skipped",
+        "external_blob_ingress_default_deny",
+        "state_lock_disabled",
+        "schema_preview_unavailable",
+        "apply_unsupported_change",
+        "apply_dependency_blocked",
+        "approval_stale",
+        "approval_read_error",
+        "invalid_approval_artifact",
+        "unsupported_approval_version",
+        "graph_create_skipped",
+        "schema_apply_skipped",
+        "graph_delete_skipped",
+        "cluster_recovery_pending",
+        "cluster_recovery_rolled_forward",
+        "graph_delete_incomplete",
+        "recovery_sidecar_read_error",
+        "recovery_sidecar_cleanup_failed",
+        "invalid_recovery_sidecar",
+        "unsupported_recovery_sidecar_version",
+        "catalog_payload_mismatch",
+    }
+)
+"""They do not make a command fail, unless what it was asked for cannot be done for them."""
+
+
+def make_diagnostic(
+    code: str, path: str, message: str, severity: Severity | None = None
+) -> ClusterDiagnostic:
+    """A finding; by default it is as severe as its code."""
+    assert code in CLUSTER_CODES, code
+    usual = Severity.WARNING if code in WARNINGS else Severity.ERROR
+    return ClusterDiagnostic(code, severity or usual, path, message)
+
+
+def refuse(code: str, path: str, message: str) -> ClusterError:
+    """The error of one finding that leaves nothing else to be done."""
+    return ClusterError([make_diagnostic(code, path, message, Severity.ERROR)])
+
+
+@dataclass
+class ClusterReport:
+    """Findings in the order in which they were made, each once."""
+
+    found: list[ClusterDiagnostic] = field(default_factory=list)
+
+    def add(self, code: str, path: str, message: str, severity: Severity | None = None) -> None:
+        self.extend([make_diagnostic(code, path, message, severity)])
+
+    def extend(self, diagnostics: Iterable[ClusterDiagnostic]) -> None:
+        self.found += [one for one in dict.fromkeys(diagnostics) if one not in self.found]
+
+    @property
+    def has_errors(self) -> bool:
+        return any(one.is_error for one in self.found)
+
+    def raise_if_errors(self) -> None:
+        if self.has_errors:
+            raise ClusterError(self.found)

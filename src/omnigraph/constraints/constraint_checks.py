@@ -1,0 +1,326 @@
+"""Check one write against every rule of its types: values, uniqueness, endpoints, cardinality.
+
+Each family of rules returns its violations and changes nothing; `find_violations` applies all
+of them in one fixed order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial, reduce
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import (
+    Catalog,
+    Constraint,
+    ConstraintKind,
+    EdgeType,
+    NodeType,
+    Property,
+)
+from omnigraph.constraints.table_changes import (
+    NO_IDS,
+    Changes,
+    Committed,
+    TableChange,
+    get_column,
+    mask_remaining,
+)
+from omnigraph.constraints.unique_keys import find_unique_violations
+from omnigraph.errors import ConstraintViolated, Violation, ViolationKind
+from omnigraph.identity import EntityKind, TableKey, make_table_key
+from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, INTEGERS, Scalar
+
+
+def find_value_violations(change: TableChange) -> Iterator[Violation]:
+    """Violations in the order of the constraints, then of the rows; NULL breaks no rule."""
+    if change.rows.num_rows == 0:
+        return
+    for rule in list_value_rules(change.type):
+        yield from rule(change)
+
+
+ValueRule = Callable[[TableChange], Iterator[Violation]]
+
+
+def list_value_rules(type_: NodeType | EdgeType) -> list[ValueRule]:
+    """The rules about single values, in the order they are looked at."""
+    rules: list[ValueRule] = []
+    for constraint in type_.of_kind(ConstraintKind.RANGE):
+        rules.append(partial(_check_range, constraint=constraint))
+    for constraint in type_.of_kind(ConstraintKind.CHECK):
+        rules.append(partial(_check, constraint=constraint))
+    for property_ in type_.properties:
+        if property_.type.enum_values is not None:
+            members = property_.type.enum_values
+            rules.append(partial(_check_enum, property_=property_, members=members))
+    return rules
+
+
+def list_ruled_columns(type_: NodeType | EdgeType) -> list[str]:
+    """The properties that have such rules."""
+    kinds = (ConstraintKind.RANGE, ConstraintKind.CHECK)
+    named = {c.columns[0] for kind in kinds for c in type_.of_kind(kind)}
+    return [p.name for p in type_.properties if p.name in named or p.type.enum_values is not None]
+
+
+def _check_range(change: TableChange, constraint: Constraint) -> Iterator[Violation]:
+    name, low, high = constraint.columns[0], constraint.low, constraint.high
+    scalar = change.type.by_name[name].type.scalar
+    values = get_column(change.rows, name)
+    broken: list[tuple[pa.Array, str]] = []
+    if low is not None:
+        broken.append((_find_beyond(values, scalar, low, below=True), f"< min {low}"))
+    if high is not None:
+        broken.append((_find_beyond(values, scalar, high, below=False), f"> max {high}"))
+    if scalar in FLOATS:
+        broken.append((pc.is_nan(values), ""))
+
+    def message(index: int) -> str:
+        problem = next(text for mask, text in broken if mask[index].as_py())
+        found = f"{values[index]} {problem}" if problem else "is NaN"
+        return f"@range violation on {change.type.name}.{name}: value {found}"
+
+    yield from _make_violations_at(change, reduce(pc.or_, (mask for mask, _ in broken)), message)
+
+
+def _find_beyond(values: pa.Array, scalar: Scalar, bound: str, *, below: bool) -> pa.Array:
+    """Which values lie outside a bound; whole numbers are compared exactly, not as floats."""
+    compare = pc.less if below else pc.greater
+    if scalar not in INTEGERS:
+        return compare(values.cast(pa.float64()), pa.scalar(float(bound)))
+    # A bound between two whole numbers allows the same ones as the next whole number inside it.
+    limit = (math.ceil if below else math.floor)(Decimal(bound))
+    least, most = INTEGER_BOUNDS[scalar]
+    if least <= limit <= most:
+        return compare(values, pa.scalar(limit, values.type))
+    excludes_all = limit > most if below else limit < least
+    return pc.and_(pc.is_valid(values), pa.scalar(excludes_all))
+
+
+def _check(change: TableChange, constraint: Constraint) -> Iterator[Violation]:
+    name, pattern = constraint.columns[0], constraint.pattern
+    assert pattern is not None, "a check has a pattern"
+    values = get_column(change.rows, name)
+    wrong = pc.invert(pc.match_substring_regex(values, pattern))
+    shown = f"@check violation on {change.type.name}.{name}:"
+    yield from _make_violations_at(
+        change, wrong, lambda i: f"{shown} value '{values[i]}' does not match pattern '{pattern}'"
+    )
+
+
+def _check_enum(
+    change: TableChange, property_: Property, members: tuple[str, ...]
+) -> Iterator[Violation]:
+    values = get_column(change.rows, property_.name)
+    known = pc.is_in(values, value_set=pa.array(members, pa.string()))
+    wrong = pc.and_(pc.is_valid(values), pc.invert(known))
+    where, expected = f"{change.type.name}.{property_.name}", ", ".join(members)
+    yield from _make_violations_at(
+        change,
+        wrong,
+        lambda i: f"invalid enum value '{values[i]}' for {where} (expected: {expected})",
+    )
+
+
+def _make_violations_at(
+    change: TableChange, mask: pa.Array, message: Callable[[int], str]
+) -> Iterator[Violation]:
+    """A violation for each row the mask names; the common case of none costs one pass."""
+    for index in pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist():
+        yield change.violation(ViolationKind.VALUE, message(index), index)
+
+
+def find_endpoint_violations(
+    changes: Changes, catalog: Catalog, committed: Committed
+) -> Iterator[Violation]:
+    """Edges of the write with a missing end, then kept edges that lose one; by edge type."""
+    for edge in catalog.edges.values():
+        change = changes.get(edge.table_key)
+        if change is not None and change.rows.num_rows:
+            yield from _find_missing_ends(change, edge, changes, committed)
+    for edge in catalog.edges.values():
+        yield from _find_orphaned_edges(edge, changes, committed)
+
+
+def describe_missing_end(end: str, id: str, node_type: str) -> str:
+    return f"{end} '{id}' not found in {node_type}"
+
+
+def _list_ends(edge: EdgeType) -> tuple[tuple[str, TableKey], tuple[str, TableKey]]:
+    return (
+        ("src", make_table_key(EntityKind.NODE, edge.from_type)),
+        ("dst", make_table_key(EntityKind.NODE, edge.to_type)),
+    )
+
+
+def _find_missing_ends(
+    change: TableChange, edge: EdgeType, changes: Changes, committed: Committed
+) -> Iterator[Violation]:
+    both = _list_ends(edge)
+    ends = [get_column(change.rows, name) for name, _ in both]
+    masks = _build_masks(ends, [nodes for _, nodes in both], changes, committed)
+    for (name, nodes), ids, missing in zip(both, ends, masks, strict=True):
+        type_name = nodes.partition(":")[2]
+        for index in pc.indices_nonzero(missing).to_pylist():
+            message = describe_missing_end(name, ids[index].as_py(), type_name)
+            yield change.violation(ViolationKind.ORPHAN_EDGE, message, index)
+
+
+def _build_masks(
+    ends: list[pa.Array], tables: list[TableKey], changes: Changes, committed: Committed
+) -> list[pa.Array]:
+    """For each end which of its nodes are missing; both are looked up at once where they can be."""
+    if tables[0] != tables[1]:
+        pairs = zip(ends, tables, strict=True)
+        return [_are_missing(ids, nodes, changes.get(nodes), committed) for ids, nodes in pairs]
+    nodes = tables[0]
+    missing = _are_missing(pa.concat_arrays(ends), nodes, changes.get(nodes), committed)
+    return [missing.slice(0, len(ends[0])), missing.slice(len(ends[0]))]
+
+
+def _are_missing(
+    ends: pa.Array, nodes: TableKey, change: TableChange | None, committed: Committed
+) -> pa.Array:
+    """Which of the ends are no nodes after the write; committed nodes are asked for last."""
+    unwritten = mask_remaining(ends, change.ids if change is not None else NO_IDS)
+    if change is not None and change.replaces_all:
+        return unwritten
+    asked = ends.filter(unwritten)
+    if change is not None:
+        asked = asked.filter(mask_remaining(asked, change.deleted))
+    if not len(asked):
+        return unwritten
+    found = get_column(committed.find(nodes, "id", asked, ["id"]), "id")
+    return pc.and_(unwritten, mask_remaining(ends, found))
+
+
+def _find_orphaned_edges(
+    edge: EdgeType, changes: Changes, committed: Committed
+) -> Iterator[Violation]:
+    """Committed edges that stay while a node at one of their ends goes."""
+    own = changes.get(edge.table_key)
+    if own is not None and own.replaces_all:
+        return
+    gone = own.gone if own is not None else NO_IDS
+    for name, nodes in _list_ends(edge):
+        change = changes.get(nodes)
+        if change is None or not len(change.deleted):
+            continue
+        found = committed.find(edge.table_key, name, change.deleted, ["id", name])
+        kept = found.filter(mask_remaining(get_column(found, "id"), gone)).sort_by("id")
+        type_name = nodes.partition(":")[2]
+        for one in kept.to_pylist():
+            yield Violation(
+                ViolationKind.ORPHAN_EDGE,
+                edge.table_key,
+                describe_missing_end(name, one[name], type_name),
+                id=one["id"],
+            )
+
+
+def find_cardinality_violations(
+    changes: Changes, catalog: Catalog, committed: Committed
+) -> Iterator[Violation]:
+    """Sources the write touches that end up with too few or too many edges, by their ids.
+
+    A source that is deleted itself is skipped, and one that no edge was written for or removed
+    from is not looked at.
+    """
+    for edge in catalog.edges.values():
+        change = changes.get(edge.table_key)
+        if change is not None and edge.has_cardinality:
+            yield from _make_violations(change, edge, changes, committed)
+
+
+def _make_violations(
+    change: TableChange, edge: EdgeType, changes: Changes, committed: Committed
+) -> Iterator[Violation]:
+    written = get_column(change.rows, "src")
+    counted = _count_edges(change, written, committed)
+    counted = counted.filter(is_broken(edge, counted.column("edges")))
+    nodes = changes.get(make_table_key(EntityKind.NODE, edge.from_type))
+    if nodes is not None:
+        counted = counted.filter(mask_remaining(get_column(counted, "source"), nodes.deleted))
+    counted = counted.sort_by("source")
+    first_rows = pc.index_in(get_column(counted, "source"), value_set=written)
+    for one, index in zip(counted.to_pylist(), first_rows.to_pylist(), strict=True):
+        message = describe_cardinality(edge, one["source"], one["edges"])
+        kind = ViolationKind.CARDINALITY
+        found = (
+            Violation(kind, edge.table_key, message)
+            if index is None
+            else change.violation(kind, message, index)
+        )
+        yield replace(found, source=one["source"])
+
+
+def describe_cardinality(edge: EdgeType, source: str, edges: int) -> str:
+    problem = f"min {edge.minimum}" if edges < edge.minimum else f"max {edge.maximum}"
+    return f"@card violation on edge {edge.name}: source '{source}' has {edges} edges ({problem})"
+
+
+def is_broken(edge: EdgeType, edges: pa.ChunkedArray) -> pa.ChunkedArray:
+    too_few = pc.less(edges, edge.minimum)
+    return too_few if edge.maximum is None else pc.or_(too_few, pc.greater(edges, edge.maximum))
+
+
+def _count_edges(change: TableChange, written: pa.Array, committed: Committed) -> pa.Table:
+    """Each source the write touches, once, with the number of its edges after the write."""
+    kept, vacated = _find_kept_sources(change, written, committed)
+    counts = pc.value_counts(pa.concat_arrays([written, kept]))
+    sources = counts.field("values")
+    emptied = pc.unique(vacated)
+    emptied = emptied.filter(mask_remaining(emptied, sources))
+    none = pa.repeat(pa.scalar(0, pa.int64()), len(emptied))
+    columns = [
+        pa.concat_arrays([sources, emptied]),
+        pa.concat_arrays([counts.field("counts"), none]),
+    ]
+    return pa.table(columns, names=["source", "edges"])
+
+
+def _find_kept_sources(
+    change: TableChange, written: pa.Array, committed: Committed
+) -> tuple[pa.Array, pa.Array]:
+    """The sources of committed edges that stay, for touched sources, and of those that go."""
+    table = change.table_key
+    vacated = get_column(committed.find(table, "id", change.gone, ["id", "src"]), "src")
+    if change.replaces_all:
+        return NO_IDS, vacated
+    touched = pa.concat_arrays([written, vacated])
+    found = committed.find(table, "src", touched, ["id", "src"])
+    kept = found.filter(mask_remaining(get_column(found, "id"), change.gone))
+    return get_column(kept, "src"), vacated
+
+
+REPORTED = 100
+
+
+def find_violations(
+    changes: Changes, catalog: Catalog, committed: Committed
+) -> Iterator[Violation]:
+    """Values, then keys, then endpoints, then cardinality; within each by table and constraint."""
+    ordered = [changes[key] for key in sorted(changes)]
+    for change in ordered:
+        yield from find_value_violations(change)
+    for change in ordered:
+        yield from find_unique_violations(change, committed)
+    yield from find_endpoint_violations(changes, catalog, committed)
+    yield from find_cardinality_violations(changes, catalog, committed)
+
+
+def require_valid(
+    changes: Changes, catalog: Catalog, committed: Committed, *, limit: int = REPORTED
+) -> None:
+    """Raise with the first violations and the number of all, or pass."""
+    found = find_violations(changes, catalog, committed)
+    shown = list(islice(found, limit))
+    if shown:
+        raise ConstraintViolated(shown, len(shown) + sum(1 for _ in found))

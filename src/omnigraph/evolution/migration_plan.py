@@ -1,0 +1,182 @@
+"""Plan the migration from the accepted schema to the desired one, as ordered steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from omnigraph.catalog.catalog import Catalog, ConstraintKind, Draft, TypeKind
+from omnigraph.catalog.codec import encode_ir
+from omnigraph.catalog.identify import SchemaType, identify_next
+from omnigraph.catalog.schema_json import Json
+from omnigraph.catalog.schema_lint import DROP_EDGE_TYPE, DROP_NODE_TYPE, DROP_PROPERTY, DROP_VECTOR
+from omnigraph.errors import BadExpression, Diagnostic, Severity
+from omnigraph.evolution.migration_steps import (
+    AddConstraint,
+    AddProperty,
+    AddType,
+    DropMode,
+    DropProperty,
+    DropType,
+    ExtendEnum,
+    Step,
+    UnsupportedChange,
+    UpdatePropertyMetadata,
+    UpdateTypeMetadata,
+)
+from omnigraph.evolution.property_changes import plan_property_changes
+from omnigraph.evolution.type_changes import (
+    ChangedType,
+    ConstraintChanges,
+    SchemaSides,
+    plan_type_changes,
+)
+from omnigraph.language.source import NOWHERE
+
+ADDITIVE = (
+    AddType,
+    AddProperty,
+    ExtendEnum,
+    UpdateTypeMetadata,
+    UpdatePropertyMetadata,
+)
+"""What is there keeps its meaning: a branch without them can be merged all the same."""
+
+
+def is_additive(step: Step) -> bool:
+    if isinstance(step, AddConstraint):
+        return step.constraint.kind is ConstraintKind.INDEX
+    return isinstance(step, ADDITIVE)
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationPlan:
+    """The steps, the catalog they lead to, and what is worth knowing before taking them."""
+
+    steps: tuple[Step, ...]
+    catalog: Catalog
+    notes: tuple[Diagnostic, ...] = ()
+
+    @property
+    def supported(self) -> bool:
+        return self.first_unsupported is None
+
+    @property
+    def first_unsupported(self) -> UnsupportedChange | None:
+        return next((s for s in self.steps if isinstance(s, UnsupportedChange)), None)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.steps
+
+    def wire(self) -> Json:
+        return {
+            "supported": self.supported,
+            "step_count": len(self.steps),
+            "steps": [step.wire() for step in self.steps],
+            "notes": [_note_json(note) for note in self.notes],
+        }
+
+
+def _note_json(note: Diagnostic) -> Json:
+    """A note without a place: what it speaks of may be gone from the text."""
+    return {"severity": str(note.severity), "code": note.code, "message": note.message}
+
+
+def plan_migration(
+    accepted: Catalog,
+    desired: Draft,
+    *,
+    allow_data_loss: bool = False,
+    expressions: Mapping[str, str] | None = None,
+    other: Catalog | None = None,
+) -> MigrationPlan:
+    """What it takes to make `desired` the schema of a graph that has `accepted`.
+
+    Changes that cannot be made are steps too, so that a plan shows all of them at once.
+    `expressions` give existing rows their values of new and changed properties, each by
+    `Type.property`, or by `edge:Type.property` where a node type has the same name. What is new
+    gets the ids it has in `other`, the schema of another branch.
+
+    Raises:
+        BadExpression: an expression is for a property that is neither new nor there.
+        CompileError: rename hints that do not fit the accepted schema.
+    """
+    identified = identify_next(desired, accepted, other)
+    mode = DropMode.HARD if allow_data_loss else DropMode.SOFT
+    sides = SchemaSides(accepted, identified.catalog, mode, expressions or {})
+    _require_known(sides, desired)
+    steps = tuple(step for kind in TypeKind for step in _plan_kind(kind, sides))
+    if not steps and encode_ir(accepted) != encode_ir(identified.catalog):
+        steps = (UnsupportedChange("schema", "unclassified schema change"),)
+    notes = (*desired.warnings, *identified.notes, *_note_drops(steps, sides, desired))
+    return MigrationPlan(steps, identified.catalog, notes)
+
+
+def _require_known(sides: SchemaSides, draft: Draft) -> None:
+    types = sides.desired.by_table_key.items()
+    known = {f"{key}.{p.name}" for key, type_ in types for p in type_.properties}
+    short = {name.partition(":")[2] for name in known}
+    for name, expression in sides.expressions.items():
+        if name not in known | short:
+            owner = name.partition(".")[0]
+            keys = [key for key, type_ in types if owner in (key, type_.name)]
+            place = draft.find_place(keys[0] if keys else owner)
+            raise BadExpression(name, expression, "there is no such property", place)
+
+
+def _plan_kind(kind: TypeKind, sides: SchemaSides) -> Iterator[Step]:
+    accepted, desired = sides.types(kind)
+    before = {t.id: t for t in accepted}
+    for after in desired:
+        if after.id in before:
+            yield from _plan_type(ChangedType(kind, before[after.id], after), sides)
+        else:
+            yield AddType(kind, after.name)
+    kept = {t.id for t in desired}
+    for gone in accepted:
+        if gone.id not in kept:
+            yield _plan_removed_type(kind, gone, sides)
+
+
+def _plan_type(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
+    constraints = ConstraintChanges.between(pair)
+    yield from plan_type_changes(pair, sides)
+    yield from plan_property_changes(pair, sides, constraints)
+    yield from constraints.of_body()
+
+
+def _plan_removed_type(kind: TypeKind, type_: SchemaType, sides: SchemaSides) -> Step:
+    if kind is TypeKind.INTERFACE:
+        return UnsupportedChange(
+            f"{kind}:{type_.name}", "removing interface is not supported; leave it, it has no rows"
+        )
+    return DropType(kind, type_.name, sides.drop_mode)
+
+
+def _note_drops(steps: tuple[Step, ...], sides: SchemaSides, draft: Draft) -> Iterator[Diagnostic]:
+    """A coded note for each drop of stored data; an interface stores none."""
+    fate = {
+        DropMode.SOFT: "earlier snapshots keep it until cleanup",
+        DropMode.HARD: "its history is removed as well and cannot be brought back",
+    }[sides.drop_mode]
+    for step in steps:
+        if isinstance(step, DropType):
+            code = DROP_NODE_TYPE if step.type_kind is TypeKind.NODE else DROP_EDGE_TYPE
+            span = NOWHERE
+        elif isinstance(step, DropProperty) and step.type_kind is not TypeKind.INTERFACE:
+            code = _drop_code(step, sides)
+            span = draft.span_of((step.type_kind, step.type_name))
+        else:
+            continue
+        yield draft.source.diagnostic(
+            code, f"{step.describe()}: {fate}", span, stage="migration", severity=Severity.INFO
+        )
+
+
+def _drop_code(step: DropProperty, sides: SchemaSides) -> str:
+    accepted, desired = sides.types(step.type_kind)
+    owner = next(t.id for t in desired if t.name == step.type_name)
+    before = next(t for t in accepted if t.id == owner)
+    gone = next(p for p in before.properties if p.name == step.property_name)
+    return DROP_VECTOR if gone.type.is_vector else DROP_PROPERTY

@@ -1,0 +1,228 @@
+"""Compare the properties of a type, and decide which types hold the values of another."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from omnigraph.catalog.catalog import Annotation, ConstraintKind, DefaultValue, Property
+from omnigraph.catalog.schema_lint import REQUIRED_WITHOUT_DEFAULT, TYPE_CHANGE
+from omnigraph.evolution.migration_steps import (
+    AddProperty,
+    ChangePropertyType,
+    DropProperty,
+    ExtendEnum,
+    RenameProperty,
+    Step,
+    UpdatePropertyMetadata,
+)
+from omnigraph.evolution.type_changes import (
+    BEYOND_PROSE,
+    ChangedType,
+    ConstraintChanges,
+    SchemaSides,
+    select_other_annotations,
+    select_prose,
+)
+from omnigraph.identity import PropertyId
+from omnigraph.types.property import INTEGERS, PropertyType, Scalar
+
+_WIDER = frozenset(
+    {
+        (Scalar.I32, Scalar.I64),
+        (Scalar.I32, Scalar.F64),
+        (Scalar.U32, Scalar.U64),
+        (Scalar.U32, Scalar.I64),
+        (Scalar.U32, Scalar.F64),
+        (Scalar.F32, Scalar.F64),
+    }
+)
+"""Pairs of which the second holds every value of the first exactly."""
+
+
+def keeps_values(before: PropertyType, after: PropertyType) -> bool:
+    """Whether every value that the new type allows at all becomes a value of it, exactly."""
+    if before.is_list and not after.is_list:
+        return False
+    if before.is_vector or after.is_vector or before.is_blob or after.is_blob:
+        kinds = [(t.scalar, t.dimension, t.is_list) for t in (before, after)]
+        return kinds[0] == kinds[1]
+    return before.scalar is after.scalar or (before.scalar, after.scalar) in _WIDER
+
+
+def keeps_ids(before: PropertyType, after: PropertyType) -> bool:
+    """Whether ids that are made of the values stay what they are."""
+    both = {before.scalar, after.scalar}
+    is_same = len(both) == 1 or both <= INTEGERS
+    return is_same and before.is_list == after.is_list
+
+
+def allows_less(before: PropertyType, after: PropertyType) -> bool:
+    """Whether some row that was allowed may no longer be."""
+    if before.nullable and not after.nullable:
+        return True
+    if after.enum_values is None:
+        return False
+    return before.enum_values is None or not set(before.enum_values) <= set(after.enum_values)
+
+
+def is_computable(after: PropertyType) -> bool:
+    """Whether an expression can give values of the type: single ones, no vectors, no blobs."""
+    return not (after.is_list or after.is_vector or after.is_blob)
+
+
+NOT_COMPUTABLE = (
+    "an expression gives single values, and no part of a key; "
+    "add another property and fill it with mutations"
+)
+
+
+def plan_property_changes(
+    pair: ChangedType, sides: SchemaSides, constraints: ConstraintChanges
+) -> Iterator[Step]:
+    """The properties that are there by name, then those that are gone."""
+    before = {p.id: p for p in pair.before.properties}
+    for after in pair.after.properties:
+        if after.id in before:
+            yield from _plan_changed(pair, sides, before[after.id], after, constraints)
+        else:
+            yield from _plan_added(pair, sides, after, constraints)
+    kept = {p.id for p in pair.after.properties}
+    for gone in pair.before.properties:
+        if gone.id not in kept:
+            yield DropProperty(pair.kind, pair.after.name, gone.name, sides.drop_mode)
+
+
+def _plan_added(
+    pair: ChangedType, sides: SchemaSides, property_: Property, constraints: ConstraintChanges
+) -> Iterator[Step]:
+    expression = sides.expression(pair, property_.name)
+    if expression is not None and not is_computable(property_.type):
+        yield pair.refuse_property(property_, NOT_COMPUTABLE)
+    elif property_.type.nullable or property_.default is not None or expression is not None:
+        yield AddProperty(
+            pair.kind,
+            pair.after.name,
+            property_.name,
+            property_.type,
+            property_.default,
+            expression,
+        )
+    else:
+        yield pair.refuse_property(
+            property_,
+            f"adding required property '{property_.name}' to an existing type needs a @default "
+            "or an expression",
+            REQUIRED_WITHOUT_DEFAULT,
+        )
+    yield from constraints.of_property(property_)
+
+
+def _plan_changed(
+    pair: ChangedType,
+    sides: SchemaSides,
+    before: Property,
+    after: Property,
+    constraints: ConstraintChanges,
+) -> Iterator[Step]:
+    if before.name != after.name:
+        yield RenameProperty(pair.kind, pair.after.name, before.name, after.name)
+    yield from _plan_type_change(pair, sides, before, after)
+    if _plan_embedding(before) != _plan_embedding(after):
+        reason = "changing the @embed source or model of an existing property is not supported"
+        yield pair.refuse_property(after, f"{reason}; add another vector property")
+    yield from constraints.of_property(after)
+    if before.declared_directly != after.declared_directly:
+        reason = "changing declaration provenance (own or from an interface) is not supported"
+        yield pair.refuse_property(after, f"{reason}; leave it where it is declared")
+    if _find_settled_links(pair, sides, before) != _find_settled_links(pair, sides, after):
+        reason = "changing interface satisfaction links is not supported"
+        yield pair.refuse_property(after, f"{reason}; keep the property that satisfies it")
+    yield from _plan_metadata(pair, before, after)
+
+
+def _plan_type_change(
+    pair: ChangedType, sides: SchemaSides, before: Property, after: Property
+) -> Iterator[Step]:
+    expression = sides.expression(pair, after.name)
+    if before.type == after.type and expression is None:
+        return
+    step = ChangePropertyType(
+        pair.kind, pair.after.name, after.name, before.type, after.type, expression
+    )
+    added = _plan_widening(before.type, after.type)
+    is_key = _is_in_key(pair, before)
+    if expression is not None:
+        if is_key or not is_computable(after.type):
+            yield pair.refuse_property(after, NOT_COMPUTABLE)
+        else:
+            yield step
+    elif added:
+        yield ExtendEnum(pair.kind, pair.after.name, after.name, added)
+    elif keeps_values(before.type, after.type) and (
+        not is_key or keeps_ids(before.type, after.type)
+    ):
+        yield step
+    else:
+        why = "it would change ids" if is_key else "values could be lost"
+        if is_key:
+            instead = "add another type"
+        else:
+            instead = "give an expression" if is_computable(after.type) else "add another property"
+        reason = f"changing property type from {before.type} to {after.type} is not supported"
+        yield pair.refuse_property(after, f"{reason}: {why}; {instead}", TYPE_CHANGE)
+
+
+def _is_in_key(pair: ChangedType, property_: Property) -> bool:
+    keys = [c.columns for c in pair.before.constraints if c.kind is ConstraintKind.KEY]
+    return any(property_.name in columns for columns in keys)
+
+
+def _plan_widening(before: PropertyType, after: PropertyType) -> tuple[str, ...]:
+    """The values a pure enum widening adds; none when the change is anything else."""
+    if before.enum_values is None or after.enum_values is None:
+        return ()
+    if before.nullable != after.nullable or not set(before.enum_values) < set(after.enum_values):
+        return ()
+    return tuple(v for v in after.enum_values if v not in before.enum_values)
+
+
+def _plan_embedding(property_: Property) -> tuple[PropertyId | str, str | None] | None:
+    """What the vector is made from; by name where an interface leaves it to its implementers."""
+    if property_.embed is None:
+        return None
+    return property_.embed.source_id or property_.embed.source, property_.embed.model
+
+
+def _find_settled_links(
+    pair: ChangedType, sides: SchemaSides, property_: Property
+) -> frozenset[PropertyId]:
+    """The links whose interface property is on both sides and implemented on both sides.
+
+    Any other link comes or goes with an interface property or an `implements`, which has a step
+    of its own.
+    """
+    before, after = sides.list_implemented(pair)
+    return frozenset(
+        link for link in property_.satisfies if sides.interface_of.get(link) in before & after
+    )
+
+
+def _plan_metadata(pair: ChangedType, before: Property, after: Property) -> Iterator[Step]:
+    if _select_editable(before) != _select_editable(after):
+        yield UpdatePropertyMetadata(
+            pair.kind, pair.after.name, after.name, _select_editable(after)
+        )
+    if select_other_annotations(before.annotations) != select_other_annotations(after.annotations):
+        yield pair.refuse_property(after, BEYOND_PROSE)
+
+
+def _select_editable(property_: Property) -> tuple[Annotation, ...]:
+    """The prose of a property and its default, spelled as an annotation."""
+    default = property_.default
+    spelled = () if default is None else (Annotation("default", _render_default(default)),)
+    return (*spelled, *select_prose(property_.annotations))
+
+
+def _render_default(default: DefaultValue) -> str:
+    return default.value if isinstance(default.value, str) else json.dumps(default.value)

@@ -1,0 +1,182 @@
+"""Compute the vectors of `@embed` properties while rows are written.
+
+A vector that is left out, or null, is computed from the text of its source. Without a provider
+in the settings it stays null; a required one is refused with what to configure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
+from omnigraph.constraints.table_changes import get_column
+from omnigraph.embedding.embed_files import build_embed_text
+from omnigraph.embedding.embedder import BatchEmbedder, Embedder, TextRole
+from omnigraph.embedding.embedder_choice import choose_model, open_embedder
+from omnigraph.errors import EmbeddingFailed
+from omnigraph.execution.read import Flags
+from omnigraph.settings import EmbedSettings
+from omnigraph.storage.tables import Table
+from omnigraph.types.arrow import to_arrow_type
+
+TEXTS_PER_REQUEST = 64
+
+Ask = Callable[[Sequence[str], int], Mapping[str, list[float]]]
+"""The vectors of texts, in a dimension."""
+
+
+def list_embedded_properties(type_: NodeType | EdgeType) -> list[Property]:
+    """The properties of a type that are made from others."""
+    return [one for one in type_.properties if one.embed is not None and one.type.is_vector]
+
+
+def embeds_on_write(settings: EmbedSettings, find_catalog: Callable[[], Catalog]) -> bool:
+    """Whether a write may have to wait for the answers of a provider."""
+    if not is_configured(settings):
+        return False
+    return any(list_embedded_properties(type_) for type_ in find_catalog().nodes.values())
+
+
+def is_configured(settings: EmbedSettings) -> bool:
+    """Whether writes make vectors at all."""
+    return settings.embeds_writes and _find_missing_key(settings) is None
+
+
+@lru_cache(maxsize=64)  # every write asks, mostly with the settings of its process
+def _find_missing_key(settings: EmbedSettings) -> str | None:
+    try:
+        open_embedder(settings)
+    except EmbeddingFailed as missing:
+        return missing.message
+    return None
+
+
+def find_obstacle(settings: EmbedSettings, property_: Property) -> str | None:
+    """Why the vectors of a property cannot be made here; None if they can.
+
+    Raises:
+        BadRequest: the provider that was chosen cannot be used as it is configured.
+        MissingPackage: it needs a package that is not installed.
+    """
+    if not settings.embeds_writes:
+        return f"{EmbedSettings.variable('embeds_writes')} is false"
+    missing = _find_missing_key(settings)
+    if missing is not None:
+        return missing
+    recorded = property_.embed.model if property_.embed is not None else None
+    model = choose_model(settings)
+    if recorded is not None and recorded != model:
+        return f"the schema records the model '{recorded}', and the embedder has '{model}'"
+    return None
+
+
+def explain_missing_vector(property_: Property, obstacle: str | None) -> str:
+    """Why a row is refused whose vector is missing and could not be made."""
+    assert property_.embed is not None, "only such vectors are made"
+    source = property_.embed.source
+    why = obstacle or f"'{source}' has no text"
+    return f"property '{property_.name}' is missing and cannot be made from '{source}': {why}"
+
+
+def mask_texts(texts: pa.Array) -> Flags:
+    """Which rows have a text that says something."""
+    says = pc.not_equal(pc.utf8_trim_whitespace(texts), "")
+    found: Flags = says.fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
+
+def mask_null(column: pa.Array) -> Flags:
+    found: Flags = column.is_null().to_numpy(zero_copy_only=False)
+    return found
+
+
+def fill_vectors(
+    type_: NodeType | EdgeType, rows: pa.Table, property_: Property, chosen: Flags, ask: Ask
+) -> pa.Table:
+    """The rows with the vectors of the chosen ones made from their texts.
+
+    Raises:
+        EmbeddingFailed: the provider did not answer properly.
+    """
+    assert property_.embed is not None, "only such vectors are made"
+    assert property_.type.dimension is not None, "vectors have a dimension"
+    places = np.flatnonzero(chosen)
+    if not len(places):
+        return rows
+    source = property_.embed.source
+    values = get_column(rows, source).take(pa.array(places)).to_pylist()
+    texts = [build_embed_text(type_.name, {source: value}, (source,)) for value in values]
+    vectors = ask(list(dict.fromkeys(texts)), property_.type.dimension)
+    kind = to_arrow_type(property_.type)
+    made = pa.array([vectors[text] for text in texts], kind)
+    return replace_cells(rows, property_.name, places, made)
+
+
+def reuse_stored_vectors(
+    rows: pa.Table, property_: Property, lacking: Flags, table: Table
+) -> pa.Table:
+    """The rows with the stored vectors of those that lack theirs and whose texts are as stored."""
+    assert property_.embed is not None, "only such vectors are made"
+    source, places = property_.embed.source, np.flatnonzero(lacking)
+    ids = get_column(rows, "id").take(pa.array(places))
+    stored = table.lookup("id", ids, ["id", source, property_.name])
+    if not stored.num_rows:
+        return rows
+    found = pc.index_in(ids, value_set=get_column(stored, "id"), skip_nulls=True)
+    before = get_column(stored, source).take(found)
+    now = get_column(rows, source).take(pa.array(places))
+    is_same = pc.equal(before.cast(pa.string()), now).fill_null(False)
+    same: Flags = is_same.to_numpy(zero_copy_only=False)
+    kept = get_column(stored, property_.name).take(found.filter(is_same))
+    return replace_cells(rows, property_.name, places[same], kept)
+
+
+def replace_cells(
+    rows: pa.Table, name: str, places: np.ndarray[tuple[int], np.dtype[np.int64]], made: pa.Array
+) -> pa.Table:
+    """The rows with other values in some places of a column."""
+    old = get_column(rows, name)
+    taken = np.arange(len(old))
+    taken[places] = len(old) + np.arange(len(places))
+    column = pa.concat_arrays([old.cast(made.type), made]).take(pa.array(taken))
+    index = rows.schema.get_field_index(name)
+    return rows.set_column(index, rows.schema.field(index), column)
+
+
+class WriteVectors:
+    """Makes the vectors of one write. A text is asked for once, however often it is prepared."""
+
+    def __init__(self, settings: EmbedSettings) -> None:
+        self._settings = settings
+        self._known: dict[tuple[str, int], list[float]] = {}
+
+    def find_obstacle(self, property_: Property) -> str | None:
+        return find_obstacle(self._settings, property_)
+
+    def ask(self, texts: Sequence[str], dimension: int) -> Mapping[str, list[float]]:
+        """The vectors of texts, several with one request."""
+        new = [text for text in texts if (text, dimension) not in self._known]
+        if new:
+            embedder = open_embedder(self._settings)
+            for batch in _split(new):
+                vectors = ask_embedder(embedder, batch, dimension)
+                for text, vector in zip(batch, vectors, strict=True):
+                    self._known[text, dimension] = vector
+        return {text: self._known[text, dimension] for text in texts}
+
+
+def ask_embedder(embedder: Embedder, texts: Sequence[str], dimension: int) -> list[list[float]]:
+    """The vectors of texts that become part of a graph."""
+    if isinstance(embedder, BatchEmbedder) and len(texts) > 1:
+        return embedder.embed_many(texts, dimension, TextRole.DOCUMENT)
+    return [embedder.embed(text, dimension, TextRole.DOCUMENT) for text in texts]
+
+
+def _split(texts: Sequence[str]) -> Iterator[Sequence[str]]:
+    for start in range(0, len(texts), TEXTS_PER_REQUEST):
+        yield texts[start : start + TEXTS_PER_REQUEST]

@@ -1,0 +1,372 @@
+"""Context of one execution: its input and limits, fixed operands, profile and result."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from itertools import chain
+from typing import Protocol, TypeVar, assert_never
+
+import pyarrow as pa
+
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.execution.read.adjacency import (
+    Adjacency,
+    EdgeNumbering,
+    NodeNumbering,
+    build_adjacency,
+    make_edge_key,
+    make_node_key,
+    number_edge_ends,
+    number_edges,
+    number_nodes,
+)
+from omnigraph.execution.read.arrays import Codes, Doubles
+from omnigraph.execution.read.entities import IndexedEntities
+from omnigraph.execution.read.table_reader import Key, SnapshotTables, Topology
+from omnigraph.plan.explain import PlanStep, describe_node
+from omnigraph.plan.expressions import (
+    BOOL,
+    STRING,
+    AllOf,
+    AnyOf,
+    Comparator,
+    Compare,
+    Constant,
+    FusedScore,
+    InList,
+    IsNull,
+    NotP,
+    NowValue,
+    Operand,
+    ParameterValue,
+    Predicate,
+    TextMatch,
+    TypeNameValue,
+)
+from omnigraph.plan.nodes import Direction, EdgeStep, Node, ReadPlan
+from omnigraph.plan.walk import list_children
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.types.property import PropertyType
+
+Embedder = Callable[[str, int, str | None], Sequence[float]]
+"""A text, the dimension wanted and the model recorded in the schema, to a vector."""
+
+BATCH_ROWS = 65_536
+
+
+class TraversalMethod(StrEnum):
+    """How an expansion finds neighbours; AUTO leaves it to what each way would cost."""
+
+    AUTO = "auto"
+    INDEXED = "indexed"
+    ADJACENCY = "adjacency"
+
+
+class ReadLimits(Protocol):
+    """Asked while a query runs; whatever it raises ends the query."""
+
+    def check(self) -> None:
+        """Called before every block of rows that an operator makes."""
+        ...
+
+    def admit(self, batch: pa.RecordBatch) -> None:
+        """Called with every batch of the result."""
+        ...
+
+
+def _read_clock() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+@dataclass(frozen=True)
+class ReadInput:
+    """Values and settings of one execution.
+
+    `parameters` are coerced already and hold every declared one. `traversal` forces one way of
+    finding neighbours; AUTO chooses by counts, and looks up neighbours of at most
+    `indexed_max_frontier` nodes over at most `indexed_max_hops` hops. `topology` should outlive
+    single reads: what it holds makes the next one fast.
+    """
+
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    now: datetime.datetime = field(default_factory=_read_clock)
+    traversal: TraversalMethod = TraversalMethod.AUTO
+    indexed_max_frontier: int | None = None
+    indexed_max_hops: int | None = None
+    embed: Embedder | None = None
+    topology: Topology = field(default_factory=Topology)
+    batch_rows: int = BATCH_ROWS
+    limits: ReadLimits | None = None
+
+    def __post_init__(self) -> None:
+        # A stored DateTime has milliseconds; a moment with more could not be compared with it.
+        milliseconds = self.now.microsecond // 1000 * 1000
+        object.__setattr__(self, "now", self.now.replace(microsecond=milliseconds))
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The parameters and the moment of one execution."""
+
+    parameters: Mapping[str, object]
+    now: datetime.datetime
+
+    def value(self, operand: Constant | ParameterValue | NowValue) -> object:
+        """The value as plain Python; lists and vectors are lists or tuples."""
+        match operand:
+            case Constant():
+                return operand.value
+            case ParameterValue():
+                return self.parameters[operand.name]
+            case NowValue():
+                return self.now
+            case _:
+                assert_never(operand)
+
+
+def is_fixed(operand: Operand) -> bool:
+    """Whether the operand has one value for all rows."""
+    return isinstance(operand, Constant | ParameterValue | NowValue)
+
+
+def get_scalar_type(operand: Operand) -> PropertyType:
+    type_ = operand.type
+    assert isinstance(type_, PropertyType), "no object stands in a condition"
+    return type_
+
+
+Change = Callable[[Operand], Operand]
+
+
+def map_operands(predicate: Predicate, change: Change) -> Predicate:
+    """The predicate with every operand replaced by `change(operand)`.
+
+    A text condition that stands as a condition becomes whatever its replacement means.
+    """
+    match predicate:
+        case Compare(left, op, right):
+            return Compare(change(left), op, change(right))
+        case InList(value, _):
+            return replace(predicate, value=change(value))
+        case IsNull(operand):
+            return IsNull(change(operand))
+        case TextMatch():
+            return _as_condition(change(predicate))
+        case AllOf(items):
+            return AllOf(tuple(map_operands(item, change) for item in items))
+        case AnyOf(items):
+            return AnyOf(tuple(map_operands(item, change) for item in items))
+        case NotP(item):
+            return NotP(map_operands(item, change))
+        case _:
+            assert_never(predicate)
+
+
+def _as_condition(operand: Operand) -> Predicate:
+    if isinstance(operand, TextMatch):
+        return operand
+    return Compare(operand, Comparator.EQ, Constant(True, BOOL))
+
+
+def restrict_to_type(predicate: Predicate, type_name: str) -> Predicate:
+    """The predicate for nodes of one type: the name of the type is then a constant."""
+
+    def change(operand: Operand) -> Operand:
+        if isinstance(operand, TypeNameValue):
+            return Constant(type_name, STRING)
+        return operand
+
+    return map_operands(predicate, change)
+
+
+BlockT = TypeVar("BlockT")
+
+
+@dataclass(slots=True)
+class Measure:
+    """Rows given and time taken, the operators below included."""
+
+    rows: int = 0
+    seconds: float = 0.0
+    notes: dict[str, object] = field(default_factory=dict)
+
+
+class ExecutionProfile:
+    """The measures of one execution, complete once its result has been read to the end.
+
+    Operators are addressed as the plan describes them: `step()` is the tree of `explain` with
+    what was measured among the facts.
+    """
+
+    def __init__(self, root: Node, check: Callable[[], None] | None = None) -> None:
+        self.root, self._check = root, check
+        self._measures: dict[int, Measure] = {}
+
+    def of(self, node: Node) -> Measure:
+        """The measure of one node of the plan, by identity."""
+        return self._measures.setdefault(id(node), Measure())
+
+    def measure(
+        self, node: Node, blocks: Iterator[BlockT], count: Callable[[BlockT], int]
+    ) -> Iterator[BlockT]:
+        """The same blocks, counted and timed as they are asked for."""
+        measure, check = self.of(node), self._check
+        while True:
+            if check is not None:
+                check()
+            started = time.perf_counter()
+            block = next(blocks, None)
+            measure.seconds += time.perf_counter() - started
+            if block is None:
+                return
+            measure.rows += count(block)
+            yield block
+
+    def step(self) -> PlanStep:
+        return self._annotate(self.root, describe_node(self.root))
+
+    def _annotate(self, node: Node, step: PlanStep) -> PlanStep:
+        measure = self.of(node)
+        facts = {
+            **step.facts,
+            **measure.notes,
+            "rows": measure.rows,
+            "milliseconds": round(measure.seconds * 1000, 3),
+        }
+        below = zip(list_children(node), step.children, strict=True)
+        children = tuple(self._annotate(child, described) for child, described in below)
+        return PlanStep(step.operator, facts, children)
+
+
+class ReadResult:
+    """The rows of a query, a batch at a time.
+
+    Nothing is kept: rows that were read are gone, and the profile is complete when all were.
+    """
+
+    def __init__(
+        self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], profile: ExecutionProfile
+    ) -> None:
+        self.schema, self.profile = schema, profile
+        # The first batch is made right away: mistakes in values show where the query is run.
+        first = next(batches, None)
+        self._batches = chain([] if first is None else [first], batches)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows not yet read, in order."""
+        return self._batches
+
+    def to_arrow(self) -> pa.Table:
+        return pa.Table.from_batches(self._batches, self.schema)
+
+
+class ReadContext:
+    """The snapshot, the input and what has been read for this execution so far.
+
+    What the cache is too small to keep is remembered here until the execution ends.
+    """
+
+    def __init__(
+        self, plan: ReadPlan, snapshot: Snapshot, catalog: Catalog, given: ReadInput
+    ) -> None:
+        self.input = given
+        self.given = Given(given.parameters, given.now)
+        self.catalog = catalog
+        self.topology = given.topology
+        self.tables = SnapshotTables(snapshot, catalog, given.topology)
+        self.profile = ExecutionProfile(plan.root, given.limits.check if given.limits else None)
+        self.fused: dict[FusedScore, tuple[Codes, Doubles]] = {}
+        self.searched: dict[Hashable, object] = {}
+        self._nodes: dict[str, NodeNumbering] = {}
+        self._edges: dict[str, EdgeNumbering] = {}
+        self._adjacencies: dict[Key, Adjacency] = {}
+        self._numbered: dict[str, IndexedEntities] = {}
+
+    # --- numbers ---------------------------------------------------------------------------------
+
+    def nodes(self, type_name: str) -> NodeNumbering:
+        """The nodes of a type, numbered."""
+        found = self._nodes.get(type_name)
+        if found is None:
+            found = number_nodes(self.tables.node(type_name), self.topology)
+            self._nodes[type_name] = found
+        return found
+
+    def edges(self, type_name: str) -> EdgeNumbering:
+        found = self._edges.get(type_name)
+        if found is None:
+            found = number_edges(self.tables.edge(type_name), self.topology)
+            self._edges[type_name] = found
+        return found
+
+    def number_type(self, type_name: str) -> IndexedEntities:
+        """All nodes of a type as entities, one and the same however often they are asked for."""
+        found = self._numbered.get(type_name)
+        if found is None:
+            reader = self.tables.node(type_name)
+            found = IndexedEntities(reader, self.nodes(type_name), self.topology)
+            self._numbered[type_name] = found
+        return found
+
+    # --- neighbours ------------------------------------------------------------------------------
+
+    def ends(self, step: EdgeStep) -> tuple[Codes, Codes]:
+        """The numbers of the nodes at both ends of every edge, as the edge is declared."""
+        edge = self.catalog.edges[step.edge_type]
+        edges = self.edges(step.edge_type)
+        return number_edge_ends(edges, self.nodes(edge.from_type), self.nodes(edge.to_type))
+
+    def adjacency(self, steps: Sequence[EdgeStep]) -> Adjacency:
+        """Who can be reached in one hop by any of the steps."""
+        key = self.adjacency_key(steps)
+        found = self._adjacencies.get(key)
+        if found is None:
+            found = self.topology.get(key, lambda: self._build(steps))
+            self._adjacencies[key] = found
+        return found
+
+    def adjacency_key(self, steps: Sequence[EdgeStep]) -> Key:
+        """Edges and the nodes at their ends: an adjacency is made for one version of each."""
+        edges = [(step.direction, self.tables.edge(step.edge_type).key) for step in steps]
+        nodes = {end for step in steps for end in self.ends_of(step)}
+        return (
+            "adjacency",
+            *sorted(edges),
+            *sorted((name, self.tables.node(name).key) for name in nodes),
+        )
+
+    def ends_of(self, step: EdgeStep) -> tuple[str, str]:
+        """The node types a step leads from and to."""
+        edge = self.catalog.edges[step.edge_type]
+        if step.direction is Direction.IN:
+            return edge.to_type, edge.from_type
+        return edge.from_type, edge.to_type
+
+    def _build(self, steps: Sequence[EdgeStep]) -> Adjacency:
+        sides: list[tuple[Codes, Codes]] = []
+        for step in steps:
+            sources, targets = self.ends(step)
+            if step.direction is not Direction.IN:
+                sides.append((sources, targets))
+            if step.direction is not Direction.OUT:
+                sides.append((targets, sources))
+        source_type, _ = self.ends_of(steps[0])
+        return build_adjacency(sides, self.nodes(source_type).size)
+
+    # --- what is at hand -------------------------------------------------------------------------
+
+    def has_adjacency(self, steps: Sequence[EdgeStep]) -> bool:
+        key = self.adjacency_key(steps)
+        return key in self._adjacencies or self.topology.holds(key)
+
+    def has_nodes(self, type_name: str) -> bool:
+        reader = self.tables.node(type_name)
+        return type_name in self._nodes or self.topology.holds(make_node_key(reader))
+
+    def has_edges(self, type_name: str) -> bool:
+        reader = self.tables.edge(type_name)
+        return type_name in self._edges or self.topology.holds(make_edge_key(reader))

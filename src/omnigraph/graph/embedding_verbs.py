@@ -1,0 +1,267 @@
+"""Embed texts: of records in files, and of the rows of a graph as one commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from omnigraph.catalog.codec import encode_ir
+from omnigraph.embedding.embed_files import (
+    EmbedRequest,
+    EmbedSpec,
+    EmbedSummary,
+    embed_file,
+    parse_selector,
+    parse_spec,
+    read_manifest,
+    read_spec,
+)
+from omnigraph.embedding.embedder import PacedEmbedder
+from omnigraph.embedding.embedder_choice import choose_model, open_embedder
+from omnigraph.errors import BadRequest, ReadSetChanged
+from omnigraph.execution.load_input import LoadMode
+from omnigraph.graph.bulk_loading import open_tasks
+from omnigraph.identity import MAIN
+from omnigraph.pipeline.bulk_embed import GraphEmbedding, list_graph_targets
+from omnigraph.pipeline.bulk_load import StagedLoad, StagedWrite
+from omnigraph.pipeline.kernels.embed_kernel import forget_answers
+from omnigraph.pipeline.staging_area import StagingArea
+from omnigraph.pipeline.tasks import Tasks
+from omnigraph.settings import Settings
+from omnigraph.storage.layout import normalize_branch
+from omnigraph.storage.recovery import WriterKind
+from omnigraph.storage.staged import Ticket
+from omnigraph.writer.change import CatalogSnapshot, Prepared
+from omnigraph.writer.driver import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    input: Path
+    output: Path
+    spec: EmbedSpec
+
+
+def embed(
+    *,
+    seed: str | Path | None = None,
+    input: str | Path | None = None,
+    output: str | Path | None = None,
+    spec: str | Path | Mapping[str, object] | None = None,
+    clean: bool = False,
+    reembed_all: bool = False,
+    types: Sequence[str] = (),
+    select: Sequence[str] = (),
+    resume: bool = False,
+    per_minute: float | None = None,
+    settings: Settings | None = None,
+    engine: str = "local",
+    session: object | None = None,
+    spark_conf: Mapping[str, str] | None = None,
+) -> EmbedSummary:
+    """Embed the texts of records in a file of JSON lines and write all of them to another.
+
+    Args:
+        seed: A manifest that names input, output and spec; instead of those three.
+        input: The records.
+        output: Where they go; may be the input itself. It appears whole or not at all.
+        spec: A JSON file, or its content, that says which fields make which vector.
+        clean: Remove the vectors instead; no provider is called.
+        reembed_all: Embed every selected record, not only those without a vector.
+        types: Only records of these types.
+        select: Only records with this field value, each as `[Type:]field=value`.
+        resume: Keep finished work on failure, and continue from it the next time.
+        per_minute: The maximum number of requests to the provider per minute.
+        settings: The embedding settings; from the process environment by default.
+        engine: `local`, one text after another here, or `spark`, in batches on executors, which
+            must reach the files under the same names.
+        session: A Spark session of the caller's.
+        spark_conf: Spark options for a session that is made here.
+
+    >>> from pathlib import Path
+    >>> _ = Path("in.jsonl").write_text('{"type": "Album", "data": {"title": "Slow Tides"}}')
+    >>> done = omnigraph.embed(
+    ...     input="in.jsonl",
+    ...     output="out.jsonl",
+    ...     spec={"dimension": 3, "types": {"Album": {"target": "vibe", "fields": ["title"]}}},
+    ...     settings=omnigraph.Settings.from_environment({"OMNIGRAPH_EMBED_PROVIDER": "mock"}),
+    ... )
+    >>> done.records, done.embedded_records
+    (1, 1)
+    """
+    files = _open_files(seed, input, output, spec)
+    request = EmbedRequest(
+        files.input,
+        files.output,
+        files.spec,
+        types=tuple(types),
+        selectors=tuple(parse_selector(text) for text in select),
+        is_clean=clean,
+        is_reembed_all=reembed_all,
+        is_resumable=resume,
+    )
+    if clean:
+        return embed_file(request, None)
+    if per_minute is not None and not per_minute > 0:
+        raise BadRequest("per_minute must be more than 0")
+    chosen = settings or Settings.from_environment(os.environ)
+    if engine != "local":
+        return _embed_in_tasks(request, chosen, per_minute, engine, session, spark_conf or {})
+    embedder = open_embedder(chosen.embed)
+    if per_minute is not None:
+        embedder = PacedEmbedder(embedder, per_minute)
+    return embed_file(request, embedder)
+
+
+def _embed_in_tasks(
+    request: EmbedRequest,
+    settings: Settings,
+    per_minute: float | None,
+    engine: str,
+    session: Any,  # noqa: ANN401 - Spark is loaded only where it is used
+    conf: Mapping[str, str],
+) -> EmbedSummary:
+    from omnigraph.graph.bulk_loading import open_tasks
+    from omnigraph.pipeline.bulk_embed import embed_file_in_tasks
+
+    tasks = open_tasks(engine, settings, session, conf)
+    return embed_file_in_tasks(tasks, request, settings.embed, per_minute)
+
+
+def _open_files(
+    seed: str | Path | None,
+    source: str | Path | None,
+    output: str | Path | None,
+    spec: str | Path | Mapping[str, object] | None,
+) -> _Files:
+    if seed is not None:
+        if source is not None or output is not None or spec is not None:
+            raise BadRequest("a seed manifest names input, output and spec itself")
+        manifest = read_manifest(Path(seed))
+        return _Files(manifest.input, manifest.output, manifest.spec)
+    if source is None or output is None or spec is None:
+        raise BadRequest("give a seed manifest, or all of input, output and spec")
+    parsed = parse_spec(spec) if isinstance(spec, Mapping) else read_spec(Path(spec))
+    return _Files(Path(source), Path(output), parsed)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEmbedRequest:
+    """Which vectors of a branch are filled, and by whom."""
+
+    branch: str = MAIN
+    types: tuple[str, ...] = ()
+    spec: EmbedSpec | None = None
+    reembed_all: bool = False
+    per_minute: float | None = None
+    actor: str | None = None
+    message: str | None = None
+    engine: str = "spark"
+    session: SparkSession | None = None
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEmbedSummary:
+    """How many vectors were made, and the commit they are in; None if there was nothing to do."""
+
+    branch: str
+    embedded: int
+    model: str
+    engine: str
+    commit_id: str | None
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "branch": self.branch,
+            "embedded": self.embedded,
+            "model": self.model,
+            "engine": self.engine,
+            "graph_commit_id": self.commit_id,
+        }
+
+
+def parse_embed_spec(spec: str | Path | Mapping[str, object] | None) -> EmbedSpec | None:
+    if spec is None:
+        return None
+    return parse_spec(spec) if isinstance(spec, Mapping) else read_spec(Path(spec))
+
+
+def embed_graph(writer: Writer, request: GraphEmbedRequest) -> GraphEmbedSummary:
+    """Fill vectors of a branch as one commit."""
+    if request.per_minute is not None and not request.per_minute > 0:
+        raise BadRequest("per_minute must be more than 0")
+    settings = writer.branches.root.settings
+    open_embedder(settings.embed)  # a missing key is said before anything is started
+    tasks = open_tasks(request.engine, settings, request.session, request.spark_conf)
+    with closing(_Embedding(request, tasks, choose_model(settings.embed))) as change:
+        published = writer.write(
+            change, branch=request.branch, actor=request.actor, message=request.message
+        )
+    forget_answers(writer.branches.root)
+    return GraphEmbedSummary(
+        branch=normalize_branch(request.branch),
+        embedded=change.vectors,
+        model=change.model,
+        engine=tasks.engine,
+        commit_id=published.commit.commit_id if published and published.commit else None,
+    )
+
+
+class _Embedding:
+    """Vectors of the rows that lack them.
+
+    Where the branch moves meanwhile the rows are read again; what the provider answered is kept,
+    so that no text is paid for twice.
+    """
+
+    kind, is_costly = WriterKind.LOAD, True
+
+    def __init__(self, request: GraphEmbedRequest, tasks: Tasks, model: str) -> None:
+        self._request, self._tasks, self.model = request, tasks, model
+        self._area: StagingArea | None = None
+        self.vectors = 0
+
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        self.close()
+        request, root = self._request, view.snapshot.root
+        self._area = StagingArea(root, uuid4().hex)
+        job = GraphEmbedding(
+            self._tasks,
+            root.settings.embed,
+            list_graph_targets(view.catalog, request.types, request.spec, self.model),
+            reembed_all=request.reembed_all,
+            per_minute=request.per_minute,
+        )
+        rows = job.stage(view.snapshot, view.catalog, self._area.id)
+        self.vectors = sum(one.vectors for one in rows)
+        if not self.vectors:
+            return None
+        write = StagedWrite(
+            uri=root.uri,
+            branch=request.branch,
+            mode=LoadMode.MERGE,
+            partial=False,
+            actor=request.actor,
+            area=self._area.id,
+            ir=encode_ir(view.catalog),
+            splits=[one.split for one in rows],
+        )
+        staged = StagedLoad(root, write).prepare(view.snapshot, view.catalog, ticket)
+        return Prepared(staged)
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
+        return True
+
+    def close(self) -> None:
+        """Remove what was staged."""
+        if self._area is not None:
+            self._area.remove()

@@ -1,0 +1,344 @@
+"""Writes under an idempotency key: made once, however often they are sent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+import msgspec
+
+from omnigraph.errors import (
+    BadRequest,
+    ConflictError,
+    IdempotencyKeyReused,
+    OmniError,
+    OutcomeUnknown,
+    ReadSetChanged,
+    WriteNotFound,
+)
+from omnigraph.storage.graph_branches import (
+    KnownRequest,
+    RequestRecord,
+    begin_request,
+    find_known_request,
+    find_request,
+    finish_request,
+    name_request,
+    withdraw_request,
+)
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.manifest import Commit
+from omnigraph.storage.recovery import WriterKind
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import Ticket
+from omnigraph.typed_reading import convert_into
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, Prepared
+from omnigraph.writer.driver import Writer
+
+_MEMBER = "request"
+"""The member of a commit's details."""
+_MAX_KEY_LENGTH = 200
+
+
+@dataclass(frozen=True, slots=True)
+class WriteKey:
+    """The key of a write. Keys of different actors have nothing to do with each other."""
+
+    key: str
+    operation: str
+    actor: str | None
+    digest: str
+
+    @classmethod
+    def of(
+        cls, key: str | None, operation: str, actor: str | None, *asked: object
+    ) -> WriteKey | None:
+        """The key of a write that asks for this; None without one."""
+        if key is None:
+            return None
+        if not 1 <= len(key) <= _MAX_KEY_LENGTH:
+            raise BadRequest(f"an idempotency key has 1 to {_MAX_KEY_LENGTH} characters")
+        digest = hashlib.sha256(operation.encode())
+        for one in asked:
+            digest.update(one if isinstance(one, bytes) else msgspec.json.encode(one, enc_hook=str))
+            digest.update(b"\0")
+        return cls(key, operation, actor, digest.hexdigest())
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedWrite:
+    """A write that was made under a key: what it was answered, and its commit if it made one."""
+
+    key: str
+    operation: str
+    digest: str
+    answer: Mapping[str, object]
+    commit: Commit | None
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "key": self.key,
+            "operation": self.operation,
+            "commit": self.commit.wire() if self.commit else None,
+            "answer": dict(self.answer),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedWrite:
+    """What became of a write: a commit, none, or one that was made before."""
+
+    commit: Commit | None
+    kept: RecordedWrite | None = None
+
+
+def write_once(
+    writer: Writer,
+    change: Change,
+    describe: Callable[[], Mapping[str, object]],
+    key: WriteKey | None,
+    *,
+    branch: str,
+    actor: str | None,
+    expected_head: str | None,
+    message: str | None,
+) -> KeyedWrite:
+    """Make a change, or find the commit that was made under its key before.
+
+    Args:
+        writer: What makes it.
+        change: The change.
+        describe: The answer, once the change is prepared.
+        key: Its key, if it has one.
+        branch: The branch to change.
+        actor: Who the commit is recorded for.
+        expected_head: Only if the branch is at this commit.
+        message: What is said about it; kept with the commit.
+
+    Raises:
+        IdempotencyKeyReused: something else was asked for under this key.
+    """
+    if key is None:
+        published = writer.write(
+            change, branch=branch, actor=actor, expected_head=expected_head, message=message
+        )
+        return KeyedWrite(published.commit if published else None)
+    branches = writer.branches
+    kept = _find(branches, branches.read_newest(branch).snapshot, key)
+    if kept is not None:
+        return KeyedWrite(kept.commit, kept)
+    keyed = _KeyedChange(branches, change, key, describe)
+    try:
+        published = writer.write(
+            keyed, branch=branch, actor=actor, expected_head=expected_head, message=message
+        )
+    except ConflictError:
+        # The other one with this key may be what came in between.
+        kept = _find(branches, branches.read_newest(branch).snapshot, key)
+        if kept is None:
+            raise
+        return KeyedWrite(kept.commit, kept)
+    if keyed.kept is not None:
+        return KeyedWrite(keyed.kept.commit, keyed.kept)
+    return KeyedWrite(published.commit if published else None)
+
+
+class _KeyedChange:
+    """A change that looks for its key first, and leaves it with its commit."""
+
+    def __init__(
+        self,
+        branches: BranchReader,
+        change: Change,
+        key: WriteKey,
+        describe: Callable[[], Mapping[str, object]],
+    ) -> None:
+        self._branches, self._change, self._key = branches, change, key
+        self._describe = describe
+        self.kept: RecordedWrite | None = None
+
+    @property
+    def kind(self) -> WriterKind:
+        return self._change.kind
+
+    @property
+    def is_costly(self) -> bool:
+        return self._change.is_costly
+
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        self.kept = _find(self._branches, view.snapshot, self._key)
+        if self.kept is not None:
+            return None
+        prepared = self._change.prepare(view, ticket)
+        if prepared is None:
+            return None
+        key = self._key
+        record = {
+            "key": key.key,
+            "operation": key.operation,
+            "digest": key.digest,
+            "answer": dict(self._describe()),
+        }
+        return replace(prepared, details={**prepared.details, _MEMBER: record})
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:
+        return self._change.may_retry(cause)
+
+
+def find_write(branches: BranchReader, key: str, actor: str | None, branch: str) -> RecordedWrite:
+    """The write an actor made on a branch under a key.
+
+    Raises:
+        WriteNotFound: there is none: nothing was made, or not yet.
+    """
+    commit = branches.find_commit(branches.read_newest(branch).snapshot, _is_of(key, actor))
+    if commit is not None:
+        return _decode(commit)
+    record = find_request(branches.root.store, key, actor)
+    if record is None or record.answer is None:
+        raise WriteNotFound(key)
+    return RecordedWrite(record.key, record.operation, record.digest, record.answer, None)
+
+
+def find_recorded(
+    branches: BranchReader, branch: str, key: WriteKey | None
+) -> RecordedWrite | None:
+    """The write that was made on a branch under this key, if there is one."""
+    return None if key is None else _find(branches, branches.read_newest(branch).snapshot, key)
+
+
+def _find(branches: BranchReader, snapshot: Snapshot, key: WriteKey) -> RecordedWrite | None:
+    commit = branches.find_commit(snapshot, _is_of(key.key, key.actor))
+    kept = None if commit is None else _decode(commit)
+    if kept is not None and kept.digest != key.digest:
+        raise IdempotencyKeyReused(key.key, kept.commit.commit_id if kept.commit else None)
+    return kept
+
+
+def _is_of(key: str, actor: str | None) -> Callable[[Commit], bool]:
+    def is_wanted(commit: Commit) -> bool:
+        record = commit.details.get(_MEMBER)
+        return isinstance(record, Mapping) and record.get("key") == key and commit.actor_id == actor
+
+    return is_wanted
+
+
+def _decode(commit: Commit) -> RecordedWrite:
+    record = commit.details[_MEMBER]
+    assert isinstance(record, Mapping), "it was found by its key"
+    answer = record.get("answer")
+    return RecordedWrite(
+        key=str(record.get("key")),
+        operation=str(record.get("operation")),
+        digest=str(record.get("digest")),
+        answer=answer if isinstance(answer, Mapping) else {},
+        commit=commit,
+    )
+
+
+T = TypeVar("T")
+Planned = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRequest(Generic[T]):
+    """Something to be done with a branch."""
+
+    kind: type[T]
+    """Of what it gives."""
+    plan: Callable[[], dict[str, str]]
+    """What tells the branch from others of its name."""
+    perform: Callable[[Planned], T]
+    find_done: Callable[[Planned], T | None]
+    """What it gave, if it was done; None if not."""
+    plan_again: Callable[[Planned], dict[str, str]] = dict
+    """What another attempt goes by, if it was not."""
+
+
+def do_once(root: GraphRoot, key: WriteKey, request: BranchRequest[T]) -> tuple[T, bool]:
+    """Carry out a request, or find what it gave before; tells whether it was found.
+
+    Raises:
+        IdempotencyKeyReused: something else was asked for under this key.
+    """
+    while True:
+        known = _find_known(root, key)
+        if known is None or known.record.is_withdrawn:
+            record = _make_record(root, key, request.plan())
+            if begin_request(root.store, record, known):
+                return _perform(root, record, request)
+            continue  # the same was begun elsewhere meanwhile
+        done = _find_done(known.record, request)
+        if done is not None:
+            _finish(root, known.record, done)
+            return done, True
+        # It was interrupted, or is being done elsewhere at this moment.
+        record = replace(known.record, planned=request.plan_again(known.record.planned))
+        if record == known.record or begin_request(root.store, record, known):
+            return _perform_or_find(root, record, request)
+
+
+def _find_known(root: GraphRoot, key: WriteKey) -> KnownRequest | None:
+    known = find_known_request(root.store, name_request(key.key, key.actor))
+    is_used = known is not None and not known.record.is_withdrawn
+    if known is not None and is_used and known.record.digest != key.digest:
+        raise IdempotencyKeyReused(key.key)
+    return known
+
+
+def _find_done(record: RequestRecord, request: BranchRequest[T]) -> T | None:
+    if record.answer is not None:
+        return convert_into(record.answer, request.kind)
+    return request.find_done(record.planned)
+
+
+def _make_record(root: GraphRoot, key: WriteKey, planned: dict[str, str]) -> RequestRecord:
+    return RequestRecord(
+        name=name_request(key.key, key.actor),
+        key=key.key,
+        operation=key.operation,
+        digest=key.digest,
+        actor_id=key.actor,
+        created_at=root.now_us(),
+        planned=planned,
+    )
+
+
+def _perform(root: GraphRoot, record: RequestRecord, request: BranchRequest[T]) -> tuple[T, bool]:
+    """Do what was just begun; whoever found it begun may be doing it as well, and be first."""
+    try:
+        return _perform_or_find(root, record, request)
+    except OutcomeUnknown:
+        raise
+    except OmniError:
+        with suppress(OmniError):  # what is still there is gone on with
+            withdraw_request(root, record)  # it was refused, and may be asked for again
+        raise
+
+
+def _perform_or_find(
+    root: GraphRoot, record: RequestRecord, request: BranchRequest[T]
+) -> tuple[T, bool]:
+    found = None
+    try:
+        done = request.perform(record.planned)
+    except OmniError:
+        found = _find_done(_read_again(root, record), request)
+        if found is None:
+            raise
+        done = found
+    _finish(root, record, done)
+    return done, found is not None
+
+
+def _read_again(root: GraphRoot, record: RequestRecord) -> RequestRecord:
+    """What is known of the same request by now; another may be at it."""
+    known = find_known_request(root.store, record.name)
+    return known.record if known and known.record.digest == record.digest else record
+
+
+def _finish(root: GraphRoot, record: RequestRecord, done: object) -> None:
+    finish_request(root.store, replace(record, answer=msgspec.to_builtins(done)))

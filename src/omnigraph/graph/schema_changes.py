@@ -1,0 +1,391 @@
+"""Change the schema of a branch: plan, apply, and purge what was dropped with consent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.errors import CompileError
+from omnigraph.evolution.apply_result import (
+    AppliedMutation,
+    ChangedTable,
+    KeptPlan,
+    SchemaApplyResult,
+)
+from omnigraph.evolution.schema_apply import PURGES, SchemaApply, Wanted
+from omnigraph.evolution.table_rewrites import ColumnWriters, ForgetColumns, Threads
+from omnigraph.graph.engines import EngineName, require_engine
+from omnigraph.graph.graph_view import as_source_text
+from omnigraph.graph.guard import Guard
+from omnigraph.graph.idempotency import RecordedWrite, WriteKey, write_once
+from omnigraph.graph.mutating import Mutation, MutationRequest
+from omnigraph.graph.open_graph import BranchVerbs, rewrite_mirror
+from omnigraph.graph.revisions import RevisionLike
+from omnigraph.identity import MAIN
+from omnigraph.language.query_parser import parse_query_file
+from omnigraph.language.source import SourceText
+from omnigraph.maintenance.cleanup import run_cleanup
+from omnigraph.maintenance.reachability import ReachabilityScan
+from omnigraph.maintenance.retention import Retention
+from omnigraph.policy.decision import Action
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import SCHEMA_SOURCE, normalize_branch
+from omnigraph.storage.manifest import Commit, History
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.typed_reading import convert_into
+from omnigraph.writer.change import CatalogSnapshot
+from omnigraph.writer.driver import Writer
+
+if TYPE_CHECKING:
+    from omnigraph.evolution.migration_plan import MigrationPlan
+
+
+_NEWEST = Retention(keep=1)
+
+
+def purge_dropped(writer: Writer, snapshot: Snapshot, actor: str | None) -> None:
+    """Finish the drops of the newest change of the schema, if it was one with consent."""
+    if not _is_due(snapshot):
+        return
+    root = snapshot.root
+    writer.write(ForgetColumns(), branch=snapshot.branch, actor=actor)
+    run_cleanup(root, _NEWEST)
+    _delete_folders(root, snapshot)
+
+
+def _is_due(snapshot: Snapshot) -> bool:
+    for commit in History().commits(snapshot.manifest):
+        recorded = commit.details.get("schema")
+        if isinstance(recorded, dict):
+            return PURGES in recorded
+    return False
+
+
+def _delete_folders(root: GraphRoot, snapshot: Snapshot) -> None:
+    """Delete the tables of dropped types that nothing shows any more."""
+    registrations = snapshot.state.registrations
+    dropped = [registrations[identity].path for identity in snapshot.state.tombstones]
+    with root.hold() as hold:
+        shown = {path for path, _ in ReachabilityScan(root, _NEWEST).mark_remaining().pins}
+        for path in dropped:
+            if path not in shown and root.store.exists(path):
+                hold.check()
+                root.store.delete_prefix(path)
+
+
+_OLD_SCHEMA = (
+    "a mutation runs before the change, under the schema that is there; "
+    "new properties get their values by an expression"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRequest:
+    """A change of the schema, as a caller asks for it."""
+
+    schema: SourceText
+    branch: str
+    actor: str | None
+    allow_data_loss: bool = False
+    allow_drop_all: bool = False
+    expected_head: str | None = None
+    dry_run: bool = False
+    expressions: Mapping[str, str] = field(default_factory=dict)
+    mutations: Sequence[SourceText] = ()
+    """Texts whose queries are run first, all of them in order."""
+    check: Callable[[Catalog, Catalog], None] | None = None
+    guard: Guard = field(default_factory=Guard)
+    key: WriteKey | None = None
+    message: str | None = None
+
+
+def apply_schema(
+    writer: Writer, request: SchemaRequest, writers: ColumnWriters | None = None
+) -> SchemaApplyResult:
+    """Give a branch another schema as one commit, or leave everything as it is.
+
+    Raises:
+        CompileError: mistakes in the schema.
+        UnsupportedSchemaChange: a step cannot be taken.
+        BadExpression: what shall give rows their values does not.
+        SchemaDropsEverything: none of the types that are there would be left.
+        SchemaChangeBlocked: other branches could not follow.
+        ConstraintViolated: rows break what the schema demands from now on.
+        ReadSetChanged: somebody else gave the branch another schema meanwhile.
+    """
+    mutations = tuple(_list_mutations(request))
+    wanted = Wanted(
+        compile_schema(request.schema),
+        request.allow_data_loss,
+        request.allow_drop_all,
+        request.expressions,
+        mutations=mutations,
+        check=request.check,
+    )
+    change = SchemaApply(wanted, writers or Threads())
+    with _advise_on_mutations(request.mutations):
+        if request.dry_run:
+            change.rehearse(writer.branches.read_newest(request.branch))
+            return _make_result(writer, request, change, mutations, None)
+        written = write_once(
+            writer,
+            change,
+            lambda: _describe(change, mutations),
+            request.key,
+            branch=request.branch,
+            actor=request.actor,
+            expected_head=request.expected_head,
+            message=request.message,
+        )
+    if written.kept is not None:
+        return _make_replayed_result(request, written.kept)
+    return _make_result(writer, request, change, mutations, written.commit)
+
+
+def _list_mutations(request: SchemaRequest) -> Iterator[Mutation]:
+    for source in request.mutations:
+        for query in parse_query_file(source).queries:
+            yield Mutation(
+                MutationRequest(
+                    source,
+                    query.name,
+                    None,
+                    request.branch,
+                    request.actor,
+                    None,
+                    None,
+                    request.guard,
+                )
+            )
+
+
+@contextmanager
+def _advise_on_mutations(mutations: Sequence[SourceText]) -> Iterator[None]:
+    """Say which schema mutations know where one has a mistake: the new one is the likely one."""
+    try:
+        yield
+    except CompileError as error:
+        names = {source.name for source in mutations}
+        said = [
+            replace(one, hint=one.hint or _OLD_SCHEMA) if one.source in names else one
+            for one in error.diagnostics
+        ]
+        raise CompileError(said) from error
+
+
+def _describe(change: SchemaApply, mutations: Sequence[Mutation]) -> dict[str, object]:
+    """What an apply does, as it is kept with its commit."""
+    assert change.outline is not None, "what is written was planned"
+    plan = change.outline.plan
+    return {
+        "steps": [{"body": step.wire(), "text": step.describe()} for step in plan.steps],
+        "notes": plan.wire()["notes"],
+        "tables": [msgspec.to_builtins(table) for table in change.outline.tables],
+        "mutations": [run.wire() for run in _list_runs(mutations)],
+    }
+
+
+def _make_replayed_result(request: SchemaRequest, kept: RecordedWrite) -> SchemaApplyResult:
+    """The same as the first time, from what was kept with the commit."""
+    assert kept.commit is not None, "another schema is a commit"
+    answer = dict(kept.answer)
+    tables = convert_into(answer.pop("tables"), tuple[ChangedTable, ...])
+    mutations = convert_into(answer.pop("mutations"), tuple[AppliedMutation, ...])
+    return SchemaApplyResult(
+        branch=normalize_branch(request.branch),
+        plan=convert_into(answer, KeptPlan),
+        tables=tables,
+        dry_run=False,
+        manifest_version=kept.commit.manifest_version,
+        actor_id=request.actor,
+        commit=kept.commit,
+        mutations=mutations,
+        is_replayed=True,
+    )
+
+
+def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str | None) -> None:
+    """Give a branch the schema of another one, which has the same with additions."""
+    schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
+    change = SchemaApply(Wanted(schema, other=other), Threads())
+    if writer.write(change, branch=branch, actor=actor) is not None:
+        _mirror(writer.branches.read_newest(branch).snapshot)
+
+
+def _make_result(
+    writer: Writer,
+    request: SchemaRequest,
+    change: SchemaApply,
+    mutations: Sequence[Mutation],
+    commit: Commit | None,
+) -> SchemaApplyResult:
+    assert change.outline is not None, "what was written or tried was planned"
+    snapshot = writer.branches.read_newest(request.branch).snapshot
+    if commit is not None:
+        _mirror(snapshot)
+    if request.allow_data_loss and not request.dry_run:
+        purge_dropped(writer, snapshot, request.actor)
+    return SchemaApplyResult(
+        branch=normalize_branch(request.branch),
+        plan=change.outline.plan,
+        tables=change.outline.tables,
+        dry_run=request.dry_run,
+        manifest_version=snapshot.manifest_version,
+        actor_id=request.actor,
+        commit=commit,
+        mutations=_list_runs(mutations),
+    )
+
+
+def _list_runs(mutations: Sequence[Mutation]) -> tuple[AppliedMutation, ...]:
+    """What mutations did; those that were not run did nothing."""
+    done = [one.done for one in mutations if one.done is not None]
+    return tuple(
+        AppliedMutation(plan.name, run.affected_nodes, run.affected_edges) for plan, run in done
+    )
+
+
+def _mirror(snapshot: Snapshot) -> None:
+    """Repeat the schema of `main` in the files beside the graph."""
+    if snapshot.branch == MAIN:
+        rewrite_mirror(snapshot.root, snapshot.contract)
+
+
+class SchemaVerbs(BranchVerbs):
+    """Planning another schema for a branch, and giving it that."""
+
+    def plan_schema(
+        self,
+        schema: str | Path | SourceText,
+        *,
+        branch: str | None = None,
+        allow_data_loss: bool = False,
+        expressions: Mapping[str, str] | None = None,
+    ) -> MigrationPlan:
+        """The steps from the accepted schema to another one; changes nothing.
+
+        >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
+        >>> [step.describe() for step in graph.plan_schema(wanted).steps]
+        ['add property Person.nick: String?']
+        """
+        from omnigraph.catalog.build import compile_schema
+        from omnigraph.evolution.migration_plan import plan_migration
+
+        self._guard.allow(Action.READ)
+        desired = compile_schema(as_source_text(schema, "<schema>"))
+        accepted = self._open.views.read_newest(self._choose(branch)).catalog
+        return plan_migration(
+            accepted, desired, allow_data_loss=allow_data_loss, expressions=expressions
+        )
+
+    def apply_schema(
+        self,
+        schema: str | Path | SourceText,
+        *,
+        branch: str | None = None,
+        allow_data_loss: bool = False,
+        allow_drop_all: bool = False,
+        expressions: Mapping[str, str] | None = None,
+        mutations: Sequence[str | Path | SourceText] = (),
+        expected_head: RevisionLike | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        dry_run: bool = False,
+        engine: EngineName = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+    ) -> SchemaApplyResult:
+        """Give a branch another schema as one commit, or leave everything as it is.
+
+        Rows that are there keep their ids, their history and every value the schema still has.
+
+        Args:
+            schema: The schema as it shall be.
+            branch: The branch to change. Where there are others, only additions are possible.
+            allow_data_loss: Remove what is dropped from older states too, for good.
+            allow_drop_all: Take a schema that has none of the types that are there.
+            expressions: What gives rows that are there their values of new and changed
+                properties: SQL over the properties a row has, by `Type.property`.
+            mutations: Query texts that change rows first, in the same commit. Their queries know
+                the schema as it is now, take no parameters, and are run in order.
+            expected_head: Only if the branch is at this commit.
+            actor: Who the commit is recorded for.
+            message: A text kept with the commit.
+            dry_run: Only say what would be done, or raise what would be refused. With mutations,
+                the graph must not be open for reading only: they are tried on copies.
+            engine: Where values of columns are written: `local`, in this process, or `spark`.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
+            idempotency_key: Names the change: it is made once, however often it is asked for.
+
+        >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
+        >>> done = graph.apply_schema(wanted)
+        >>> [(step.describe(), done.applied) for step in done.steps]
+        [('add property Person.nick: String?', True)]
+        """
+        from omnigraph.graph.idempotency import WriteKey
+
+        if mutations or not dry_run:
+            self._open.require_writable()
+        branch = self._choose(branch)
+        self._guard.allow(Action.SCHEMA_APPLY, target_branch=branch, actor=actor)
+        if mutations:
+            self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        source, who = as_source_text(schema, "<schema>"), actor or self.actor
+        texts = [as_source_text(text, "<mutation>") for text in mutations]
+        head = self._find_commit_id(expected_head, branch)
+        asked = (
+            source.text,
+            branch.strip(),
+            allow_data_loss,
+            head,
+            expressions,
+            [text.text for text in texts],
+            *(() if message is None else (message,)),
+        )
+        request = SchemaRequest(
+            source,
+            branch,
+            who,
+            allow_data_loss,
+            allow_drop_all,
+            head,
+            dry_run,
+            expressions or {},
+            texts,
+            self._make_query_check(),
+            self._guard,
+            WriteKey.of(idempotency_key, "apply_schema", who, *asked),
+            message,
+        )
+        writers = self._column_writers(engine, session, spark_conf)
+        return apply_schema(self._open.writer, request, writers)
+
+    def _make_query_check(self) -> Callable[[Catalog, Catalog], None] | None:
+        """What raises if stored queries that run with one schema would not run with another."""
+        if not self._registry:
+            return None
+        from omnigraph.stored_queries import check_schema_change
+
+        return partial(check_schema_change, self._registry)
+
+    def _column_writers(
+        self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
+    ) -> ColumnWriters | None:
+        """Who writes the values of new columns; None for threads of this process."""
+        if engine == "local":
+            return None
+        require_engine(engine)
+        from omnigraph.graph.bulk_loading import open_tasks
+        from omnigraph.pipeline.bulk_rewrite import TaskColumnWriters
+
+        return TaskColumnWriters(lambda: open_tasks(engine, self.settings, session, spark_conf))

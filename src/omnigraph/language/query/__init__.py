@@ -1,1 +1,0 @@
-"""The query language, `.gq`: syntax tree, parser and printer."""

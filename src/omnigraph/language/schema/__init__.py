@@ -1,1 +1,0 @@
-"""The schema language, `.pg`: syntax tree, parser and printer."""

@@ -1,0 +1,454 @@
+"""Verify what is stored: checksums of table files, refs, records and other small files."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from omnigraph.errors import OmniError
+from omnigraph.maintenance.maintenance_results import VerifyFinding
+from omnigraph.settings import FenceMode
+from omnigraph.storage.consumers import CONSUMER_RECORDS
+from omnigraph.storage.graph_branches import REQUEST_RECORDS
+from omnigraph.storage.graph_lifecycle import is_at_home, list_mirror_files
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import (
+    ADDRESS,
+    CONSUMERS,
+    MANIFEST,
+    REFS,
+    RELATED,
+    REQUESTS,
+    SIGHTINGS,
+    TAGS,
+)
+from omnigraph.storage.local_fence import find_lock_damage
+from omnigraph.storage.manifest import Commit, History, ManifestSnapshot, read_manifest, read_newest
+from omnigraph.storage.objects import StoreKind
+from omnigraph.storage.orphans import find_list_damage
+from omnigraph.storage.refs import (
+    MAIN_REF,
+    TAG_RECORDS,
+    BranchRef,
+    find_damaged_relation_marks,
+    find_lost,
+    find_ref,
+    find_unnamed,
+    list_names,
+)
+from omnigraph.storage.refs import find_damaged_deletion_marks as find_damaged_deletion_marks
+from omnigraph.storage.sealed_records import find_log_damage, list_lost_records
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import Table, TableLocation, open_table
+from omnigraph.storage.tables.checksums import LOG, ChecksumLogs, Damage
+from omnigraph.storage.tables.missing_files import find_missing
+from omnigraph.storage.tables.table_versions import LanceBranch, list_branches
+from omnigraph.storage.tables.version_files import (
+    DamagedFile,
+    Part,
+    find_damaged,
+    list_damaged_versions,
+    require_branch_ref,
+    small_file_problems,
+    version_parts,
+)
+
+TableVersion = tuple[str, str | None, int]
+"""The path of a table, its physical branch and the version."""
+
+
+@dataclass
+class FileCheck:
+    """Compares files, each once however many versions name it; tables may come side by side."""
+
+    whole: bool
+    """Whether contents are compared, or lengths alone."""
+    compared: int = 0
+    unnoted: int = 0
+    _logs: ChecksumLogs = field(default_factory=ChecksumLogs)
+    _found: dict[str, list[DamagedFile]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def check(self, table: Table, complain: Callable[[DamagedFile], None]) -> None:
+        """Tell `complain` of every file of a version that is not as it was written.
+
+        On an object store nothing is noted: there a file can only be missing.
+        """
+        parts = version_parts(table.location, table.native)
+        if table.location.local_folder is None:
+            missing = {str(one) for one in find_missing([table])}
+            gone = [part for part in parts if part.place in missing]
+            for part in gone:
+                complain(DamagedFile(part, part.name, Damage.MISSING))
+            return
+        for part in parts:
+            for damaged in self._find_damaged(part):
+                complain(damaged)
+
+    def is_intact(self, table: Table) -> bool:
+        """Whether no file that reading the rows takes is known to be damaged.
+
+        The substrate may end the process over a damaged file, so its rows are better not read.
+        """
+        if table.location.local_folder is None:
+            return True
+        parts = version_parts(table.location, table.native)
+        return not any(one.is_read for part in parts for one in self._find_damaged(part))
+
+    def _find_damaged(self, part: Part) -> list[DamagedFile]:
+        known = self._found.get(part.place)
+        if known is not None:
+            return known
+        damaged, is_noted = find_damaged(part, self._logs, whole=self.whole)
+        with self._lock:
+            if part.place not in self._found:
+                self.compared += is_noted
+                self.unnoted += not is_noted
+            return self._found.setdefault(part.place, damaged)
+
+
+class Concerned:
+    """Finds the commits that show a file; asked only about files that are damaged."""
+
+    def __init__(self, root: GraphRoot) -> None:
+        self._root = root
+        self._shown: dict[tuple[str | None, int], frozenset[TableVersion]] = {}
+        self._places: dict[TableVersion, frozenset[str]] = {}
+        self._lock = threading.Lock()
+
+    def commits(self, snapshot: Snapshot, path: str, place: str) -> tuple[str, ...]:
+        """The commits of a branch that show the file at `place` of the table at `path`."""
+        with self._lock:
+            try:
+                history = History().commits(snapshot.manifest)
+            except OmniError:
+                return ()
+            return tuple(c.commit_id for c in history if self._shows(c, path, place))
+
+    def _shows(self, commit: Commit, path: str, place: str) -> bool:
+        key = (commit.incarnation, commit.manifest_version)
+        if key not in self._shown:
+            self._shown[key] = self._tables(*key)
+        tables = [one for one in self._shown[key] if one[0] == path]
+        return any(place in self._files(one) for one in tables)
+
+    def _tables(self, branch: str | None, version: int) -> frozenset[TableVersion]:
+        try:
+            state = read_manifest(self._root.manifest(branch), version).state
+        except OmniError:
+            return frozenset()  # cleaned away, or damaged itself
+        return frozenset((e.path, e.owner_branch, e.version) for e in state.entries.values())
+
+    def _files(self, one: TableVersion) -> frozenset[str]:
+        if one not in self._places:
+            path, branch, version = one
+            location = self._root.location(path, branch)
+            try:
+                native = open_table(location, version).native
+                places = {part.place for part in version_parts(location, native)}
+            except OmniError:
+                places = set()
+            self._places[one] = frozenset(places)
+        return self._places[one]
+
+
+_SHOWN_COMMITS = 5
+
+
+@dataclass
+class Report:
+    """What was found so far; tables are looked at side by side, and lists take that."""
+
+    concerned: Concerned
+    findings: list[VerifyFinding] = field(default_factory=list)
+    notes: list[VerifyFinding] = field(default_factory=list)
+    checked: Counter[str] = field(default_factory=Counter)
+    tables: set[tuple[str, str | None, int]] = field(default_factory=set)
+    """The table versions that other branches showed as well and that were looked at."""
+    looked: set[tuple[str, str | None, int]] = field(default_factory=set)
+    dropped: dict[str, str] = field(default_factory=dict)
+    """The tables of types that a branch has dropped, by their paths."""
+
+    def add_damaged(
+        self, found: DamagedFile, snapshot: Snapshot, path: str, table_key: str | None
+    ) -> None:
+        """A file that is not as it was written, with the rows and the commits it concerns."""
+        file = found.place.removeprefix(f"{snapshot.root.uri}/")
+        commits = self.concerned.commits(snapshot, path, found.part.place)
+        shown = f"; commits: {', '.join(commits[:_SHOWN_COMMITS])}" if commits else ""
+        more = f" and {len(commits) - _SHOWN_COMMITS} more" if len(commits) > _SHOWN_COMMITS else ""
+        message = f"{file} {found.problem}; it says {found.part.holds}{shown}{more}"
+        check = "missing_file" if found.damage is Damage.MISSING else "damaged_file"
+        self.findings.append(
+            VerifyFinding(
+                check, message, snapshot.branch, table_key, file, found.part.rows, commits
+            )
+        )
+
+    def wrong(
+        self, check: str, message: str, branch: str | None = None, table_key: str | None = None
+    ) -> None:
+        self.findings.append(VerifyFinding(check, message, branch, table_key))
+
+    def note(
+        self, check: str, message: str, branch: str | None = None, table_key: str | None = None
+    ) -> None:
+        self.notes.append(VerifyFinding(check, message, branch, table_key))
+
+    def take(self, other: Report) -> None:
+        """Add what was found about one branch."""
+        self.findings += other.findings
+        self.notes += other.notes
+        self.checked += other.checked
+        self.tables |= other.looked
+        self.dropped |= other.dropped
+
+
+_MAX_ATTEMPTS = 3
+"""So often is looked again what branches that come and go may explain."""
+
+
+def verify_refs(root: GraphRoot, report: Report) -> None:
+    """Every record of a branch agrees with the ref of the manifest and with its parent.
+
+    Those of tags and consumers can be read: cleanup refuses while one cannot.
+    """
+    for attempt in range(_MAX_ATTEMPTS):
+        problems = list(_problems(root))
+        if not problems or attempt + 1 == _MAX_ATTEMPTS:
+            break
+    for check, branch, message in problems:
+        report.wrong(check, message, branch)
+    for id in find_unnamed(root, _readable(root)):
+        report.note(
+            "unnamed_branch",
+            f"no record names branch {id} of the manifest, and nothing was committed to it: "
+            "creating it was interrupted, or its record is gone. Restore the record from a "
+            "backup if you miss a branch; cleanup removes this one",
+        )
+
+
+def _problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:
+    found: list[tuple[str, str | None, str]] = []
+    refs = _readable(root)
+    newest = {ref.incarnation: one for ref in refs if (one := _newest(root, ref)) is not None}
+    for path in (MANIFEST, *root.table_paths()):
+        try:
+            physical = list_branches(root.location(path))
+        except OmniError as error:
+            found.append(("branch_record", None, error.message))
+            continue
+        if path == MANIFEST:
+            for ref in refs:
+                found += [("branch_record", ref.name, m) for m in _against(ref, refs, physical)]
+    for ref in refs:
+        manifest = newest.get(ref.incarnation)
+        if manifest is not None:
+            found += [("missing_fork", ref.name, m) for m in _find_missing_forks(root, manifest)]
+    found += [("tag_record", None, m) for m in TAG_RECORDS.find_damage(root.store)]
+    found += [("consumer_record", None, m) for m in CONSUMER_RECORDS.find_damage(root.store)]
+    for check, folder in (("tag_record", TAGS), ("consumer_record", CONSUMERS)):
+        lost = list_lost_records(root.store, folder)
+        found += [(check, None, f"{path} is gone, and nobody removed it") for path in lost]
+    found += [("lost_branch", one.name, str(one)) for one in find_lost(root, refs)]
+    found += [("lost_version", None, message) for message in _later_known(refs, newest)]
+    return found
+
+
+def _readable(root: GraphRoot) -> list[BranchRef]:
+    """The records that can be read; about the others each branch complains itself."""
+    refs = []
+    for name in list_names(root.store):
+        try:
+            ref = find_ref(root.store, name)
+        except OmniError:
+            continue
+        if ref is not None:
+            refs.append(ref)
+    return refs
+
+
+def _newest(root: GraphRoot, ref: BranchRef) -> ManifestSnapshot | None:
+    try:
+        return read_newest(root.manifest(ref.incarnation))
+    except OmniError:
+        return None
+
+
+def _against(
+    ref: BranchRef, refs: list[BranchRef], physical: Mapping[str, LanceBranch]
+) -> list[str]:
+    """Where the record of a branch differs from the manifest's ref and from its parent."""
+    if ref.incarnation is None:
+        return []
+    known = physical.get(ref.incarnation)
+    if known is None:
+        return [f"the manifest has no branch {ref.incarnation}, which '{ref.name}' stands for"]
+    problems = []
+    if known.parent_branch != ref.parent_incarnation or known.parent_version != ref.fork_version:
+        problems.append(
+            f"its record says it starts at version {ref.fork_version} of {_quote(ref.parent)}, "
+            f"the manifest at version {known.parent_version} of {known.parent_branch or 'main'}"
+        )
+    # By what it is and not by its name, which may be another by now.
+    if all(one.incarnation != ref.parent_incarnation for one in refs):
+        problems.append(f"it was made from {_quote(ref.parent)}, which does not exist")
+    return problems
+
+
+def _quote(name: str | None) -> str:
+    return f"'{name}'"
+
+
+def _find_missing_forks(root: GraphRoot, manifest: ManifestSnapshot) -> list[str]:
+    """The forks of tables that a branch shows and their tables no longer know."""
+    places = {(MANIFEST, manifest.location.branch)} | {
+        (entry.path, entry.owner_branch) for entry in manifest.state.entries.values()
+    }
+    problems, logs = [], ChecksumLogs()
+    for path, branch in sorted(places, key=str):
+        if branch is not None:
+            try:
+                require_branch_ref(root.location(path), branch, logs)
+            except OmniError as error:
+                problems.append(error.message)
+    return problems
+
+
+def _later_known(refs: list[BranchRef], newest: Mapping[str | None, ManifestSnapshot]) -> list[str]:
+    """Manifest versions that somebody knows of and that are newer than the newest there is."""
+    names = {ref.incarnation: ref.name for ref in refs}
+    latest: dict[str | None, tuple[int, str]] = {}
+
+    def take(incarnation: str | None, version: int, who: str) -> None:
+        if incarnation in newest and version > latest.get(incarnation, (0, ""))[0]:
+            latest[incarnation] = (version, who)
+
+    for ref in refs:
+        if ref.incarnation is not None:
+            take(ref.parent_incarnation, ref.fork_version, f"branch '{ref.name}' starts at it")
+    for ref in refs:
+        if ref.incarnation in newest:
+            for commit in _commits(newest[ref.incarnation]):
+                who = f"commit {commit.commit_id}, known on '{ref.name}', made it"
+                take(commit.incarnation, commit.manifest_version, who)
+    return [
+        f"the newest manifest version of '{names[incarnation]}' is {newest[incarnation].version}, "
+        f"but there was a version {version}: {who}"
+        for incarnation, (version, who) in latest.items()
+        if version > newest[incarnation].table.newest_version()
+    ]
+
+
+def _commits(manifest: ManifestSnapshot) -> tuple[Commit, ...]:
+    try:
+        return History().commits(manifest)
+    except OmniError:
+        return ()
+
+
+def verify_small_files(root: GraphRoot, report: Report) -> None:
+    _verify_mirror(root, report)
+    _verify_sightings(root, report)
+    _verify_address(root, report)
+    _verify_marks(root, report)
+    _verify_requests(root, report)
+    if root.store.kind is not StoreKind.LOCAL:
+        return
+    _verify_locks(root, report)
+    for path in (MANIFEST, *root.table_paths()):
+        try:
+            location = root.location(path)
+            for branch in (None, *list_branches(location)):
+                _verify_notes(location.on_branch(branch), report)
+        except OmniError:
+            continue  # what is wrong with the table is said where it is looked at
+
+
+def verify_unshown_versions(root: GraphRoot, report: Report, *, whole: bool) -> None:
+    """Files of versions that no commit shows, such as the one a fork starts at.
+
+    They cost nobody an answer, so they are notes. To be called last: what a commit shows is told.
+    """
+    told = {finding.file for finding in report.findings}
+    for path in (MANIFEST, *root.table_paths()):
+        try:
+            location = root.location(path)
+            branches = (None, *list_branches(location))
+        except OmniError:
+            continue  # what is wrong with the table is said where it is looked at
+        for branch in branches:
+            for place, problem in list_damaged_versions(location.on_branch(branch), whole=whole):
+                file = place.removeprefix(f"{root.uri}/")
+                if file not in told:
+                    report.note("unshown_version", f"{file} {problem}; no commit shows it")
+
+
+def _verify_mirror(root: GraphRoot, report: Report) -> None:
+    """The schema files say what the manifest says; opening the graph to write rewrites them."""
+    try:
+        contract = Snapshot(root, MAIN_REF, read_newest(root.manifest())).contract
+        wrong = [
+            p for p, text in list_mirror_files(contract) if root.store.find(p) != text.encode()
+        ]
+    except OmniError:
+        return  # the branch says so itself
+    for path in wrong:
+        report.note("schema_mirror", f"{path} is not the schema of the graph")
+
+
+def _verify_sightings(root: GraphRoot, report: Report) -> None:
+    """Damaged, it delays what cleanup removes."""
+    problem = find_list_damage(root.store)
+    if problem is not None:
+        report.note("unreferenced_list", f"{SIGHTINGS} {problem}")
+
+
+def _verify_address(root: GraphRoot, report: Report) -> None:
+    """A graph that was moved or copied has another; so has one whose note is damaged."""
+    if not is_at_home(root):
+        report.note(
+            "address", f"{ADDRESS} does not say where the graph is; the next writer goes over it"
+        )
+
+
+def _verify_marks(root: GraphRoot, report: Report) -> None:
+    """A mark counts by being there; where one is lost, every record is asked."""
+    for path in (
+        *find_damaged_deletion_marks(root.store),
+        *find_damaged_relation_marks(root.store),
+    ):
+        report.note("branch_mark", f"{path} is not what was written")
+    for path in list_lost_records(root.store, RELATED):
+        report.note("branch_mark", f"{path} is gone, and nobody removed it")
+    problem = find_log_damage(root.store)
+    if problem is not None and find_log_damage(root.store) == problem:
+        report.note("record_log", f"{REFS}/{LOG} {problem}; the next cleanup makes it whole")
+
+
+def _verify_requests(root: GraphRoot, report: Report) -> None:
+    """Without its record a request is not recognised when it is sent again."""
+    for message in REQUEST_RECORDS.find_damage(root.store):
+        report.note("request_record", message)
+    for path in list_lost_records(root.store, REQUESTS):
+        report.note("request_record", f"{path} is gone, and nobody removed it")
+
+
+def _verify_locks(root: GraphRoot, report: Report) -> None:
+    """The lock counts and not what is written in its file, which the next writer replaces."""
+    if root.settings.writer_fence is FenceMode.OFF:
+        return
+    damaged = find_lock_damage(root.store)
+    again = find_lock_damage(root.store) if damaged else {}  # a writer may be at it
+    for name, problem in damaged.items():
+        if again.get(name) == problem:
+            report.note("lock_file", f"{name} {problem}")
+
+
+def _verify_notes(location: TableLocation, report: Report) -> None:
+    """The note of the newest version, and the log of checksums; a writer may be at them."""
+    for check, message in small_file_problems(location):
+        if (check, message) in small_file_problems(location):
+            report.note(check, message)

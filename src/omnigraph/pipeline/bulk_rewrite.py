@@ -1,0 +1,109 @@
+"""Rewrite tables by tasks: compaction, index segments, and the values of new columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate, pairwise
+
+from omnigraph.errors import StorageFailure, StorageKind
+from omnigraph.pipeline.tasks import Tasks
+from omnigraph.storage.tables import (
+    ColumnOrder,
+    CompactionJob,
+    CompactionOutput,
+    WrittenColumns,
+    carry_out,
+    combine_outputs,
+    is_available,
+    run_job,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenPiece:
+    """What was delivered for a piece of an order, and whether its table was to be seen at all."""
+
+    delivery: CompactionOutput | None
+    was_there: bool
+
+
+def write_piece(spec: None, task: CompactionJob) -> WrittenPiece:
+    """What was written; running it twice leaves unreferenced files, which is harmless."""
+    del spec
+    if not is_available(task):
+        return WrittenPiece(delivery=None, was_there=False)
+    return WrittenPiece(delivery=run_job(task), was_there=True)
+
+
+def write_column_file(spec: None, task: ColumnOrder) -> WrittenColumns:
+    """What was written; running it twice leaves a file nobody refers to, and does no harm."""
+    del spec
+    return carry_out(task)
+
+
+COMPACT_STAGE = "compact"
+
+
+@dataclass(frozen=True)
+class CompactionTasks:
+    """Carries out the orders of all tables in one stage.
+
+    Spark is started for the first orders there are: finding nothing to do takes no session.
+    """
+
+    start: Callable[[], Tasks]
+
+    @cached_property
+    def _tasks(self) -> Tasks:
+        return self.start()
+
+    def carry_out(self, orders: Sequence[CompactionJob]) -> list[CompactionOutput | None]:
+        """What was written for each order; None where the version to read from is gone.
+
+        Raises:
+            StorageFailure: tasks do not see a table that is there.
+        """
+        pieces = [order.pieces for order in orders]
+        every = [piece for of_one in pieces for piece in of_one]
+        if not every:
+            return []
+        written = self._tasks.run(write_piece, every, None, stage=COMPACT_STAGE)
+        _require_seen(every, written)
+        delivered = [one.delivery for one in written]
+        ends = accumulate((len(of_one) for of_one in pieces), initial=0)
+        return [combine_outputs(delivered[start:end]) for start, end in pairwise(ends)]
+
+
+def _require_seen(pieces: Sequence[CompactionJob], written: Sequence[WrittenPiece]) -> None:
+    """Raise if a table is where tasks did not find it: they look at another place.
+
+    A version that was removed meanwhile is not there for anybody, and never comes back.
+    """
+    for piece, one in zip(pieces, written, strict=True):
+        if not one.was_there and is_available(piece):
+            raise StorageFailure(
+                StorageKind.CONFIGURATION,
+                f"the Spark executors do not see {piece.location}; they must reach the graph "
+                "under the same address",
+            )
+
+
+COLUMNS_STAGE = "columns"
+
+
+@dataclass(frozen=True)
+class TaskColumnWriters:
+    """Carries out the orders of a table in one stage; nothing is started without any."""
+
+    start: Callable[[], Tasks]
+
+    @cached_property
+    def _tasks(self) -> Tasks:
+        return self.start()
+
+    def write(self, orders: Sequence[ColumnOrder]) -> Sequence[WrittenColumns]:
+        if not orders:
+            return []
+        return self._tasks.run(write_column_file, list(orders), None, stage=COLUMNS_STAGE)

@@ -1,0 +1,427 @@
+"""One request: its parameters, headers and body, validated against its route.
+
+The graph, actor and policy it is handled with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from starlette.requests import Request
+
+from omnigraph.errors import (
+    BadRequest,
+    DeadlineExceeded,
+    OmniError,
+    PolicyDenied,
+    RequestTooSlow,
+    ResourceLimitExceeded,
+    UnsupportedMediaType,
+)
+from omnigraph.graph.results import normalize_branch
+from omnigraph.identity import MAIN
+from omnigraph.server.access import Action, authorize
+from omnigraph.server.hosted_graphs import HostedGraph
+from omnigraph.server.request_limits import ANONYMOUS, ClientDisconnected, QueryLimits
+from omnigraph.server.server_logs import RequestLog
+from omnigraph.server.service import Service
+from omnigraph.typed_reading import convert_into
+from omnigraph.types.json_value import parse_json
+from omnigraph.types.problems import ValueRefused
+from omnigraph.wire.http_protocol import (
+    IDEMPOTENCY_KEY,
+    IF_GRAPH_COMMIT,
+    JSON,
+    MAX_KEY_LENGTH,
+    REPLAYED,
+    RouteSpec,
+)
+
+if TYPE_CHECKING:
+    from omnigraph.graph.graph import Graph, GraphView
+    from omnigraph.graph.results import Commit
+
+
+BodyT = TypeVar("BodyT", bound=msgspec.Struct)
+
+BODY_BYTES = 1 << 20
+"""How large a body may be that is no load."""
+_MANY_BYTES = 64 << 10
+"""A body larger than this is not parsed on the event loop."""
+
+
+@dataclass(slots=True)
+class ParsedRequest:
+    """A request of a route."""
+
+    request: Request
+    route: RouteSpec
+    service: Service
+    parameters: dict[str, list[str]] = field(init=False, default_factory=dict)
+
+    def read_parameters(self) -> None:
+        """Check the parameters of the address against what the route declares."""
+        if not self.route.parameters and not self.request.scope["query_string"]:
+            return
+        declared = {one.name: one for one in self.route.parameters}
+        for name, value in self.request.query_params.multi_items():
+            known = declared.get(name)
+            if known is None:
+                raise BadRequest(f"no such parameter '{name[:80]}'")
+            given = self.parameters.setdefault(name, [])
+            if given and not known.repeats:
+                raise BadRequest(f"parameter '{name}' is given twice")
+            if known.choices and value not in known.choices:
+                words = ", ".join(known.choices)
+                raise BadRequest(f"parameter '{name}' is one of {words}, not '{value[:80]}'")
+            given.append(value)
+        for one in declared.values():
+            if one.is_required and not self.parameters.get(one.name):
+                raise BadRequest(f"parameter '{one.name}' is missing")
+
+    def find(self, name: str) -> str | None:
+        """A parameter of the address."""
+        given = self.parameters.get(name)
+        return given[0] if given else None
+
+    def list(self, name: str) -> list[str]:
+        """A parameter that repeats."""
+        return self.parameters.get(name, [])
+
+    def read_number(self, name: str, default: int) -> int:
+        text = self.find(name)
+        if text is None:
+            return default
+        if not text.isascii() or not text.isdigit() or len(text) > 15:
+            raise BadRequest(f"parameter '{name}' is not a whole number")
+        return int(text)
+
+    def read_limit(self, most: int) -> int:
+        """How many entries a page may have: what was asked for, or as many as there may be."""
+        limit = self.read_number("limit", most)
+        if limit < 1:
+            raise BadRequest("parameter 'limit' is at least 1")
+        if limit > most:
+            raise ResourceLimitExceeded("page_entries", most, limit)
+        return limit
+
+    def read_branch(self, given: str | None) -> str:
+        """The name of a branch as it is used from here on; `main` if none is given."""
+        return MAIN if given is None else normalize_branch(given)
+
+    def read_branch_unless(self, given: str | None, snapshot: str | None) -> str | None:
+        """The same, or None where a snapshot is read instead.
+
+        Raises:
+            BadRequest: both are given.
+        """
+        if snapshot is None:
+            return self.read_branch(given)
+        if given is not None:
+            raise BadRequest("give a branch or a snapshot, not both")
+        return None
+
+    def read_condition(self) -> str | None:
+        """The head the branch must have, on routes that are about that."""
+        given = self.request.headers.getlist(IF_GRAPH_COMMIT)
+        if not self.route.is_conditional:
+            if given:
+                raise BadRequest(
+                    f"{IF_GRAPH_COMMIT} is not for this route; use the one that ends with "
+                    "/if-graph-commit"
+                )
+            return None
+        if len(given) != 1 or not given[0].isalnum() or not given[0].isascii():
+            raise BadRequest(f"give {IF_GRAPH_COMMIT} once, with the id of a commit")
+        return given[0]
+
+    def read_key(self) -> str | None:
+        """The idempotency key of a write."""
+        given = self.request.headers.getlist(IDEMPOTENCY_KEY)
+        if not given:
+            return None
+        if len(given) > 1:
+            raise BadRequest(f"{IDEMPOTENCY_KEY} is given twice")
+        key = given[0].strip()
+        if not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable() or not key.isascii():
+            raise BadRequest(f"{IDEMPOTENCY_KEY} has 1 to {MAX_KEY_LENGTH} printable characters")
+        return key
+
+    async def read_bytes(self, limit: int, resource: str) -> bytes:
+        """The body, if it is not too large and comes in time."""
+        declared = self.request.headers.get("content-length")
+        if declared is not None and declared.isdigit() and int(declared) > limit:
+            raise ResourceLimitExceeded(resource, limit, int(declared))
+        idle_s = self.service.options.server.idle_s
+        pieces: list[bytes] = []
+        size = 0
+        receive, clock = self.request.receive, asyncio.get_running_loop().time
+        try:
+            async with asyncio.timeout(idle_s) as idle:
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise ClientDisconnected
+                    pieces.append(message.get("body", b""))
+                    size += len(pieces[-1])
+                    if size > limit:
+                        raise ResourceLimitExceeded(resource, limit, size)
+                    if not message.get("more_body", False):
+                        return b"".join(pieces)
+                    idle.reschedule(clock() + idle_s)
+        except TimeoutError:
+            raise RequestTooSlow(idle_s) from None
+
+    def require_media(self, expected: str) -> None:
+        given = self.request.headers.get("content-type")
+        media = (given or "").partition(";")[0].strip().lower()
+        if media != expected:
+            raise UnsupportedMediaType(media[:80] or None, expected)
+
+    async def read_body(self, kind: type[BodyT], limit: int = BODY_BYTES) -> tuple[BodyT, int]:
+        """The body as the route declares it, and its size."""
+        data = await self.read_bytes(limit, "request_bytes")
+        if self.route.is_body_optional and data.strip() in (b"", b"null"):
+            return kind(), len(data)
+        self.require_media(JSON)
+        if len(data) > _MANY_BYTES:
+            return await self.service.threads.read(lambda: decode_body(data, kind)), len(data)
+        return decode_body(data, kind), len(data)
+
+
+def decode_body(data: bytes, kind: type[BodyT]) -> BodyT:
+    """A body, read strictly: a member that is unknown or there twice is refused."""
+    try:
+        return convert_into(parse_json(data), kind)
+    except ValueRefused as refused:
+        raise BadRequest(f"the body: {refused.reason}") from None
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"the body: {error}") from None
+
+
+T = TypeVar("T")
+
+_SOON_S = 0.02
+"""A query that is over sooner does not need its client watched."""
+
+
+@dataclass(slots=True)
+class Call(ParsedRequest):
+    """What a handler is given."""
+
+    request_id: str
+    actor: str | None
+    log: RequestLog
+    hosted: HostedGraph | None = None
+    _noted: PolicyDenied | None = None
+
+    # --- the graph -------------------------------------------------------------------------------
+
+    @property
+    def graph(self) -> Graph:
+        """The graph, on behalf of the actor and under its policy."""
+        assert self.hosted is not None, "only routes of a graph ask for it"
+        return self.hosted.guarded.as_actor(self.actor)
+
+    @property
+    def unguarded(self) -> Graph:
+        """The graph without its policy: to find out what there is to ask the policy about."""
+        assert self.hosted is not None, "only routes of a graph ask for it"
+        return self.hosted.unguarded
+
+    @property
+    def graph_url(self) -> str:
+        """The address at which clients find the graph; where it is stored is not shown."""
+        assert self.hosted is not None, "only routes of a graph ask for it"
+        return f"{self.base_url}/graphs/{self.hosted.id}"
+
+    @property
+    def base_url(self) -> str:
+        return str(self.request.base_url).rstrip("/")
+
+    def authorize(
+        self,
+        action: Action,
+        branch: str | None = None,
+        target: str | None = None,
+        *,
+        query: str | None = None,
+    ) -> None:
+        """Go on only if the actor may do this; every decision is logged.
+
+        Raises:
+            PolicyDenied: it may not.
+        """
+        if self.hosted is None:
+            authority = self.service.configuration.server_authority
+        else:
+            authority = self.hosted.authority
+        try:
+            decision = authorize(
+                authority, self.actor, action, branch=branch, target_branch=target, query=query
+            )
+        except PolicyDenied as denied:
+            self.note_denial(denied)
+            raise
+        self.log.add_decision(
+            allowed=True,
+            action=str(action),
+            branch=branch,
+            target_branch=target,
+            query=query,
+            rule=decision.matched_rule,
+        )
+
+    def authorize_snapshot(self, snapshot: str | None, action: Action = Action.READ) -> None:
+        """Go on only if the actor may read the branch that a snapshot is of.
+
+        One that does not exist counts as one of `main`: only who may read that is told.
+
+        Raises:
+            PolicyDenied: it may not.
+            OmniError: there is no such snapshot.
+        """
+        self._authorize_view(lambda: self.unguarded.at(snapshot=snapshot), action)
+
+    def authorize_place(self, place: str | None, branch: str) -> None:
+        """The same for a place, whose versions and times are those of a branch."""
+        self._authorize_view(lambda: self.unguarded.at(place, branch=branch), Action.READ)
+
+    def _authorize_view(self, find: Callable[[], GraphView], action: Action) -> None:
+        try:
+            view = find()
+        except OmniError:
+            self.authorize(action, MAIN)
+            raise
+        self.authorize(action, view.view.snapshot.branch)
+
+    def note_denial(self, denied: PolicyDenied) -> None:
+        """Leave a trace of a denial, once."""
+        if denied is self._noted:
+            return
+        self._noted = denied
+        facts = {
+            "action": str(denied.action),
+            "branch": denied.branch,
+            "target_branch": denied.target_branch,
+            "query": denied.query,
+            "hidden": list(denied.hidden) or None,
+        }
+        self.log.add_decision(allowed=False, **facts)
+        self.service.metrics.count_denial()
+        self.service.audit.record(
+            "denied",
+            request_id=self.request_id,
+            operation=self.route.operation,
+            graph=self.hosted.id if self.hosted else None,
+            actor=self.actor,
+            **facts,
+        )
+
+    # --- running the engine ----------------------------------------------------------------------
+
+    async def read(self, work: Callable[[], T]) -> T:
+        """The result of work that reads."""
+        return await self.service.threads.read(work)
+
+    async def read_limited(self, limits: QueryLimits, work: Callable[[], T]) -> T:
+        """The result of a query, unless it takes too long or its client leaves.
+
+        The answer does not wait for the engine to notice; its thread is busy until it does.
+        """
+        running = self.service.threads.start_read(work)
+        limit_s = self.service.options.server.query_timeout_s or None
+        soon_s = _SOON_S if limit_s is None else min(_SOON_S, limit_s)
+        await asyncio.wait([running], timeout=soon_s)
+        if not running.done():
+            await self._wait_unless_left(
+                running, limits, None if limit_s is None else limit_s - soon_s
+            )
+        return running.result()
+
+    async def _wait_unless_left(
+        self, running: asyncio.Future[T], limits: QueryLimits, limit_s: float | None
+    ) -> None:
+        leaving = asyncio.ensure_future(self._wait_for_leave())
+        try:
+            either: set[asyncio.Future[Any]] = {running, leaving}
+            await asyncio.wait(either, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+            if running.done():
+                return
+            limits.abandon()
+            running.add_done_callback(_ignore_outcome)
+            if leaving.done():
+                raise ClientDisconnected
+            # The clock of the loop may be a little ahead of that of the limits.
+            raise DeadlineExceeded(self.service.options.server.query_timeout_s)
+        finally:
+            leaving.cancel()
+
+    async def _wait_for_leave(self) -> None:
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+
+    @contextmanager
+    def admit(self, size: int) -> Iterator[None]:
+        """Hold a place among the writes of the actor.
+
+        Raises:
+            TooManyRequests: it has too many under way.
+        """
+        metrics, name = self.service.metrics, self.actor or ANONYMOUS
+        with self.service.admission.admit(self.actor, size):
+            metrics.begin_write(name)
+            try:
+                yield
+            finally:
+                metrics.end_write(name)
+
+    async def write(self, work: Callable[[], T]) -> T:
+        """The result of work that writes; it is finished even if the client leaves."""
+        return await self.service.threads.write(work)
+
+    async def stream(self, first: bytes, rest: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
+        """A piece that is there, and then the others as they are made."""
+        yield first
+        async for piece in self.service.threads.iterate(rest):
+            yield piece
+
+    def note_write(self, branch: str) -> None:
+        """Leave a trace of a write that makes no commit."""
+        self._note("write", branch, None)
+
+    def note_commit(self, commit: Commit | None, branch: str, *, replayed: bool = False) -> None:
+        """Leave a trace of a write that was made."""
+        if commit is not None and not replayed:
+            self.service.metrics.count_commit(self.route.operation)
+            self._note("write", branch, commit.commit_id)
+        else:
+            self.log.add(graph_commit_id=commit.commit_id if commit else None, branch=branch)
+
+    def _note(self, event: str, branch: str, commit_id: str | None) -> None:
+        assert self.hosted is not None, "only graphs are written"
+        facts = {"branch": branch, "graph_commit_id": commit_id}
+        self.log.add(**facts)
+        self.service.audit.record(
+            event,
+            request_id=self.request_id,
+            operation=self.route.operation,
+            graph=self.hosted.id,
+            actor=self.actor,
+            **facts,
+        )
+
+    def describe_replay(self, *, is_replayed: bool) -> dict[str, str]:
+        """The header that tells a repeated write from one that was made now."""
+        return {REPLAYED: "true"} if is_replayed else {}
+
+
+def _ignore_outcome(running: asyncio.Future[T]) -> None:
+    """Take note of how an abandoned query ended, so that nobody complains about it."""
+    if not running.cancelled():
+        running.exception()

@@ -1,0 +1,583 @@
+"""Clone a graph to another address while it is written: whole or not at all."""
+
+from __future__ import annotations
+
+import re
+import threading
+import zlib
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import (
+    AlreadyInitialized,
+    BadRequest,
+    BranchNotFound,
+    ConflictError,
+    HistoricalVersionReclaimed,
+    ManifestCorrupt,
+    OmniError,
+    StorageFailure,
+    StorageKind,
+)
+from omnigraph.identity import MAIN, BranchName, EntityKind
+from omnigraph.progress import Work, working
+from omnigraph.storage.consumers import (
+    CONSUMER_RECORDS,
+    Consumer,
+    list_consumers,
+    list_needed_commits,
+)
+from omnigraph.storage.graph_lifecycle import (
+    encode_claim,
+    find_claim,
+    holds_claim,
+    list_mirror_files,
+    release_claim,
+    require_finished,
+    take_claim,
+    write_control_files,
+)
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import (
+    ADDRESS,
+    BRANCHES,
+    INIT_CLAIM,
+    MANIFEST,
+    SCHEMA_FILES,
+    SIGHTINGS,
+    make_consumer_path,
+    make_ref_path,
+    make_tables_folder,
+    tag_ref,
+)
+from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.manifest_reader import History, read_manifest
+from omnigraph.storage.manifest.manifest_state import SchemaContract, TableEntry
+from omnigraph.storage.objects.object_store import ObjectStore, StoreKind
+from omnigraph.storage.objects.open_store import require_create_if_absent
+from omnigraph.storage.refs import (
+    REF_RECORDS,
+    TAG_RECORDS,
+    BranchRef,
+    Tag,
+    list_refs,
+    list_tags,
+    note_named,
+)
+from omnigraph.storage.sealed_records import create_logged
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import file_probes
+from omnigraph.storage.tables.checksums import Checksum, ChecksumLogs, add_checksums
+from omnigraph.storage.tables.file_probes import NEWEST_NOTE, encode_newest_note
+from omnigraph.storage.tables.location import relocate_version
+from omnigraph.storage.tables.missing_files import TableFiles, list_referred_files
+from omnigraph.storage.tables.remove_versions import (
+    list_table_tags,
+    list_tagged_versions,
+    list_versions,
+)
+from omnigraph.storage.tables.table import find_latest_version, open_table
+from omnigraph.storage.tables.table_versions import list_branches
+from omnigraph.storage.tables.version_files import note_branch_ref, note_version_file
+
+_LOOKS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The branches of a graph at one moment, and the newest manifest version of each."""
+
+    refs: tuple[BranchRef, ...]
+    versions: Mapping[str | None, int]
+
+    def only(self, names: Collection[BranchName]) -> Cut:
+        """These branches, with `main` and all branches they were made from.
+
+        Raises:
+            BranchNotFound: there is no such branch.
+        """
+        by_name = {ref.name: ref for ref in self.refs}
+        kept = {MAIN}
+        for name in names:
+            at: BranchName | None = name
+            while at is not None and at not in kept:
+                if at not in by_name:
+                    raise BranchNotFound(at)
+                kept.add(at)
+                at = by_name[at].parent
+        refs = tuple(ref for ref in self.refs if ref.name in kept)
+        return Cut(refs, {ref.incarnation: self.versions[ref.incarnation] for ref in refs})
+
+
+def take_cut(root: GraphRoot) -> Cut:
+    """The graph as it is now; nothing is written unless it never rests."""
+    seen: Cut | None = None
+    for _ in range(_LOOKS):
+        try:
+            now = _look(root)
+        except StorageFailure:
+            continue  # a branch was deleted while we looked
+        if now == seen or len(now.refs) == 1:
+            return now
+        seen = now
+    with root.hold():
+        return _look(root)
+
+
+def _look(root: GraphRoot) -> Cut:
+    refs = tuple(list_refs(root.store))
+    with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
+        versions = pool.map(lambda ref: find_latest_version(root.manifest(ref.incarnation)), refs)
+        return Cut(refs, dict(zip((ref.incarnation for ref in refs), versions, strict=True)))
+
+
+Place = tuple[str, str | None]
+"""A table, or the manifest, by its path, and one of its physical branches."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Everything to copy, as paths and versions below the root."""
+
+    cut: Cut
+    contract: SchemaContract
+    versions: Mapping[Place, frozenset[int]]
+    files: frozenset[str]
+    tags: Sequence[Tag]
+    consumers: Sequence[Consumer]
+    """Those that can go on with the copy: what they have yet to read is copied."""
+
+    def count(self) -> tuple[int, int]:
+        """How many tables there are, and how many versions of the manifest."""
+        tables = {path for path, _ in self.versions if path != MANIFEST}
+        versions = [len(all_) for (path, _), all_ in self.versions.items() if path == MANIFEST]
+        return len(tables), sum(versions)
+
+
+def make_plan(root: GraphRoot, cut: Cut, *, shallow: bool) -> Plan:
+    """What the cut consists of.
+
+    With its history: every version of the manifest that is there. Without it (`shallow`): the
+    newest one of each branch, those that branches start at, and those somebody put a tag on.
+    """
+    # One that is made from here on may name a version that is not copied.
+    tags = [tag for tag in list_tags(root.store) if tag.incarnation in cut.versions]
+    with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
+        planner = _Planner(root, cut, pool, tags)
+        manifests = planner.manifests(shallow=shallow)
+        versions = planner.with_parents(manifests | planner.tables(manifests))
+        files = planner.files(versions)
+    contract = read_manifest(root.manifest(), cut.versions[None]).state.contract
+    if contract is None:
+        raise ManifestCorrupt(f"the manifest of {root.uri} has no schema")
+    return Plan(
+        cut,
+        contract,
+        versions,
+        files,
+        [tag for tag in tags if tag.manifest_version in versions[MANIFEST, tag.incarnation]],
+        list(_list_served_consumers(root, cut, versions)),
+    )
+
+
+def _list_served_consumers(
+    root: GraphRoot, cut: Cut, versions: Mapping[Place, frozenset[int]]
+) -> Iterator[Consumer]:
+    refs = {ref.incarnation: ref for ref in cut.refs}
+    for consumer in list_consumers(root.store):
+        ref = refs.get(consumer.incarnation)
+        if ref is not None:
+            manifest = read_manifest(root.manifest(ref.incarnation), cut.versions[ref.incarnation])
+            commits = {one.commit_id: one for one in History().commits(manifest)}
+            head = Snapshot(root, ref, manifest).head
+            needed = list(list_needed_commits(consumer, head, commits))
+            if needed and all(_is_copied(one, versions) for one in needed):
+                yield consumer
+
+
+def _is_copied(commit: Commit, versions: Mapping[Place, frozenset[int]]) -> bool:
+    return commit.manifest_version in versions.get((MANIFEST, commit.incarnation), frozenset())
+
+
+class _Planner:
+    def __init__(
+        self, root: GraphRoot, cut: Cut, pool: ThreadPoolExecutor, tags: Sequence[Tag]
+    ) -> None:
+        self._root, self._cut, self._pool, self._tags = root, cut, pool, tags
+
+    def manifests(self, *, shallow: bool) -> dict[Place, frozenset[int]]:
+        newest = {(MANIFEST, branch): frozenset({v}) for branch, v in self._cut.versions.items()}
+        if not shallow:
+            return self.with_parents(
+                {place: self._list_all(place, newest[place]) for place in newest}
+            )
+        found: dict[Place, set[int]] = {place: set(all_) for place, all_ in newest.items()}
+        tagged = {(tag.incarnation, tag.manifest_version) for tag in self._tags}
+        for branch, version in tagged | list_tagged_versions(self._root.manifest()):
+            if version < self._cut.versions.get(branch, 0):
+                found[MANIFEST, branch].add(version)
+        return self.with_parents(found)
+
+    def _list_all(self, place: Place, newest: frozenset[int]) -> frozenset[int]:
+        listed = list_versions(self._root.manifest(place[1]))
+        return frozenset(version for version in listed if version <= max(newest))
+
+    def tables(self, manifests: Mapping[Place, frozenset[int]]) -> dict[Place, frozenset[int]]:
+        """The versions that these versions of the manifest show."""
+        wanted = [(branch, version) for (_, branch), all_ in manifests.items() for version in all_]
+        found: dict[Place, set[int]] = defaultdict(set)
+        for entries in self._pool.map(lambda one: self._list_shown(*one), wanted):
+            for entry in entries:
+                found[entry.path, entry.owner_branch].add(entry.version)
+        return {place: frozenset(all_) for place, all_ in found.items()}
+
+    def _list_shown(self, branch: str | None, version: int) -> tuple[TableEntry, ...]:
+        manifest = read_manifest(self._root.manifest(branch), version)
+        return tuple(manifest.state.entries.values())
+
+    def with_parents(self, versions: Mapping[Place, Iterable[int]]) -> dict[Place, frozenset[int]]:
+        """The same with the versions that branches start at: without them they are no branches.
+
+        Cleanup removes such a version once the branch reads none of its files. The branch it was
+        made from stays, and is copied with its newest version then.
+        """
+        found: dict[Place, set[int]] = defaultdict(set)
+        listed: dict[Place, list[int]] = {}
+        for place, all_ in versions.items():
+            found[place].update(all_)
+        for path in sorted({path for path, branch in versions if branch is not None}):
+            known = list_branches(self._root.location(path))
+            waiting = [branch for at, branch in versions if at == path]
+            while waiting:
+                branch = waiting.pop()
+                if branch is None:
+                    continue
+                record = known.get(branch)
+                if record is None:
+                    raise StorageFailure(StorageKind.NOT_FOUND, f"no branch {branch} of {path}")
+                parent = (path, record.parent_branch)
+                if parent not in listed:  # thousands of branches may start at one
+                    listed[parent] = list_versions(self._root.location(*parent))
+                there = listed[parent]
+                if parent not in found:
+                    waiting.append(record.parent_branch)
+                if record.parent_version in there:
+                    found[parent].add(record.parent_version)
+                elif parent not in found:
+                    found[parent].add(max(there))
+        return {place: frozenset(all_) for place, all_ in found.items()}
+
+    def files(self, versions: Mapping[Place, frozenset[int]]) -> frozenset[str]:
+        """Every file these versions refer to."""
+        wanted = [(place, version) for place, all_ in versions.items() for version in all_]
+        files: set[str] = set()
+        folders: set[str] = set()
+        for (path, _), found in self._pool.map(
+            lambda one: (one[0], self._list_files(*one)), wanted
+        ):
+            files.update(f"{path}/{file}" for file in found.files)
+            folders.update(f"{path}/{folder}" for folder in found.folders)
+        store, ordered = self._root.store, sorted(folders)
+        for folder, names in zip(ordered, self._pool.map(store.list, ordered), strict=True):
+            files.update(f"{folder}/{name}" for name in names)
+        return frozenset(files)
+
+    def _list_files(self, place: Place, version: int) -> TableFiles:
+        return list_referred_files(open_table(self._root.location(*place), version))
+
+
+_FILE = re.compile(
+    r"(?P<table>__manifest|[^/]+/[^/]+)(?:/tree/(?P<branch>[0-9A-Z]{26}))?/(?P<name>.+)"
+)
+
+
+class CopiedChecksums:
+    """What one clone has copied so far; files may come from several threads."""
+
+    def __init__(self, source: GraphRoot, target: GraphRoot) -> None:
+        self._source, self._target = source, target
+        self._logs = ChecksumLogs()
+        self._copied: dict[str, list[Checksum]] = defaultdict(list)
+        self._lock = threading.Lock()
+
+    def take(self, path: str, size: int, crc: int) -> None:
+        """Remember a file that was just read from the source.
+
+        Raises:
+            ManifestCorrupt: it is not what was written there.
+        """
+        parts = _FILE.fullmatch(path)
+        if parts is None:
+            return
+        table, branch, name = parts["table"], parts["branch"], parts["name"]
+        self._require_same(table, branch, Checksum(name, size, crc))
+        folder = self._target.location(table, branch).local_folder
+        if folder is not None:
+            with self._lock:
+                self._copied[folder].append(Checksum(name, size, crc))
+
+    def _require_same(self, table: str, branch: str | None, found: Checksum) -> None:
+        folder = self._source.location(table, branch).local_folder
+        if folder is None:
+            return
+        with self._lock:
+            noted = self._logs.of(folder).files.get(found.name)
+        if noted is not None and (noted.size, noted.crc) != (found.size, found.crc):
+            raise ManifestCorrupt(
+                f"{folder}/{found.name} is not what was written: its checksum differs. "
+                "`omnigraph verify --deep` names everything that is damaged; restore it from a "
+                "backup before this graph is cloned"
+            )
+
+    def note(self, versions: Mapping[tuple[str, str | None], Iterable[int]]) -> None:
+        """Write what tables have besides their files, where the target is on a local disk.
+
+        These are the logs of checksums, and the notes of the newest versions.
+        """
+        store = self._target.store
+        if store.kind is not StoreKind.LOCAL:
+            return
+        for folder, sums in self._copied.items():
+            add_checksums(folder, sums)
+        for (table, branch), numbers in versions.items():
+            location = self._target.location(table, branch)
+            for number in sorted(numbers):
+                note_version_file(location, number)
+            home = table if branch is None else f"{table}/tree/{branch}"
+            store.put(f"{home}/{NEWEST_NOTE}", encode_newest_note(max(numbers)))
+            if branch is not None:
+                note_branch_ref(location, branch)
+
+
+_PLANS = 5
+_FOLDERS = (MANIFEST, *(make_tables_folder(kind) for kind in EntityKind), BRANCHES)
+
+
+@dataclass(frozen=True, slots=True)
+class CloneResult:
+    """What was copied."""
+
+    uri: str
+    source: str
+    branches: tuple[BranchName, ...]
+    tables: int
+    versions: int
+    """How many versions of the graph can be read there, on all branches together."""
+    files: int
+    bytes: int
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "uri": self.uri,
+            "source": self.source,
+            "branches": list(self.branches),
+            "tables": self.tables,
+            "versions": self.versions,
+            "files": self.files,
+            "bytes": self.bytes,
+        }
+
+
+def clone(
+    source: GraphRoot,
+    target: GraphRoot,
+    branches: Collection[BranchName] = (),
+    *,
+    shallow: bool = False,
+    force: bool = False,
+) -> CloneResult:
+    """Copy a graph; branches, if any are named, are those to copy besides `main`.
+
+    Raises:
+        AlreadyInitialized: there is a graph at the target.
+        CloneUnfinished: there is a part of a clone; `force` starts it over.
+        BranchNotFound: there is no such branch.
+    """
+    _require_apart(source.store, target.store)
+    require_create_if_absent(target.store, target.ids)
+    copying = _Copying(source, target, target.ids.next())
+    copying.claim(force=force)
+    return copying.run(branches, shallow=shallow)
+
+
+def _require_apart(source: ObjectStore, target: ObjectStore) -> None:
+    one, other = f"{source.identity}/", f"{target.identity}/"
+    if one.startswith(other) or other.startswith(one):
+        raise BadRequest(f"a clone of {source.uri} cannot be at {target.uri}: one is in the other")
+
+
+def _refuse_used(store: ObjectStore) -> None:
+    for path in (MANIFEST, INIT_CLAIM, *SCHEMA_FILES):
+        if store.exists(path):
+            raise AlreadyInitialized(store.uri, path)
+
+
+class _Copying:
+    def __init__(self, source: GraphRoot, target: GraphRoot, attempt: str) -> None:
+        self._source, self._target = source, target
+        self._claim = encode_claim(attempt, source.uri)
+        self._released = encode_claim(attempt, source.uri, is_released=True)
+        self._here: dict[str, int] = {}
+        """The files that were copied, and how long they are."""
+        self._checksums = CopiedChecksums(source, target)
+
+    def claim(self, *, force: bool) -> None:
+        store = self._target.store
+        before = find_claim(store)
+        if force and before is not None and not before.is_released:
+            if not take_claim(store, self._claim, before):
+                raise self._make_overtaken()
+            for path in _FOLDERS:
+                store.delete_prefix(path)
+            for path in (*SCHEMA_FILES, ADDRESS, SIGHTINGS):
+                store.delete(path)
+            return
+        require_finished(store)
+        _refuse_used(store)
+        if not take_claim(store, self._claim, before):
+            require_finished(store)
+            raise AlreadyInitialized(store.uri, MANIFEST)
+        try:
+            _refuse_used(store)  # somebody may have finished before we had the claim
+        except AlreadyInitialized:
+            release_claim(store, self._claim, self._released)
+            raise
+
+    def _make_overtaken(self) -> ConflictError:
+        uri = self._target.store.uri
+        return ConflictError(f"another clone to {uri} was started or finished meanwhile")
+
+    def _require_claim(self) -> None:
+        """Raise if another clone has started over: what is here is no longer ours."""
+        if not holds_claim(self._target.store, self._claim):
+            raise self._make_overtaken()
+
+    def run(self, branches: Collection[BranchName], *, shallow: bool) -> CloneResult:
+        with (
+            working("copying", unit="files") as work,
+            ThreadPoolExecutor(self._target.settings.maintenance_concurrency) as pool,
+        ):
+            plan = self._copy_all(branches, work, pool, shallow=shallow)
+        self._finish(plan)
+        tables, versions = plan.count()
+        return CloneResult(
+            uri=self._target.uri,
+            source=self._source.uri,
+            branches=tuple(ref.name for ref in plan.cut.refs),
+            tables=tables,
+            versions=versions,
+            files=len(self._here),
+            bytes=sum(self._here.values()),
+        )
+
+    def _copy_all(
+        self,
+        branches: Collection[BranchName],
+        work: Work,
+        pool: ThreadPoolExecutor,
+        *,
+        shallow: bool,
+    ) -> Plan:
+        """Copy all that the graph consists of, as it is at some moment from now on."""
+        for attempt in range(_PLANS):
+            try:
+                cut = take_cut(self._source)
+                plan = make_plan(
+                    self._source, cut.only(branches) if branches else cut, shallow=shallow
+                )
+                self._copy_files(plan, work, pool)
+                self._require_claim()
+                self._copy_versions(plan, pool)
+                self._copy_branches(plan)
+                self._copy_tags(plan)
+            except (HistoricalVersionReclaimed, StorageFailure) as failure:
+                if attempt + 1 == _PLANS or not _may_be_cleaned_away(failure):
+                    raise
+            else:
+                return plan
+        raise AssertionError("the last plan is carried out or raises")
+
+    def _copy_files(self, plan: Plan, work: Work, pool: ThreadPoolExecutor) -> None:
+        missing = sorted(plan.files - self._here.keys())
+        work.total = len(self._here) + len(missing)
+        for path, size in pool.map(self._copy_file, missing):
+            self._here[path] = size
+            work.advance()
+
+    def _copy_file(self, path: str) -> tuple[str, int]:
+        size = crc = 0
+
+        def count_chunks() -> Iterable[bytes]:
+            nonlocal size, crc
+            for chunk in self._source.store.chunks(path):
+                size, crc = size + len(chunk), zlib.crc32(chunk, crc)
+                yield chunk
+            self._checksums.take(path, size, crc)
+
+        self._target.store.put_chunks(path, count_chunks())
+        return path, size
+
+    def _copy_versions(self, plan: Plan, pool: ThreadPoolExecutor) -> None:
+        wanted = [(place, version) for place, all_ in plan.versions.items() for version in all_]
+        for _ in pool.map(lambda one: self._copy_version(*one), wanted):
+            continue
+
+    def _copy_version(self, place: Place, version: int) -> None:
+        table, branch = place
+        folder = table if branch is None else f"{table}/tree/{branch}"
+        path = f"{folder}/{file_probes.name_version_file(version)}"
+        data = self._source.store.get(path)
+        home = self._target.store.uri_of(table)
+        self._target.store.put(path, relocate_version(data, home))
+
+    def _copy_branches(self, plan: Plan) -> None:
+        """The physical branches; they exist from here on."""
+        for table, branch in plan.versions:
+            if branch is not None:
+                self._copy_object(f"{table}/{file_probes.name_branch_file(branch)}")
+
+    def _copy_tags(self, plan: Plan) -> None:
+        """The tags somebody put on versions of the manifest that are copied."""
+        for name, branch, version in list_table_tags(self._source.manifest()):
+            if version in plan.versions.get((MANIFEST, branch), ()):
+                self._copy_object(f"{MANIFEST}/{file_probes.tag_file(name)}")
+
+    def _copy_object(self, path: str) -> None:
+        self._target.store.put(path, self._source.store.get(path))
+
+    def _finish(self, plan: Plan) -> None:
+        """Write what names the copied versions, look at them, and give up the claim."""
+        target, store = self._target, self._target.store
+        self._require_claim()
+        self._checksums.note(plan.versions)
+        for ref in plan.cut.refs:
+            if ref.incarnation is not None:
+                # The marks of what is related stay where they are, so all records are asked here.
+                record = replace(ref, leaves_marks=False)
+                store.put(make_ref_path(ref.name), REF_RECORDS.encode(record))
+                note_named(target, ref.incarnation)
+            newest = find_latest_version(target.manifest(ref.incarnation))
+            if newest != plan.cut.versions[ref.incarnation]:
+                raise ConflictError(
+                    f"'{ref.name}' at {store.uri} is at manifest version {newest}, and not at "
+                    f"{plan.cut.versions[ref.incarnation]}: something else writes there"
+                )
+        for tag in plan.tags:
+            create_logged(store, tag_ref(tag.name), TAG_RECORDS.encode(tag))
+        for consumer in plan.consumers:
+            position = CONSUMER_RECORDS.encode(consumer, nonce=target.ids.next())
+            create_logged(store, make_consumer_path(consumer.name), position)
+        for path, text in list_mirror_files(plan.contract):
+            store.put(path, text.encode())
+        write_control_files(target)
+        if not release_claim(store, self._claim, self._released):
+            raise self._make_overtaken()
+
+
+def _may_be_cleaned_away(failure: OmniError) -> bool:
+    """Whether something was missing, and not because the store cannot be reached."""
+    if isinstance(failure, StorageFailure):
+        return failure.kind in (StorageKind.NOT_FOUND, StorageKind.PERMANENT)
+    return True

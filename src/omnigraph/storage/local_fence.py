@@ -1,0 +1,315 @@
+"""The writer fence on a local disk: a file lock that the kernel releases when the process dies."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import Self
+
+import msgspec
+
+from omnigraph.errors import WriterBusy
+from omnigraph.storage.layout import OBJECTS_LOCK, WRITER_LOCK, WRITER_QUEUE_LOCK
+from omnigraph.storage.objects.local_store import open_file
+from omnigraph.storage.objects.object_store import (
+    ObjectStore,
+    resolve_local_identity,
+    translate_os_errors,
+)
+from omnigraph.storage.sealed_records import is_sealed, seal
+from omnigraph.storage.writer_fence import Clock, Holder, Sleep, Turn, make_fence_lost, take_turn
+
+# The lock files this process has open. A forked child shares them and would keep a lock alive after
+# its parent's death, so it closes them first thing.
+_open_descriptors: set[int] = set()
+
+
+def _close_inherited() -> None:
+    while _open_descriptors:
+        os.close(_open_descriptors.pop())
+
+
+os.register_at_fork(after_in_child=_close_inherited)
+
+
+def open_lock_file(place: Path | str) -> int:
+    """A descriptor of the file, which is made if it is missing; nothing is locked yet."""
+    descriptor = open_file(str(place), os.O_RDWR | os.O_CREAT)
+    _open_descriptors.add(descriptor)
+    return descriptor
+
+
+def close_lock_file(descriptor: int) -> None:
+    """Close it, which gives back its lock."""
+    _open_descriptors.discard(descriptor)
+    os.close(descriptor)
+
+
+def try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def is_at(descriptor: int, place: Path | str) -> bool:
+    """Whether the open file is the one found under its name."""
+    try:
+        found = os.stat(place)  # noqa: PTH116 - every commit asks, mostly with plain text
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), found)
+
+
+RECORD_BYTES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LockRecord:
+    """Who has the writer lock, or had it last if `holder` is None."""
+
+    epoch: int
+    holder: Holder | None
+    since: str
+
+
+NOBODY = LockRecord(0, None, "")
+UNKNOWN = LockRecord(0, Holder("", "unknown", 0), "")
+
+
+def encode_record(record: LockRecord) -> bytes:
+    """The content of the file; always as long, so that replacing it needs no room on the disk."""
+    holder = None if record.holder is None else record.holder.as_json()
+    value = {"epoch": record.epoch, "holder": holder, "since": record.since}
+    text = msgspec.json.encode(seal(value))
+    return text.ljust(RECORD_BYTES - 1)[: RECORD_BYTES - 1] + b"\n"
+
+
+def decode_record(content: bytes) -> LockRecord:
+    """Who had the lock last; nobody if the file was never written.
+
+    One that was cut short or damaged says `UNKNOWN`: what its writer was doing is unknown as well.
+    """
+    if not content.strip(b"\0 \n"):
+        return NOBODY
+    try:
+        value = msgspec.json.decode(content)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return UNKNOWN
+    match value:
+        case {"epoch": int(epoch), "holder": holder, "since": str(since)} if is_sealed(value):
+            return LockRecord(epoch, Holder.from_json(holder), since)
+        case _:
+            return UNKNOWN
+
+
+def find_lock_damage(store: ObjectStore) -> dict[str, str]:
+    """What is wrong with the files of locks, by their names."""
+    problems: dict[str, str] = {}
+    for name in (WRITER_LOCK, WRITER_QUEUE_LOCK, OBJECTS_LOCK):
+        content = store.find(name)
+        if content is None:
+            problems[name] = "is missing; the next writer makes it again"
+        elif not (_is_record(content) if name == WRITER_LOCK else not content):
+            problems[name] = "is not what a writer leaves; the next one replaces it"
+    return problems
+
+
+def _is_record(content: bytes) -> bool:
+    """Whether it is a record to the byte, its padding included."""
+    record = decode_record(content)
+    return record is not UNKNOWN and (record is NOBODY or content == encode_record(record))
+
+
+_QUEUE_POLL_S = 0.02
+_LOCK_POLL_S = 0.005
+_UNSUPPORTED = frozenset(
+    {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+)
+
+
+class LocalFence:
+    """One writer at a time on a directory that all writers see through one file system."""
+
+    spans_processes = True
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        holder: Holder | None = None,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = time.sleep,
+    ) -> None:
+        self._place, self._queue = str(root / WRITER_LOCK), str(root / WRITER_QUEUE_LOCK)
+        self._identity = resolve_local_identity(root)
+        self._holder = holder
+        self._clock, self._sleep = clock, sleep
+        self._left: tuple[bytes, LockRecord] | None = None
+        """What the last hold from here left in the file, to know it again."""
+
+    def acquire(self, wait_s: float) -> LocalHold:
+        started = self._clock()
+        turn = take_turn(self._identity, wait_s)
+        try:
+            with translate_os_errors("lock", self._place):
+                return self._lock_file(turn, started, wait_s)
+        except BaseException:
+            turn.end()
+            raise
+
+    def _lock_file(self, turn: Turn, started: float, wait_s: float) -> LocalHold:
+        queue = self._take(self._queue, _QUEUE_POLL_S, started, wait_s)
+        try:
+            lock = self._take(self._place, _LOCK_POLL_S, started, wait_s)
+        finally:
+            close_lock_file(queue)
+        try:
+            previous = self._read_record(lock)
+            record = LockRecord(
+                previous.epoch + 1, self._holder or _describe_process(os.getpid()), _read_clock()
+            )
+            _write_record(lock, record)
+        except BaseException:
+            close_lock_file(lock)
+            raise
+        is_left_behind = previous.holder is not None
+        return LocalHold(lock, self._place, turn, record, self._keep, took_over=is_left_behind)
+
+    def _keep(self, content: bytes, record: LockRecord) -> None:
+        self._left = content, record
+
+    def _read_record(self, lock: int) -> LockRecord:
+        content, left = _read_content(lock), self._left
+        return left[1] if left is not None and left[0] == content else decode_record(content)
+
+    def _take(self, place: str, poll_s: float, started: float, wait_s: float) -> int:
+        """A descriptor that holds the lock on the file at this place."""
+        while True:
+            descriptor = open_lock_file(place)
+            try:
+                while not try_lock(descriptor):
+                    self._wait(poll_s, started, wait_s)
+            except BaseException:
+                close_lock_file(descriptor)
+                raise
+            if is_at(descriptor, place):
+                return descriptor
+            close_lock_file(descriptor)  # the file was removed while we waited, and made again
+
+    def _wait(self, poll_s: float, started: float, wait_s: float) -> None:
+        waited = self._clock() - started
+        if waited >= wait_s:
+            raise WriterBusy(_describe_holder(self._place), round(waited, 1))
+        # Uneven pauses keep waiting processes from trying in step.
+        self._sleep(min(poll_s * (0.5 + random.random()), wait_s - waited))
+
+
+class LocalHold:
+    """The lock file, locked."""
+
+    def __init__(
+        self,
+        descriptor: int,
+        place: str,
+        turn: Turn,
+        record: LockRecord,
+        keep: Callable[[bytes, LockRecord], None],
+        *,
+        took_over: bool,
+    ) -> None:
+        self._descriptor, self._place, self._turn = descriptor, place, turn
+        self._keep = keep
+        self.epoch, self.took_over = record.epoch, took_over
+
+    def check(self) -> None:
+        if not self._turn.is_ours:
+            raise make_fence_lost(self.epoch, "a released hold")
+        with translate_os_errors("look for", self._place):
+            is_in_place = is_at(self._descriptor, self._place)
+        if not is_in_place:
+            raise make_fence_lost(self.epoch, "another lock file")
+
+    def release(self) -> None:
+        if not self._turn.is_ours:
+            return
+        with suppress(OSError):  # Unrecorded, it only makes the next writer look for leftovers.
+            left = LockRecord(self.epoch, None, _read_clock())
+            self._keep(_write_record(self._descriptor, left), left)
+        close_lock_file(self._descriptor)
+        self._turn.end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+def find_exclusion_problem(root: Path) -> str | None:
+    """Why locks on this file system do not exclude anyone, or None if they do.
+
+    Locks a file through one handle and tries again through another, which must be refused. Some
+    network mounts let both in.
+    """
+    place = root / WRITER_QUEUE_LOCK
+    with translate_os_errors("lock", str(place)):
+        first, second = open_lock_file(place), open_lock_file(place)
+        try:
+            if not try_lock(first):
+                return None  # Somebody else has it: this is exclusion at work.
+            return "two handles could lock one file at once" if try_lock(second) else None
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+            return "it has no file locks"
+        finally:
+            close_lock_file(first)
+            close_lock_file(second)
+
+
+@lru_cache(maxsize=1)  # every commit asks; a forked child is another process
+def _describe_process(pid: int) -> Holder:  # noqa: ARG001 - what the answer is kept for
+    return Holder.of_this_process()
+
+
+def _read_clock() -> str:
+    second, millisecond = divmod(time.time_ns() // 1_000_000, 1_000)
+    return f"{_show_second(second)}.{millisecond:03d}+00:00"
+
+
+@lru_cache(maxsize=1)  # every commit asks twice, and dates are dear
+def _show_second(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()
+
+
+def _read_content(descriptor: int) -> bytes:
+    return os.pread(descriptor, RECORD_BYTES, 0)
+
+
+def _write_record(descriptor: int, record: LockRecord) -> bytes:
+    content = encode_record(record)
+    os.pwrite(descriptor, content, 0)
+    return content
+
+
+def _describe_holder(place: str) -> str:
+    try:
+        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return "unknown"
+    try:
+        record = decode_record(_read_content(descriptor))
+    finally:
+        os.close(descriptor)
+    return f"{record.holder} since {record.since}" if record.holder else "a writer just starting"

@@ -1,0 +1,520 @@
+"""Recover interrupted writes: roll forward or back, and revoke effects that came too late."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from hashlib import sha256
+from typing import assert_never
+from uuid import uuid4
+
+from omnigraph.errors import (
+    ConflictError,
+    ExpectedVersionMismatch,
+    ManifestCorrupt,
+    OmniError,
+    ReadSetChanged,
+    RecoveryRequired,
+    UncoveredDrift,
+)
+from omnigraph.identity import CommitId, OperationId, TableIdentity, TableKey
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.layout import make_intent_path
+from omnigraph.storage.manifest.commits import (
+    RECOVERY_ACTOR,
+    RECOVERY_KIND,
+    RecoveryAudit,
+    RecoveryKind,
+    TableOutcome,
+)
+from omnigraph.storage.manifest.manifest_changes import (
+    ExactHead,
+    NewCommit,
+    Publication,
+    Rename,
+    SetVersion,
+    Tombstone,
+)
+from omnigraph.storage.manifest.manifest_reader import History, ManifestSnapshot, read_newest
+from omnigraph.storage.manifest.manifest_state import ManifestState, TableEntry
+from omnigraph.storage.publish import publish
+from omnigraph.storage.recovery.intents import (
+    EPOCH_PROPERTY,
+    OPERATION_PROPERTY,
+    Intent,
+    TableIntent,
+    WriterKind,
+    delete_intent,
+    list_pending_intents,
+)
+from omnigraph.storage.recovery.recovery_decision import (
+    OURS,
+    ObservedTable,
+    Outlook,
+    RecoveryDecision,
+    TableClass,
+    Verdict,
+    classify,
+    decide,
+    is_late,
+    list_ended_operations,
+    observe,
+)
+from omnigraph.storage.refs import MAIN_REF, BranchRef, find_branch, is_lost
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables.commit import restore
+from omnigraph.storage.tables.table import is_table, open_newest, open_table
+from omnigraph.storage.tables.table_versions import (
+    TableVersionRecord,
+    delete_branch,
+    read_history,
+    read_record,
+)
+from omnigraph.storage.writer_fence import Hold
+
+
+def drop_created(root: GraphRoot, path: str, operation: OperationId) -> None:
+    """Remove a table that an operation made and that was never shown, if that works now."""
+    try:
+        if is_table(root.location(path)):
+            table = open_newest(root.location(path))
+            record = read_record(table, table.version)
+            if record.properties.get(OPERATION_PROPERTY) == operation:
+                root.store.delete_prefix(path)
+    except OmniError:
+        return  # nothing refers to it, so it is garbage and harms nobody
+
+
+_LOOKS = 3
+"""So often is a write examined whose writer goes on meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExaminedIntent:
+    """A pending write, what was found of it, and what should be done about it."""
+
+    intent: Intent
+    ref: BranchRef | None
+    manifest: ManifestSnapshot
+    tables: tuple[ObservedTable, ...]
+    verdict: Verdict
+
+    @property
+    def classes(self) -> tuple[TableClass, ...]:
+        return tuple(classify(table) for table in self.tables)
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedIntent:
+    """How one pending write ended."""
+
+    operation_id: OperationId
+    decision: RecoveryDecision
+    commit_id: CommitId | None
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the graph shows what the write set out to do."""
+        return self.decision in (RecoveryDecision.ROLL_FORWARD, RecoveryDecision.FINISH_PUBLISHED)
+
+
+def hash_contract(state: ManifestState) -> str:
+    """A short witness of the schema a write was prepared on."""
+    contract = state.contract
+    return _hash_text(contract.state) if contract else ""
+
+
+@lru_cache(maxsize=8)  # every commit asks three times
+def _hash_text(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
+
+
+def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:
+    """What a pending write left and the decision it calls for; changes nothing.
+
+    Raises:
+        ManifestCorrupt: it is a write to another graph.
+    """
+    # Nothing is pending when a branch is renamed. But where the fence is a lease, a writer that
+    # slept may announce its write after that, under the old name.
+    ref = find_branch(root.store, intent.branch, intent.incarnation)
+    manifest = read_newest(root.manifest(ref.incarnation if ref else None))
+    _require_own(root, intent, manifest.state)
+    if ref is None:
+        lost = intent.incarnation is not None and is_lost(root, intent.incarnation)
+        verdict = decide([], Outlook(is_branch_alive=False, is_branch_lost=lost))
+        return ExaminedIntent(intent, None, manifest, (), verdict)
+    return _judge(intent, ref, manifest, observe(root, intent, manifest))
+
+
+def _judge(
+    intent: Intent, ref: BranchRef, manifest: ManifestSnapshot, tables: tuple[ObservedTable, ...]
+) -> ExaminedIntent:
+    verdict = decide([classify(t) for t in tables], _decide_outlook(intent, ref, manifest))
+    return ExaminedIntent(intent, ref, manifest, tables, verdict)
+
+
+def _require_own(root: GraphRoot, intent: Intent, state: ManifestState) -> None:
+    """Raise unless the write was to this graph, wherever that was then."""
+    if intent.graph:
+        is_own = intent.graph == state.graph_identity
+    else:
+        # The schema names the graph, and stays what it was while a write is pending.
+        is_own = intent.root == root.store.identity or intent.contract_hash == hash_contract(state)
+    if not is_own:
+        path = make_intent_path(intent.operation_id)
+        raise ManifestCorrupt(f"{path} belongs to another graph, which was at {intent.root}")
+
+
+def _decide_outlook(intent: Intent, ref: BranchRef, manifest: ManifestSnapshot) -> Outlook:
+    history = History()
+    head = manifest.state.head_of(ref.name, ref.incarnation)
+    unchanged = (head.commit_id if head else None) == intent.own_head
+    unchanged = unchanged and hash_contract(manifest.state) == intent.contract_hash
+    commits = {commit.commit_id for commit in history.commits(manifest)}
+    is_published = intent.commit_id in commits
+    if not intent.records_commit:
+        is_published = is_showing_targets(manifest.state, intent)
+    rollbacks = (RecoveryKind.ROLLED_BACK, RecoveryKind.ABANDONED)
+    ended = {a.operation_id for a in history.audits(manifest) if a.kind in rollbacks}
+    return Outlook(
+        is_branch_alive=True,
+        is_published=is_published,
+        is_rolled_back=intent.operation_id in ended,
+        is_authority_unchanged=unchanged,
+    )
+
+
+def is_showing_targets(state: ManifestState, intent: Intent) -> bool:
+    """Whether the graph shows every table at exactly the version the write made of it."""
+    pins = [(t, state.by_identity.get(t.identity)) for t in intent.tables]
+    return bool(pins) and all(
+        pin is not None and (pin.owner_branch, pin.version) == (t.branch, t.target_version)
+        for t, pin in pins
+    )
+
+
+def resolve_all(
+    root: GraphRoot, hold: Hold, branch: BranchRef | None = None
+) -> list[ResolvedIntent]:
+    """Settle every pending write, oldest first; gives what was done.
+
+    With `branch`, a write to another branch that cannot be settled is left as it is: its tables
+    are none of ours.
+
+    Raises:
+        RecoveryRequired: one of them cannot be settled without destroying something.
+    """
+    settled = []
+    for intent in list_pending_intents(root.store):
+        try:
+            settled.append(settle(root, hold, intent))
+        except RecoveryRequired:
+            if branch is None or _list_concerns(intent, branch):
+                raise
+    return settled
+
+
+def _list_concerns(intent: Intent, branch: BranchRef) -> bool:
+    is_for_all = intent.writer_kind is WriterKind.SCHEMA_APPLY
+    return is_for_all or intent.incarnation == branch.incarnation
+
+
+def settle(root: GraphRoot, hold: Hold, intent: Intent) -> ResolvedIntent:
+    """Finish one pending write or undo it.
+
+    Where the fence is a lease, its writer may wake up in the middle of this and publish it, if all
+    that was left to do was one step. What was decided holds only for the manifest it was decided
+    on, so then it is examined again.
+    """
+    for remaining in reversed(range(_LOOKS)):
+        try:
+            return _carry_out(root, hold, examine(root, intent))
+        except (ReadSetChanged, ExpectedVersionMismatch):
+            hold.check()  # who lost it leaves the rest to others
+            if not remaining:
+                raise
+    raise AssertionError("the last look returns or raises")
+
+
+def give_up(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+    """Record as abandoned a write none of whose tables moved, unless its end can be seen already.
+
+    Should its writer wake up after that, it cannot publish, and what it does to a table is known as
+    late. What it does to a branch that is gone reaches nobody, so that needs no record.
+
+    Raises:
+        ManifestCorrupt: it is a write to another graph.
+    """
+    ref = find_branch(root.store, intent.branch, intent.incarnation)
+    if ref is None:
+        return
+    manifest = read_newest(root.manifest(ref.incarnation))
+    _require_own(root, intent, manifest.state)
+    found = _judge(intent, ref, manifest, ())
+    if found.verdict.decision is RecoveryDecision.ABANDON:
+        _make_record(root, hold, found, RecoveryKind.ABANDONED)
+
+
+def _carry_out(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> ResolvedIntent:
+    intent, decision = found.intent, found.verdict.decision
+    commit_id: CommitId | None = None
+    match decision:
+        case RecoveryDecision.REFUSE:
+            raise RecoveryRequired(intent.operation_id, found.verdict.reason)
+        case RecoveryDecision.FINISH_PUBLISHED:
+            commit_id = intent.commit_id if intent.records_commit else None
+        case RecoveryDecision.FINISH_ROLLED_BACK:
+            _drop_unshown(root, hold, intent)
+        case RecoveryDecision.DISCARD_BRANCH:
+            _discard(root, hold, intent)
+        case RecoveryDecision.ABANDON:
+            _make_record(root, hold, found, RecoveryKind.ABANDONED)
+            _drop_unshown(root, hold, intent)
+        case RecoveryDecision.ROLL_FORWARD:
+            commit_id = _roll_forward(root, hold, found)
+        case RecoveryDecision.ROLL_BACK:
+            commit_id = _roll_back(root, hold, found)
+        case _:
+            assert_never(decision)
+    hold.check()
+    delete_intent(root.store, intent.operation_id)
+    return ResolvedIntent(intent.operation_id, decision, commit_id)
+
+
+def _roll_forward(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId | None:
+    """Publish what the write set out to publish, under its own commit id, actor and time."""
+    intent, ref = found.intent, found.ref
+    assert ref is not None, "rolling forward needs the branch"
+    commit = intent.new_commit
+    commit_id = commit.commit_id if commit else None
+    outcomes = tuple(
+        TableOutcome(t.table_key, t.base_version, t.target_version) for t in intent.tables
+    )
+    schema, state = intent.schema, found.manifest.state
+    moved = (make_version_change(root, t, ref, t.target_version) for t in intent.tables)
+    if schema is not None:
+        moved = (replace(m, table_key=schema.name_after(m.identity, m.table_key)) for m in moved)
+    publication = Publication(
+        changes=(*(schema.changes if schema else ()), *moved, *intent.adopted),
+        expected={
+            **list_expected_pins(state, (*intent.tables, *intent.adopted)),
+            **list_expected_pins(state, (*schema.renamed, *schema.dropped) if schema else ()),
+        },
+        head=ExactHead(intent.own_head),
+        commit=commit,
+        audits=(_make_audit(root, intent, RecoveryKind.ROLLED_FORWARD, commit_id, outcomes),),
+        contract=schema.contract if schema else None,
+        history=intent.history,
+    )
+    publish(root, ref, publication, before_commit=hold.check)
+    return commit_id
+
+
+def _roll_back(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId:
+    """Undo every effect and publish the undone tables, so that graph and tables agree again.
+
+    Forks are dropped: the graph never showed them. A restore that an earlier attempt made is
+    found again and not repeated.
+    """
+    intent, ref = found.intent, found.ref
+    assert ref is not None, "rolling back needs the branch"
+    undone = [t for t in found.tables if not t.intent.is_fork and classify(t) in OURS]
+    changes: list[SetVersion] = []
+    outcomes: list[TableOutcome] = []
+    for table in undone:
+        assert table.pin is not None, "an effect of ours on a table the graph does not show"
+        restored = _restore_table(root, hold, intent, table, table.pin)
+        changes.append(make_version_change(root, table.intent, ref, restored))
+        outcomes.append(
+            TableOutcome(table.intent.table_key, table.intent.target_version, table.pin)
+        )
+    commit = NewCommit(
+        intent.rollback_commit_id, RECOVERY_ACTOR, intent.created_at, kind=RECOVERY_KIND
+    )
+    audit = _make_audit(root, intent, RecoveryKind.ROLLED_BACK, commit.commit_id, tuple(outcomes))
+    publication = Publication(
+        changes=tuple(changes),
+        expected=list_expected_pins(found.manifest.state, [t.intent for t in undone]),
+        head=_get_exact_head(found, ref),
+        commit=commit,
+        audits=(audit,),
+    )
+    publish(root, ref, publication, before_commit=hold.check)
+    _drop_unshown(root, hold, intent)
+    return commit.commit_id
+
+
+def _restore_table(
+    root: GraphRoot, hold: Hold, intent: Intent, table: ObservedTable, pin: int
+) -> int:
+    assert table.head is not None, "a table of ours has a head"
+    if classify(table) is TableClass.COMPENSATED:
+        return table.head
+    hold.check()
+    return restore(
+        root.location(table.intent.path, table.intent.branch),
+        pin,
+        uuid=str(uuid4()),
+        properties={OPERATION_PROPERTY: intent.operation_id},
+    )
+
+
+def make_version_change(
+    root: GraphRoot, table: TableIntent, ref: BranchRef, version: int
+) -> SetVersion:
+    """The change that shows this version of a table, with its row count read from it."""
+    opened = open_table(root.location(table.path, table.branch), version)
+    return SetVersion(
+        table.identity,
+        table.table_key,
+        version,
+        table.branch,
+        opened.count_rows(),
+        ref.incarnation,
+    )
+
+
+def list_expected_pins(
+    state: ManifestState, tables: Iterable[TableIntent | SetVersion | Rename | Tombstone]
+) -> dict[TableIdentity, tuple[TableKey, int]]:
+    entries = [state.by_identity[t.identity] for t in tables if t.identity in state.by_identity]
+    return {entry.identity: (entry.table_key, entry.version) for entry in entries}
+
+
+def _discard(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+    """Note on main that a write of a deleted branch was dropped; its effects are unreachable."""
+    kind = RecoveryKind.ORPHANED_BRANCH_DISCARDED
+    manifest = read_newest(root.manifest())
+    if not _is_recorded(manifest, intent, kind):
+        publication = Publication(audits=(_make_audit(root, intent, kind, None, ()),))
+        publish(root, MAIN_REF, publication, before_commit=hold.check)
+    _drop_unshown(root, hold, intent)
+
+
+def _make_record(root: GraphRoot, hold: Hold, found: ExaminedIntent, kind: RecoveryKind) -> None:
+    """Record that a write did not happen; from then on it cannot, because the manifest moved."""
+    intent, ref = found.intent, found.ref
+    assert ref is not None, "recording needs the branch"
+    publication = Publication(
+        expected=list_expected_pins(found.manifest.state, (*intent.tables, *intent.adopted)),
+        head=_get_exact_head(found, ref),
+        audits=(_make_audit(root, intent, kind, None, ()),),
+    )
+    publish(root, ref, publication, before_commit=hold.check)
+
+
+def _get_exact_head(found: ExaminedIntent, ref: BranchRef) -> ExactHead:
+    """The head the write was examined at."""
+    head = found.manifest.state.head_of(ref.name, ref.incarnation)
+    return ExactHead(head.commit_id if head else None)
+
+
+def _is_recorded(manifest: ManifestSnapshot, intent: Intent, kind: RecoveryKind) -> bool:
+    audits = History().audits(manifest)
+    return any(a.operation_id == intent.operation_id and a.kind is kind for a in audits)
+
+
+def _make_audit(
+    root: GraphRoot,
+    intent: Intent,
+    kind: RecoveryKind,
+    commit_id: CommitId | None,
+    outcomes: tuple[TableOutcome, ...],
+) -> RecoveryAudit:
+    return RecoveryAudit(
+        operation_id=intent.operation_id,
+        kind=kind,
+        writer_kind=intent.writer_kind,
+        commit_id=commit_id,
+        for_actor=intent.actor_id,
+        tables=outcomes,
+        created_at=root.now_us(),
+    )
+
+
+def _drop_unshown(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+    """Remove forks and new tables of a write that did not happen.
+
+    What cannot go now is garbage for later.
+    """
+    for created in intent.schema.registered if intent.schema else ():
+        hold.check()
+        drop_created(root, created.path, intent.operation_id)
+    for table in intent.tables:
+        if table.is_fork and table.branch is not None:
+            hold.check()
+            try:
+                delete_branch(root.location(table.path), table.branch)
+            except ConflictError:
+                continue
+
+
+def revoke_late_effects(
+    snapshot: Snapshot, identities: Iterable[TableIdentity], hold: Hold
+) -> bool:
+    """Bring these tables back to what the newest snapshot shows; tells whether any was ahead.
+
+    Raises:
+        UncoveredDrift: a table was moved by something that is no ended operation of ours; that
+            table is left as it is.
+    """
+    is_any_ahead = False
+    for entry in [snapshot.state.by_identity[identity] for identity in identities]:
+        location = snapshot.location(entry)
+        history = read_history(location, entry.version + 1)
+        if not history:
+            continue
+        if not has_only_late_effects(snapshot, history):
+            hold.check()  # who lost it may have met a writer at work
+            raise UncoveredDrift(entry.table_key, entry.version, history[-1].version)
+        _undo(snapshot, entry, history, hold)
+        is_any_ahead = True
+    return is_any_ahead
+
+
+def has_only_late_effects(snapshot: Snapshot, history: Sequence[TableVersionRecord]) -> bool:
+    """Whether all these versions were made after their operations had ended without them."""
+    ended = list_ended_operations(snapshot.manifest)
+    return all(is_late(record, ended) for record in history)
+
+
+def _list_operations(history: Sequence[TableVersionRecord]) -> set[str]:
+    """The operations these versions belong to; an empty one for those of no writer of ours."""
+    return {record.properties.get(OPERATION_PROPERTY, "") for record in history}
+
+
+def _undo(
+    snapshot: Snapshot, entry: TableEntry, history: Sequence[TableVersionRecord], hold: Hold
+) -> None:
+    operations = sorted(_list_operations(history))
+    # The restore belongs to an ended operation too: should we die before the publish, whoever
+    # comes next finds only versions of ended operations, and restores again.
+    properties = {OPERATION_PROPERTY: operations[-1], EPOCH_PROPERTY: str(hold.epoch)}
+    location = snapshot.location(entry)
+    hold.check()
+    restored = restore(location, entry.version, uuid=str(uuid4()), properties=properties)
+    change = SetVersion(
+        entry.identity,
+        entry.table_key,
+        restored,
+        entry.owner_branch,
+        entry.row_count,
+        entry.owner,
+    )
+    outcome = TableOutcome(entry.table_key, history[-1].version, entry.version)
+    now = snapshot.root.now_us()
+    publication = Publication(
+        changes=(change,),
+        expected={entry.identity: (entry.table_key, entry.version)},
+        audits=tuple(_make_revocation_audit(OperationId(one), outcome, now) for one in operations),
+    )
+    publish(snapshot.root, snapshot.ref, publication, before_commit=hold.check)
+
+
+def _make_revocation_audit(
+    operation: OperationId, outcome: TableOutcome, now_us: int
+) -> RecoveryAudit:
+    kind = RecoveryKind.REVOKED_EFFECT
+    return RecoveryAudit(operation, kind, "", None, None, (outcome,), now_us)

@@ -1,0 +1,274 @@
+"""Probe the files of a table outside Lance, and guard every native write against planted links."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
+from functools import lru_cache
+from tempfile import TemporaryDirectory
+
+from lance.file import LanceFileSession
+
+from omnigraph.errors import StorageFailure, StorageKind
+from omnigraph.storage.objects.local_store import (
+    read_small_file,
+    require_no_links,
+    require_no_links_below,
+)
+from omnigraph.storage.objects.open_store import report_write
+from omnigraph.storage.tables.checksums import LOG
+from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.location import TableLocation
+
+_VERSION_FOLDERS = ("_transactions", "_versions")
+_FOLDERS = {
+    "write_fragments": ("data",),
+    "write_deletions": ("_deletions",),
+    "write_indices": ("_indices",),
+    "compact": ("data", "_indices"),
+    "commit": _VERSION_FOLDERS,
+    "restore": _VERSION_FOLDERS,
+    "remove_versions": (*_VERSION_FOLDERS, "data", "_deletions", "_indices"),
+    "create_branch": _VERSION_FOLDERS,
+    "delete_branch": (".",),
+    "drop_tree": (".",),
+}
+"""The folders each kind of write changes, below the folder of the branch it is about."""
+_REMOVALS = frozenset({"remove_versions", "delete_branch", "drop_tree"})
+"""Writes for which the substrate looks for files in folders below those as well."""
+
+
+def report_native_write(action: str, location: TableLocation) -> AbstractContextManager[None]:
+    """One durable write or removal by the substrate, at this table or branch of it.
+
+    Raises:
+        LinkInGraph: a folder it would change is a symbolic link, or it would remove files and
+            there is a link anywhere below that folder.
+    """
+    folders = _FOLDERS[action]
+    require_plain_folders(location, folders)
+    if action in _REMOVALS and location.local_folder is not None:
+        for folder in folders:
+            place = location.local_folder
+            require_no_links_below(place if folder == "." else f"{place}/{folder}")
+    if action in ("create_branch", "delete_branch"):
+        require_plain_folders(location.on_branch(None), ("_refs/branches",))
+    return report_write(action, location.native_uri)
+
+
+def require_plain_folders(location: TableLocation, folders: tuple[str, ...]) -> None:
+    """Raise `LinkInGraph` if one of these folders of a table, or one above it, is a link."""
+    place, root = location.local_folder, location.graph_folder
+    if place is not None and root is not None:
+        require_no_links(root, _name_below(root, place, folders))
+
+
+@lru_cache(maxsize=256)  # every commit asks for the same few
+def _name_below(root: str, table: str, folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Folders of a table as paths below the root of the graph."""
+    start = table.removeprefix(f"{root}/")
+    return tuple(f"{start}/{folder}" for folder in folders)
+
+
+_NEWEST_FIRST = (1 << 64) - 1
+VERSIONS, _VERSION_SUFFIX = "_versions", ".manifest"
+TRANSACTIONS = "_transactions"
+"""What each version did, a file for each at most."""
+NEWEST_NOTE = f"{VERSIONS}/latest_version_hint.json"
+
+
+@lru_cache(maxsize=64)  # a small commit asks for the names of three versions, ten times
+def name_version_file(version: int) -> str:
+    """The file that makes a version exist; names count down so that the newest sorts first."""
+    return f"{VERSIONS}/{_NEWEST_FIRST - version:020d}{_VERSION_SUFFIX}"
+
+
+def is_version_path(path: str) -> bool:
+    """Whether a path, from wherever it starts, leads to the file of a version."""
+    return path.endswith(_VERSION_SUFFIX) and f"{VERSIONS}/" in path
+
+
+def encode_newest_note(version: int) -> bytes:
+    """What the note of the newest version says, to the byte."""
+    return b'{"version":%d}' % version
+
+
+def name_branch_file(branch: str) -> str:
+    """The file that makes a branch exist, below the root of its table."""
+    return f"_refs/branches/{branch}.json"
+
+
+def tag_file(name: str) -> str:
+    """The file that puts a tag on a version, below the root of its table."""
+    return f"_refs/tags/{name}.json"
+
+
+def is_version(location: TableLocation, version: int) -> bool:
+    with translate_errors(f"looking for version {version} of {location}"):
+        return bool(_list_files(location).contains(name_version_file(version)))
+
+
+def is_known_newest(location: TableLocation, version: int) -> bool:
+    """Whether two files show, without a listing, that no newer version exists.
+
+    Listing a local folder takes the longer the more versions it holds. Each commit leaves a note
+    of its number, so where the note names this version and the file of the next is missing, none
+    was committed since. It holds as long as versions are never removed past an outdated note,
+    which `cleanup` sees to. False says nothing; and on an object store a listing is one call.
+    """
+    folder = location.local_folder
+    if folder is None or os.path.lexists(f"{folder}/{name_version_file(version + 1)}"):
+        return False
+    try:
+        note = read_small_file(f"{folder}/{NEWEST_NOTE}")
+    except OSError:
+        return False
+    return note == encode_newest_note(version)
+
+
+def is_newest_noted(location: TableLocation) -> bool:
+    """Whether the note of a local table names the newest version that is there, if any is."""
+    folder, versions = location.local_folder, list_version_numbers(location)
+    if not versions:
+        return True
+    try:
+        return read_small_file(f"{folder}/{NEWEST_NOTE}") == encode_newest_note(versions[-1])
+    except OSError:
+        return False
+
+
+def list_version_numbers(location: TableLocation) -> list[int]:
+    """The numbers of the versions whose files are there, rising; empty where there is no table.
+
+    The substrate would read the newest version first, which of thousands of branches is too much.
+    """
+    with translate_errors(f"listing the versions of {location}"):
+        return _read_version_numbers(_list_version_files(location))
+
+
+def _read_version_numbers(names: Iterable[str]) -> list[int]:
+    numbers = (name.removesuffix(_VERSION_SUFFIX) for name in names)
+    return sorted(_NEWEST_FIRST - int(number) for number in numbers if number.isdecimal())
+
+
+def list_versions_of_branches(
+    location: TableLocation, branches: Iterable[str]
+) -> dict[str, list[int]]:
+    """The same for branches of a table; those that are not there are left out.
+
+    A local folder is listed for each. On an object store, where each would be a request, all
+    folders of branches are listed as one.
+    """
+    if location.local_folder is not None:
+        found = {name: list_version_numbers(location.on_branch(name)) for name in branches}
+        return {name: versions for name, versions in found.items() if versions}
+    with translate_errors(f"listing the versions of the branches of {location.uri}"):
+        files = [str(path) for path in _list_files(location.on_branch(None)).list("tree")]
+    named: dict[str, list[str]] = {name: [] for name in branches}
+    for path in files:
+        match path.split("/"):
+            case ["tree", branch, folder, file] if folder == VERSIONS and branch in named:
+                named[branch].append(file)
+    return {name: _read_version_numbers(found) for name, found in named.items() if found}
+
+
+def _list_version_files(location: TableLocation) -> list[str]:
+    folder = location.local_folder
+    if folder is None:
+        return [str(name).rpartition("/")[2] for name in _list_files(location).list(VERSIONS)]
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return os.listdir(f"{folder}/{VERSIONS}")
+    return []
+
+
+def has_versions(location: TableLocation) -> bool:
+    """Whether any version is there, that is, whether there is a table (or a branch) at all."""
+    return bool(list_version_numbers(location))
+
+
+def is_lance_branch(location: TableLocation, branch: str) -> bool:
+    """Whether the table knows the branch. Its files may exist without that: see `branches`."""
+    root = location.on_branch(None).local_folder
+    if root is not None:
+        return os.path.isfile(f"{root}/{name_branch_file(branch)}")
+    with translate_errors(f"looking for branch {branch} of {location.uri}"):
+        return bool(_list_files(location.on_branch(None)).contains(name_branch_file(branch)))
+
+
+def is_never_written(location: TableLocation) -> bool:
+    """Whether a local branch has nothing but the version it starts at; False says nothing."""
+    folder = location.local_folder
+    if folder is None:
+        return False
+    try:
+        top, versions = os.listdir(folder), os.listdir(f"{folder}/{VERSIONS}")
+        transactions = os.listdir(f"{folder}/{TRANSACTIONS}")
+    except OSError:
+        return False
+    numbers = _read_version_numbers(versions)
+    known = {NEWEST_NOTE, *map(name_version_file, numbers)}
+    return (
+        {VERSIONS, TRANSACTIONS, LOG}.issuperset(top)
+        and known.issuperset(f"{VERSIONS}/{name}" for name in versions)
+        and len(transactions) <= len(numbers)
+    )
+
+
+def list_branch_files(location: TableLocation, branch: str) -> list[str]:
+    """Every file in the branch's own folder, relative to the table's root."""
+    with translate_errors(f"listing branch {branch} of {location.uri}"):
+        return list(_list_files(location.on_branch(None)).list(f"tree/{branch}"))
+
+
+def read_file(location: TableLocation, path: str) -> bytes:
+    """A small file named relative to the place of the table or branch.
+
+    Raises:
+        StorageFailure: of the kind `NOT_FOUND` if there is no such file.
+    """
+    folder = location.local_folder
+    if folder is not None:
+        try:
+            return read_small_file(f"{folder}/{path}")
+        except FileNotFoundError as error:
+            raise _make_no_file(location, path) from error
+    files = _list_files(location)
+    with translate_errors(f"reading {path} of {location}"), TemporaryDirectory() as copies:
+        if not files.contains(path):
+            raise _make_no_file(location, path)
+        copy = f"{copies}/copy"
+        files.download_file(path, copy)
+        return read_small_file(copy)
+
+
+def _make_no_file(location: TableLocation, path: str) -> StorageFailure:
+    return StorageFailure(StorageKind.NOT_FOUND, f"no {path} of {location}")
+
+
+def remove_files(location: TableLocation, paths: Iterable[str]) -> None:
+    """Delete files named relative to the table's root."""
+    with translate_errors(f"removing files of {location.uri}"):
+        files = _list_files(location.on_branch(None))
+        for path in paths:
+            require_plain_folders(location.on_branch(None), (path.rpartition("/")[0],))
+            with report_write("delete_file", f"{location.uri}/{path}"):
+                files.delete_file(path)
+
+
+def remove_empty_folders(location: TableLocation, branch: str) -> None:
+    """Remove what is left of the folder of a branch on a local disk, as far as it is empty.
+
+    The substrate removes files; on a local disk their folders stay.
+    """
+    root = location.on_branch(None).local_folder
+    if root is None or not os.path.lexists(f"{root}/tree/{branch}"):
+        return
+    require_plain_folders(location.on_branch(None), (f"tree/{branch}",))
+    for folder, _, _ in os.walk(f"{root}/tree/{branch}", topdown=False):
+        with suppress(OSError):  # it has something in it, or somebody else was first
+            os.rmdir(folder)
+
+
+def _list_files(location: TableLocation) -> LanceFileSession:
+    return LanceFileSession(location.native_uri, storage_options=location.native_options)

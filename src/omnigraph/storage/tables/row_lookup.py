@@ -1,0 +1,378 @@
+"""Look rows up by id or key: filters, the row directory of small fragments, and cached rows."""
+
+from __future__ import annotations
+
+import math
+import threading
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from functools import lru_cache
+from typing import Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+from lance.fragment import FragmentMetadata, RowIdSequence
+
+from omnigraph.identity import ID_COLUMN
+
+Literal: TypeAlias = str | bool | int | float | date | datetime | None
+
+
+def quote_identifier(name: str) -> str:
+    """A column name that is read as such, whatever it looks like."""
+    assert "`" not in name, f"a column name cannot hold a backtick: {name!r}"
+    return f"`{name}`"
+
+
+def quote_literal(value: Literal) -> str:
+    """A value as text of a filter. Only the single quote means anything inside a string."""
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return "TRUE" if value else "FALSE"
+        case str():
+            return "'" + value.replace("'", "''") + "'"
+        case datetime():
+            return f"TIMESTAMP '{value.isoformat(sep=' ')}'"
+        case date():
+            return f"DATE '{value.isoformat()}'"
+        case float() if not math.isfinite(value):
+            return f"CAST('{value}' AS DOUBLE)"
+        case _:
+            return repr(value)
+
+
+def build_in_list(column: str, keys: pa.Array | pa.ChunkedArray) -> str:
+    """The condition that a column holds one of these strings or integers."""
+    if not len(keys):
+        return "FALSE"
+    return f"{quote_identifier(column)} IN ({', '.join(map(quote_literal, keys.to_pylist()))})"
+
+
+def can_be_listed(kind: pa.DataType) -> bool:
+    """Whether `build_in_list` can write values of this type."""
+    return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
+
+
+_KEYS_PER_LIST = 5_000
+"""Longer lists cost more to plan than the index saves."""
+_LIST_SHARE = 0.01
+"""Above this share of the rows, one scan of the key column beats the index."""
+_FEW_KEYS = 10
+"""So few are listed however small the table is."""
+_ROWS_PER_SLAB = 1 << 20
+_ROWS_PER_KEY = 8
+"""So many rows to a key are worth a table of hashes of the keys."""
+
+
+def are_few_keys(keys: int, rows: int) -> bool:
+    """Whether so many keys, of so many rows, are found faster by lists than by a scan."""
+    return keys <= max(_FEW_KEYS, int(rows * _LIST_SHARE))
+
+
+def build_key_filters(column: str, keys: pa.Array) -> list[str]:
+    """Filters that together let the rows with these keys through; one even if there are none."""
+    starts = range(0, max(len(keys), 1), _KEYS_PER_LIST)
+    return [build_in_list(column, keys.slice(start, _KEYS_PER_LIST)) for start in starts]
+
+
+def drop_duplicate_keys(keys: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
+    """The keys as the column has them, each once and none of them null."""
+    if len(keys) == 1 and keys.type == kind and not keys.null_count:
+        # What a small write asks for; each step below would cost more than finding it.
+        return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+    return pc.unique(keys.cast(kind)).drop_null()
+
+
+def select_keys(rows: pa.Table, column: str, keys: pa.Array) -> pa.Table:
+    """The rows whose `column` is one of `keys`."""
+    if not pa.types.is_string(keys.type):
+        return rows.filter(pc.is_in(rows.column(column), value_set=keys))
+    # The same by another table of hashes, which for texts is five times as fast.
+    return rows.join(pa.table({column: keys}), column, join_type="left semi", use_threads=False)
+
+
+def split_slabs(batches: Iterator[pa.RecordBatch], *, keys: int) -> Iterator[pa.Table]:
+    """The batches in tables of a million rows, or up to four where there are many keys.
+
+    Looking for keys builds a hash table of them for every call, which must not be every batch.
+    """
+    wanted = max(_ROWS_PER_SLAB, min(_ROWS_PER_KEY * keys, 4 * _ROWS_PER_SLAB))
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= wanted:
+            yield pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptRows:
+    """Rows of one version, ascending by address."""
+
+    addresses: npt.NDArray[np.uint64]
+    rows: pa.Table
+
+    def find(self, wanted: npt.NDArray[np.uint64], names: Sequence[str]) -> pa.Table | None:
+        """Some of the rows, in that order; None unless all are here, with all these columns."""
+        if not len(wanted) or not set(names) <= set(self.rows.column_names):
+            return None
+        if np.array_equal(wanted, self.addresses):
+            return self.rows.select(names)
+        places = np.searchsorted(self.addresses, wanted)
+        if places.max() >= len(self.addresses) or (self.addresses[places] != wanted).any():
+            return None
+        return self.rows.select(names).take(pa.array(places))
+
+
+MOST_KEYS = 1_000
+"""A lookup of more keys than this is no small write, and scans."""
+SMALL_FRAGMENT_ROWS = 4_096
+MOST_ROWS = 50_000
+"""So many rows at most are remembered for one table: some fifteen megabytes."""
+
+FEW_FRAGMENTS = 4
+"""Rows of this many fragments are taken by their position, of more by one scan."""
+
+_ROW_ID, _ROW_ADDRESS = "_rowid", "_rowaddr"
+_NUMBERS = {name: pa.field(name, pa.uint64()) for name in (_ROW_ID, _ROW_ADDRESS)}
+_KNOWN_COLUMNS = frozenset({ID_COLUMN, *_NUMBERS})
+_OFFSET_BITS = 32
+_OFFSET_MASK = (1 << _OFFSET_BITS) - 1
+
+
+class ReadTable(Protocol):
+    """What a directory needs of a table, which holds it and so cannot be imported here."""
+
+    version: int
+
+    @property
+    def schema(self) -> pa.Schema: ...
+    def fragment_sizes(self) -> Mapping[int, int]: ...
+    def fragment_ids(self) -> Collection[int]: ...
+    def newest_fragment(self) -> FragmentMetadata | None: ...
+    def take_ranks(
+        self, fragment: int, ranks: Sequence[int], columns: Sequence[str]
+    ) -> pa.Table: ...
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        filter: str | None = None,
+        *,
+        limit: int | None = None,
+        fragments: Sequence[int] | None = None,
+    ) -> pa.Table: ...
+
+
+class SmallChange(Protocol):
+    """What it needs of a transaction: from which version, and whose rows came and went."""
+
+    @property
+    def read_version(self) -> int: ...
+    @property
+    def added_keys(self) -> pa.Array | None: ...
+    @property
+    def removed_keys(self) -> pa.Array | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """The stable id of a row, and its fragment and offset."""
+
+    row_id: int
+    address: int
+
+    @property
+    def fragment(self) -> int:
+        return self.address >> _OFFSET_BITS
+
+    @property
+    def offset(self) -> int:
+        return self.address & _OFFSET_MASK
+
+
+@dataclass(frozen=True, slots=True)
+class _Hits:
+    """Those of the wanted rows that are known, and where the others may be."""
+
+    places: Mapping[str, RowPlace]
+    ranks: Mapping[int, Sequence[int]]
+    """The same rows by fragment, each as its position among the rows the fragment still has."""
+    large: tuple[int, ...]
+
+
+class RowDirectory:
+    """Finds rows of one table at its newest version by id; safe to share between threads.
+
+    It holds one version at a time. Tables of other versions are told so and look for themselves.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._version: int | None = None
+        self._places: dict[str, RowPlace] = {}
+        self._offsets: dict[int, list[int]] = {}
+        """The offsets of the rows each small fragment still has, in order."""
+        self._large: tuple[int, ...] = ()
+
+    def find(self, table: ReadTable, keys: pa.Array, columns: list[str]) -> pa.Table | None:
+        """The rows with these ids; None where the table must look for itself."""
+        if len(keys) > MOST_KEYS:
+            return None
+        wanted = keys.to_pylist()
+        hits = self._locate(table, wanted)
+        if hits is None:
+            return None
+        parts = [_read_rows(table, keys, hits, columns)]
+        if hits.large and len(hits.places) < len(wanted):
+            rest = pa.array([key for key in wanted if key not in hits.places], keys.type)
+            parts.append(table.scan(columns, build_in_list(ID_COLUMN, rest), fragments=hits.large))
+        return pa.concat_tables(parts)
+
+    def _locate(self, table: ReadTable, wanted: list[str]) -> _Hits | None:
+        with self._lock:
+            if self._version is None or self._version < table.version:
+                self._read(table)
+            if self._version != table.version:
+                return None
+            if not self._places:
+                return None
+            places = {key: self._places[key] for key in wanted if key in self._places}
+            return _Hits(places, self._rank_places(places.values()), self._large)
+
+    def _rank_places(self, places: Iterable[RowPlace]) -> Mapping[int, Sequence[int]]:
+        ranks: defaultdict[int, list[int]] = defaultdict(list)
+        for place in places:
+            offsets = self._offsets[place.fragment]
+            ranks[place.fragment].append(bisect_left(offsets, place.offset))
+        return ranks
+
+    def _read(self, table: ReadTable) -> None:
+        """Take the version of the table, whatever was known before."""
+        small: list[int] = []
+        large: list[int] = []
+        rows = 0
+        for id, size in table.fragment_sizes().items():
+            if size <= SMALL_FRAGMENT_ROWS and rows + size <= MOST_ROWS:
+                small.append(id)
+                rows += size
+            else:
+                large.append(id)
+        read = table.scan([ID_COLUMN, _ROW_ID, _ROW_ADDRESS], fragments=small) if small else None
+        self._places = {} if read is None else _find_places(read)
+        self._offsets = _compute_offsets(self._places.values())
+        self._large, self._version = tuple(large), table.version
+
+    def follow(self, staged: SmallChange, committed: ReadTable) -> None:
+        """Take a commit of this process over, if it was small; else forget what is known."""
+        with self._lock:
+            added, removed = staged.added_keys, staged.removed_keys
+            known, self._version = self._version, None  # nothing, should this fail half way
+            if known != staged.read_version or added is None or removed is None:
+                return
+            places = _find_newest_places(committed, added) if len(added) else {}
+            if places is None:
+                return
+            for key in removed.to_pylist():
+                self._remove(key)
+            self._places.update(places)
+            self._offsets.update(_compute_offsets(places.values()))
+            left = committed.fragment_ids()
+            self._large = tuple(id for id in self._large if id in left)
+            is_full = len(self._places) > MOST_ROWS
+            self._version = None if is_full else committed.version
+
+    def _remove(self, key: str) -> None:
+        place = self._places.pop(key, None)
+        if place is not None:
+            offsets = self._offsets[place.fragment]
+            del offsets[bisect_left(offsets, place.offset)]
+            if not offsets:
+                del self._offsets[place.fragment]
+
+
+def _read_rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]) -> pa.Table:
+    places = hits.places
+    if _KNOWN_COLUMNS.issuperset(columns):
+        empty = _make_empty(tuple(columns), table.schema.field(ID_COLUMN))
+        if not places:
+            return empty
+        return pa.table([_find_known(places, field) for field in empty.schema], schema=empty.schema)
+    if not places:
+        return table.scan(columns, limit=0)
+    taken = _take_rows(table, hits, columns) if len(hits.ranks) <= FEW_FRAGMENTS else None
+    if taken is not None:
+        return taken
+    wanted = pa.array(list(places), keys.type)
+    return table.scan(columns, build_in_list(ID_COLUMN, wanted), fragments=sorted(hits.ranks))
+
+
+@lru_cache(maxsize=64)  # every insert looks for its key and finds nothing
+def _make_empty(columns: tuple[str, ...], id: pa.Field) -> pa.Table:
+    return pa.schema([_NUMBERS.get(name, id) for name in columns]).empty_table()
+
+
+def _find_known(places: Mapping[str, RowPlace], field: pa.Field) -> pa.Array:
+    if field.name == _ROW_ID:
+        return pa.array([place.row_id for place in places.values()], field.type)
+    if field.name == _ROW_ADDRESS:
+        return pa.array([place.address for place in places.values()], field.type)
+    return pa.array(list(places), field.type)
+
+
+def _take_rows(table: ReadTable, hits: _Hits, columns: list[str]) -> pa.Table | None:
+    """The rows by their positions, a quarter of what a scan costs; None if that does not do."""
+    if _ROW_ID in columns or _ROW_ADDRESS in columns:
+        return None
+    names = columns if ID_COLUMN in columns else [*columns, ID_COLUMN]
+    parts = [
+        table.take_ranks(fragment, sorted(ranks), names) for fragment, ranks in hits.ranks.items()
+    ]
+    taken = pa.concat_tables(parts)
+    # Positions are counted, not stored: that these are the rows is seen from the rows themselves.
+    if set(taken.column(ID_COLUMN).to_pylist()) != hits.places.keys():
+        return None
+    return taken.select(columns)
+
+
+def _compute_offsets(places: Iterable[RowPlace]) -> dict[int, list[int]]:
+    """The offsets of rows by fragment, in order."""
+    offsets: defaultdict[int, list[int]] = defaultdict(list)
+    for place in places:
+        offsets[place.fragment].append(place.offset)
+    for one in offsets.values():
+        one.sort()
+    return dict(offsets)
+
+
+def _find_places(rows: pa.Table) -> dict[str, RowPlace]:
+    columns = (rows.column(name).to_pylist() for name in (ID_COLUMN, _ROW_ID, _ROW_ADDRESS))
+    return {key: RowPlace(id, address) for key, id, address in zip(*columns, strict=True)}
+
+
+def _find_newest_places(table: ReadTable, keys: pa.Array) -> Mapping[str, RowPlace] | None:
+    """The places of rows just committed, which are the newest fragment in the order given.
+
+    None where they took several fragments, as a few very large rows may.
+    """
+    newest = table.newest_fragment()
+    assert newest is not None, "rows were added"
+    if newest.physical_rows != len(keys):
+        return None
+    assert newest.row_id_meta is not None, "every row has a stable id"
+    row_ids = RowIdSequence.from_inline_metadata(newest.row_id_meta)
+    base = newest.id << _OFFSET_BITS
+    return {
+        key: RowPlace(int(row_id), base + offset)
+        for offset, (key, row_id) in enumerate(zip(keys.to_pylist(), row_ids, strict=True))
+    }

@@ -1,0 +1,319 @@
+"""Versions and branches of one table: their history, their fork points, and their identity."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+from lance import LanceDataset, LanceOperation
+from lance.dataset import Transaction
+
+from omnigraph.errors import (
+    AlreadyExists,
+    ConflictError,
+    HistoricalVersionReclaimed,
+    ManifestCorrupt,
+    StorageFailure,
+    StorageKind,
+)
+from omnigraph.storage.tables import file_probes
+from omnigraph.storage.tables.file_probes import (
+    is_version,
+    name_branch_file,
+    name_version_file,
+    read_file,
+    report_native_write,
+)
+from omnigraph.storage.tables.lance_errors import is_unreadable_rewrite, translate, translate_errors
+from omnigraph.storage.tables.location import TableLocation, require_flat_name
+from omnigraph.storage.tables.table import Table, open_newest, open_table
+from omnigraph.storage.tables.version_files import note_branch
+from omnigraph.typed_reading import decode_into
+
+
+def mark_of(table: Table) -> Hashable:
+    """What no other version of the same number has: its file, or the name of its newest data."""
+    folder = table.location.local_folder
+    if folder is not None:
+        return _read_file_mark(folder, table.version)
+    newest = table.newest_fragment()
+    return None if newest is None else tuple(file.path for file in newest.files)
+
+
+def find_mark(location: TableLocation, version: int) -> Hashable:
+    """The mark of the version that is there now; None if there is none."""
+    folder = location.local_folder
+    if folder is not None:
+        return _read_file_mark(folder, version)
+    with suppress(HistoricalVersionReclaimed, StorageFailure):
+        return mark_of(open_table(location, version))
+    return None
+
+
+def _read_file_mark(folder: str, version: int) -> Hashable:
+    try:
+        file = os.stat(f"{folder}/{name_version_file(version)}")
+    except OSError:
+        return None
+    return file.st_dev, file.st_ino, file.st_mtime_ns, file.st_size
+
+
+RESERVE_FRAGMENTS = "ReserveFragments"
+
+# The class demands arguments the native side does not pass when it reads back a compaction
+# that rewrote a B-tree; with defaults the whole transaction becomes readable.
+LanceOperation.RewrittenIndex.__init__.__defaults__ = (None, None, None)
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersionRecord:
+    """What made one version. Without an operation it can no longer be told."""
+
+    version: int
+    operation: str | None
+    uuid: str | None = None
+    read_version: int | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+    restored_version: int | None = None
+
+
+def read_history(
+    location: TableLocation, from_version: int, to_version: int | None = None
+) -> list[TableVersionRecord]:
+    """The records of these versions, both ends included, oldest first."""
+    newest = open_newest(location)
+    last = newest.version if to_version is None else min(to_version, newest.version)
+    return [read_record(newest, version) for version in range(from_version, last + 1)]
+
+
+def read_record(table: Table, version: int) -> TableVersionRecord:
+    """The record of one version of a table.
+
+    Any handle of the table will do that no other thread uses: the substrate borrows it exclusively.
+    """
+    try:
+        transaction = table.native.read_transaction(version)
+    except TypeError as error:
+        if not is_unreadable_rewrite(error):
+            raise
+        return TableVersionRecord(version, "Rewrite")
+    except Exception as error:
+        if is_version(table.location, version):
+            doing = f"reading the record of version {version} of {table.location}"
+            raise translate(error, doing) from error
+        return TableVersionRecord(version, None)
+    if transaction is None:
+        return TableVersionRecord(version, None)
+    return _make_record(version, transaction)
+
+
+def _make_record(version: int, transaction: Transaction) -> TableVersionRecord:
+    operation = transaction.operation
+    name = type(operation).__name__
+    return TableVersionRecord(
+        version=version,
+        # Operations without a class of their own come as the base class; the only one ever seen
+        # is the reservation that compaction makes before it rewrites.
+        operation=RESERVE_FRAGMENTS if name == "BaseOperation" else name,
+        uuid=transaction.uuid,
+        read_version=transaction.read_version,
+        properties=dict(transaction.transaction_properties or {}),
+        restored_version=(
+            operation.version if isinstance(operation, LanceOperation.Restore) else None
+        ),
+    )
+
+
+def find_common_version(one: Table, other: Table) -> int:
+    """The newest version that is in the history of both; 0 where they have none in common.
+
+    A fork goes on counting where it was made, so up to this number a version means the same on
+    both sides.
+    """
+    if one.location.branch == other.location.branch:
+        return min(one.version, other.version)
+    theirs = _list_ancestry(other)
+    for branch, version in _list_ancestry(one).items():
+        if branch in theirs:
+            return min(version, theirs[branch])
+    return 0
+
+
+def _list_ancestry(table: Table) -> dict[str | None, int]:
+    """The branches the table came from, its own first, with the newest version it has of each."""
+    branch, version = table.location.branch, table.version
+    found: dict[str | None, int] = {branch: version}
+    while branch is not None:
+        parent = read_fork_point(table.location, branch)
+        if parent is None:
+            break
+        branch, forked_at = parent
+        version = min(version, forked_at)
+        found[branch] = version
+    return found
+
+
+def read_fork_point(location: TableLocation, branch: str) -> tuple[str | None, int] | None:
+    """Which branch at which version this one was made from; None if it is gone.
+
+    The substrate would read the records of all branches for it.
+    """
+    file = name_branch_file(branch)
+    try:
+        record = decode_into(read_file(location.on_branch(None), file), _BranchRecord)
+    except StorageFailure as failure:
+        if failure.kind is StorageKind.NOT_FOUND:
+            return None
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ManifestCorrupt(
+            f"{location.uri}/{file} is not the record of a branch: {error}"
+        ) from error
+    return record.parent_branch, record.parent_version
+
+
+class _BranchRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """What is needed of the record that the substrate keeps of a branch."""
+
+    parent_branch: str | None
+    parent_version: int
+
+
+_LOOKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class LanceBranch:
+    """A branch as its table knows it."""
+
+    name: str
+    parent_branch: str | None
+    parent_version: int
+
+
+def create_branch(
+    location: TableLocation, name: str, source_branch: str | None, version: int
+) -> Table:
+    """A branch starting at this version of the source, opened at it.
+
+    `AlreadyExists` if the name is taken, which is decided by looking, before and after.
+    """
+    require_flat_name(name)
+    if file_probes.is_lance_branch(location, name):
+        raise AlreadyExists(f"{location.uri} already has a branch {name}")
+    drop_zombie_tree(location, name)
+    source = open_table(location.on_branch(source_branch), version)
+    try:
+        with report_native_write("create_branch", location.on_branch(name)):
+            source.native.create_branch(name, version, location.native_options)
+    except Exception as error:
+        if file_probes.is_lance_branch(location, name):
+            raise AlreadyExists(f"{location.uri} already has a branch {name}") from error
+        raise translate(error, f"creating branch {name} of {location.uri}") from error
+    note_branch(location, name, version)
+    return open_table(location.on_branch(name), version)
+
+
+def list_branches(location: TableLocation) -> Mapping[str, LanceBranch]:
+    """Every branch of the table except main, by name."""
+    found = _list_branches(location)
+    return {
+        name: LanceBranch(
+            name=name,
+            parent_branch=record["parent_branch"],
+            parent_version=int(record["parent_version"]),
+        )
+        for name, record in found.items()
+    }
+
+
+def _list_branches(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
+    """The substrate lists names and then reads each; one deleted in between makes it fail."""
+    main = open_newest(location.on_branch(None))
+    for attempt in range(_LOOKS):
+        try:
+            with translate_errors(f"listing branches of {location.uri}"):
+                return main.native.branches.list()
+        except StorageFailure as failure:
+            if not failure.is_file_missing or attempt + 1 == _LOOKS:
+                raise
+    raise AssertionError("the last look returns or raises")
+
+
+def has_own_versions(location: TableLocation) -> bool:
+    """Whether anything was committed to a branch since it was made.
+
+    Nothing was to a ref without a folder, which a creator leaves that slept while its folder was
+    taken for that of a dead one.
+    """
+    if location.branch is None:
+        return True
+    start = read_fork_point(location, location.branch)
+    return (
+        start is not None and max(file_probes.list_version_numbers(location), default=0) > start[1]
+    )
+
+
+def delete_branch(location: TableLocation, name: str, *, is_alone: bool = False) -> None:
+    """Remove the branch and its folder; one that is gone already is fine.
+
+    One that `is_alone`, without branches or tags of its own, is removed without a look at all
+    others, which is what the substrate takes to find that out.
+    """
+    require_flat_name(name)
+    if is_alone:
+        with (
+            translate_errors(f"deleting branch {name} of {location.uri}"),
+            report_native_write("delete_branch", location.on_branch(name)),
+        ):
+            file_probes.remove_files(location, [file_probes.name_branch_file(name)])
+        _remove_tree(location, name)
+        return
+    if file_probes.is_lance_branch(location, name):
+        main = open_newest(location.on_branch(None))
+        try:
+            with report_native_write("delete_branch", location.on_branch(name)):
+                main.native.branches.delete(name)
+        except Exception as error:
+            if file_probes.is_lance_branch(location, name):
+                _refuse_parent(location, name)
+                raise translate(error, f"deleting branch {name} of {location.uri}") from error
+    drop_zombie_tree(location, name)
+
+
+def drop_zombie_tree(location: TableLocation, name: str) -> bool:
+    """Remove the folder of a branch that has no ref; tells whether there was one."""
+    require_flat_name(name)
+    if not file_probes.list_branch_files(location, name):
+        if not file_probes.is_lance_branch(location, name):
+            file_probes.remove_empty_folders(location, name)
+        return False
+    if file_probes.is_lance_branch(location, name):
+        raise ConflictError(f"branch {name} of {location.uri} is alive")
+    _refuse_parent(location, name)
+    _remove_tree(location, name)
+    return True
+
+
+def _remove_tree(location: TableLocation, name: str) -> None:
+    tree = location.on_branch(name)
+    with translate_errors(f"removing {tree}"):
+        if file_probes.has_versions(tree):
+            with report_native_write("drop_tree", tree):
+                LanceDataset.drop(tree.native_uri, tree.native_options, ignore_not_found=True)
+    # What a crash left before the first version was written is no table for `drop`.
+    file_probes.remove_files(location, file_probes.list_branch_files(location, name))
+    file_probes.remove_empty_folders(location, name)
+
+
+def _refuse_parent(location: TableLocation, name: str) -> None:
+    """Branches made from this one read its files."""
+    children = sorted(b.name for b in list_branches(location).values() if b.parent_branch == name)
+    if children:
+        raise ConflictError(
+            f"branch {name} of {location.uri} has branches of its own: {', '.join(children)}"
+        )

@@ -1,0 +1,186 @@
+"""Stored queries: read from files, found by name, and checked against a schema and its changes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePath
+
+from omnigraph.catalog.catalog import Catalog
+from omnigraph.errors import BadRequest, CompileError, Diagnostic, SchemaBreaksQueries
+from omnigraph.language.query_ast import MutationBody, QueryDecl
+from omnigraph.language.query_parser import parse_query_file
+from omnigraph.language.source import SourceText
+from omnigraph.plan.bind import bind_query
+from omnigraph.plan.compile import JsonObject, describe_query
+from omnigraph.plan.nodes import Plan
+
+SUFFIX = ".gq"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredQuery:
+    """A query and the text it is in, called like its file.
+
+    The folder is left out: mistakes are also told to whoever runs the query on a server.
+    """
+
+    declaration: QueryDecl
+    source: SourceText
+
+    @property
+    def name(self) -> str:
+        return self.declaration.name
+
+    @property
+    def is_mutation(self) -> bool:
+        return isinstance(self.declaration.body, MutationBody)
+
+
+@dataclass(frozen=True, slots=True)
+class QueryRegistry:
+    """Stored queries in the order of their names."""
+
+    queries: Mapping[str, StoredQuery] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[StoredQuery]:
+        return iter(self.queries.values())
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def find(self, name: str) -> StoredQuery | None:
+        return self.queries.get(name)
+
+
+def load_registry(*paths: str | Path) -> QueryRegistry:
+    """The queries of files, and of all `.gq` files in folders.
+
+    Raises:
+        BadRequest: a file cannot be read.
+        CompileError: a text is not a query file, or a name appears twice; with every mistake.
+    """
+    return parse_registry(_read(file) for path in paths for file in _list_files(Path(path)))
+
+
+def parse_registry(sources: Iterable[SourceText]) -> QueryRegistry:
+    """The same for texts."""
+    found: dict[str, StoredQuery] = {}
+    places: dict[str, str] = {}
+    mistakes: list[Diagnostic] = []
+    for source in sources:
+        try:
+            declared = parse_query_file(source).queries
+        except CompileError as error:
+            mistakes += error.diagnostics
+            continue
+        named = replace(source, name=PurePath(source.name).name)
+        for one in declared:
+            known = places.get(one.name)
+            if known is not None:
+                message = f"query '{one.name}' is also defined in {known}"
+                mistakes.append(source.diagnostic("P110", message, one.name_span))
+            found[one.name], places[one.name] = StoredQuery(one, named), source.name
+    if mistakes:
+        raise CompileError(mistakes)
+    return QueryRegistry({name: found[name] for name in sorted(found)})
+
+
+def _list_files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    return sorted(one for one in path.iterdir() if one.suffix == SUFFIX and one.is_file())
+
+
+def _read(path: Path) -> SourceText:
+    try:
+        return SourceText.from_bytes(path.read_bytes(), str(path))
+    except OSError as error:
+        raise BadRequest(f"cannot read {path}: {error.strerror or error}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Breakage:
+    """A query and what is wrong with it, or what its callers should know."""
+
+    query: str
+    message: str
+
+    def wire(self) -> dict[str, object]:
+        return {"query": self.query, "message": self.message}
+
+
+@dataclass(frozen=True, slots=True)
+class QueryFit:
+    """What a check found; warnings do not stop a query from running."""
+
+    breakages: tuple[Breakage, ...] = ()
+    warnings: tuple[Breakage, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return not self.breakages
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "ok": self.ok,
+            "breakages": [one.wire() for one in self.breakages],
+            "warnings": [one.wire() for one in self.warnings],
+        }
+
+
+def check_queries(registry: QueryRegistry, catalog: Catalog) -> QueryFit:
+    """Check every stored query against a schema."""
+    breakages, warnings = [], []
+    for one in registry:
+        problem = find_problem(one, catalog)
+        if problem is not None:
+            breakages.append(Breakage(one.name, problem))
+        warnings += [Breakage(one.name, text) for text in _list_advice(one)]
+    return QueryFit(tuple(breakages), tuple(warnings))
+
+
+def check_schema_change(registry: QueryRegistry, accepted: Catalog, desired: Catalog) -> None:
+    """Raise if a stored query that runs now would no longer run.
+
+    Raises:
+        SchemaBreaksQueries: with the queries that would break.
+    """
+    broken = [
+        (one.name, problem)
+        for one in registry
+        if find_problem(one, accepted) is None
+        and (problem := find_problem(one, desired)) is not None
+    ]
+    if broken:
+        raise SchemaBreaksQueries(broken)
+
+
+def describe_queries(registry: QueryRegistry, catalog: Catalog) -> dict[str, JsonObject]:
+    """The entry of each query in a listing; `returns` is left out of one that does not fit."""
+    entries = {}
+    for one in registry:
+        try:
+            plan: Plan | None = bind_query(one.declaration, catalog, one.source)
+        except CompileError:
+            plan = None
+        entries[one.name] = describe_query(one.declaration, plan)
+    return entries
+
+
+def find_problem(query: StoredQuery, catalog: Catalog) -> str | None:
+    """Why a query cannot run with a schema, if it cannot."""
+    try:
+        bind_query(query.declaration, catalog, query.source)
+    except CompileError as error:
+        return error.message
+    return None
+
+
+def _list_advice(query: StoredQuery) -> Iterator[str]:
+    for one in query.declaration.parameters:
+        if one.type.is_vector:
+            yield (
+                f"parameter ${one.name} is a vector, which agents cannot supply; take a String and "
+                "let it be embedded"
+            )
