@@ -1,4 +1,4 @@
-"""Who may do what: bundles of rules, and the one decision every surface asks for.
+"""Access policies: bundles of rules, and the one decision that every surface asks for.
 
 Pure: nothing here opens a graph, and no surface is known. A bundle is read with `load_bundle`,
 asked with `decide`, and enforced with `authorize`.
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _LAZY = frozenset({"load_bundle", "parse_bundle"})
-"""They load YAML, which a graph without a policy never needs."""
+"""Loaded when first used: they load YAML, which a graph without a policy never needs."""
 
 
 def __getattr__(name: str) -> object:

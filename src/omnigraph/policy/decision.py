@@ -31,14 +31,14 @@ class Action(StrEnum):
 
 
 class BundleKind(StrEnum):
-    """What a bundle is about: one graph, or the server that keeps many."""
+    """The subject of a bundle: one graph, or a server with many."""
 
     GRAPH = "graph"
     CLUSTER = "cluster"
 
 
 class ScopeKey(StrEnum):
-    """Which of the two branches of a request a rule looks at."""
+    """The branch of a request that a rule compares: the source or the target."""
 
     BRANCH = "branch_scope"
     TARGET = "target_branch_scope"
@@ -62,19 +62,19 @@ SCOPE_KEYS: Mapping[Action, ScopeKey | None] = {
     Action.ADMIN: None,
     Action.GRAPH_LIST: None,
 }
-"""The scope key a rule with the action may have."""
+"""The scope key that a rule with the action may have."""
 
 READING_ACTIONS = frozenset({Action.READ, Action.EXPORT, Action.CHANGE})
-"""The actions that look at rows: a rule about them may leave types and properties out."""
+"""The actions that read rows: a rule about them may exclude types and properties."""
 
 
 def find_kind(action: Action) -> BundleKind:
-    """The bundle that decides about an action."""
+    """Return the kind of bundle that decides about an action."""
     return BundleKind.CLUSTER if action is Action.GRAPH_LIST else BundleKind.GRAPH
 
 
 def find_action(word: str) -> Action | None:
-    """The action of a word, written with underscores or with hyphens."""
+    """Return the action of a word, written with underscores or with hyphens."""
     try:
         return Action(word.replace("-", "_"))
     except ValueError:
@@ -83,7 +83,7 @@ def find_action(word: str) -> Action | None:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Actors under one name."""
+    """A named group of actors."""
 
     name: str
     actors: frozenset[str]
@@ -91,10 +91,10 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Allows the actors of a group some actions.
+    """A grant: the actors of a group may do some actions.
 
-    `excludes` are names of types and properties (`Salary`, `Person.email`) that the rule lets
-    nobody see. `queries` are the stored queries that it is about, None for all of them.
+    `excludes` are names of types and properties (`Salary`, `Person.email`) that the rule does not
+    grant. `queries` are the stored queries that it is about, None for all of them.
     """
 
     id: str
@@ -108,7 +108,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """A bundle that was read and checked."""
+    """A bundle after validation."""
 
     name: str
     kind: BundleKind = BundleKind.GRAPH
@@ -118,7 +118,7 @@ class Policy:
 
     @cached_property
     def actors(self) -> frozenset[str]:
-        """Everybody the policy knows."""
+        """All actors of all groups."""
         return frozenset().union(*(group.actors for group in self.groups))
 
     @cached_property
@@ -132,17 +132,17 @@ class Policy:
         return {key: tuple(rules) for key, rules in found.items()}
 
     def rules_for(self, actor: str, action: Action) -> tuple[Rule, ...]:
-        """The rules that may allow it on some branch, by ascending id."""
+        """Return the rules that may allow an action on some branch, by ascending id."""
         return self._rules.get((actor, action), ())
 
     @property
     def excluded_names(self) -> frozenset[str]:
-        """Every type and property that some rule leaves out."""
+        """Every type and property that some rule excludes."""
         return frozenset().union(*(rule.excludes for rule in self.rules))
 
 
 class NoPolicy(StrEnum):
-    """What holds where no bundle is bound."""
+    """The default where no bundle is bound."""
 
     OPEN = "open"
     """Everything about graphs is allowed, to everybody."""
@@ -155,7 +155,7 @@ Authority = Policy | NoPolicy
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What was decided, about what, and why."""
+    """A decision with its request and its reason."""
 
     allowed: bool
     actor: str | None
@@ -207,11 +207,11 @@ def decide(
     target_branch: str | None = None,
     query: str | None = None,
 ) -> Decision:
-    """Whether an actor may do it; never raises.
+    """Decide whether an actor may do an action; never raises.
 
     Branches are compared by their exact names, without spaces around them.
     """
-    asked = Decision(
+    request = Decision(
         allowed=False,
         actor=actor,
         action=action,
@@ -220,17 +220,17 @@ def decide(
         query=query,
     )
     if isinstance(authority, NoPolicy):
-        return _decide_without(authority, asked)
+        return _decide_by_default(authority, request)
     if authority.kind is not find_kind(action):
-        return _answer(asked, f"policy '{authority.name}' does not cover it")
+        return _answer(request, f"policy '{authority.name}' does not cover it")
     if actor is None:
-        return _answer(asked, "it needs an actor")
+        return _answer(request, "it needs an actor")
     if actor not in authority.actors:
-        return _answer(asked, "unknown actor: not a member of any group")
-    rules = find_rules(authority, asked)
+        return _answer(request, "unknown actor: not a member of any group")
+    rules = find_rules(authority, request)
     if not rules:
-        return _answer(asked, "no rule allows it")
-    return _answer(asked, f"rule '{rules[0].id}'", rules[0])
+        return _answer(request, "no rule allows it")
+    return _answer(request, f"rule '{rules[0].id}'", rules[0])
 
 
 def authorize(
@@ -242,7 +242,7 @@ def authorize(
     target_branch: str | None = None,
     query: str | None = None,
 ) -> Decision:
-    """The decision, if it allows the action.
+    """Return the decision if it allows the action.
 
     Raises:
         PolicyDenied: it does not.
@@ -262,49 +262,49 @@ def authorize(
     return decision
 
 
-def find_rules(policy: Policy, asked: Decision) -> list[Rule]:
-    """The rules that allow what is asked, by ascending id."""
-    if asked.actor is None:
+def find_rules(policy: Policy, request: Decision) -> list[Rule]:
+    """Return the rules that allow a request, by ascending id."""
+    if request.actor is None:
         return []
-    rules = policy.rules_for(asked.actor, asked.action)
-    return [rule for rule in rules if _covers(rule, policy, asked)]
+    rules = policy.rules_for(request.actor, request.action)
+    return [rule for rule in rules if _covers(rule, policy, request)]
 
 
-def _covers(rule: Rule, policy: Policy, asked: Decision) -> bool:
-    if rule.queries is not None and asked.query not in rule.queries:
+def _covers(rule: Rule, policy: Policy, request: Decision) -> bool:
+    if rule.queries is not None and request.query not in rule.queries:
         return False
     if rule.scope_key is None or rule.scope is BranchScope.ANY:
         return True
-    branch = asked.branch if rule.scope_key is ScopeKey.BRANCH else asked.target_branch
+    branch = request.branch if rule.scope_key is ScopeKey.BRANCH else request.target_branch
     if branch is None:
         return False
     return (branch in policy.protected_branches) == (rule.scope is BranchScope.PROTECTED)
 
 
-def _decide_without(authority: NoPolicy, asked: Decision) -> Decision:
-    if find_kind(asked.action) is BundleKind.CLUSTER:
-        return _answer(asked, "only a server policy can allow it")
+def _decide_by_default(authority: NoPolicy, request: Decision) -> Decision:
+    if find_kind(request.action) is BundleKind.CLUSTER:
+        return _answer(request, "only a server policy can allow it")
     if authority is NoPolicy.OPEN:
         return _answer(
-            asked,
+            request,
             "without tokens and policies, everything about graphs is allowed",
             is_allowed=True,
         )
-    if asked.action is Action.READ and asked.actor is not None:
-        return _answer(asked, "without a policy, known actors may read", is_allowed=True)
-    return _answer(asked, "without a policy, known actors may only read")
+    if request.action is Action.READ and request.actor is not None:
+        return _answer(request, "without a policy, known actors may read", is_allowed=True)
+    return _answer(request, "without a policy, known actors may only read")
 
 
 def _answer(
-    asked: Decision, reason: str, rule: Rule | None = None, *, is_allowed: bool = False
+    request: Decision, reason: str, rule: Rule | None = None, *, is_allowed: bool = False
 ) -> Decision:
     return Decision(
         allowed=is_allowed or rule is not None,
-        actor=asked.actor,
-        action=asked.action,
-        branch=asked.branch,
-        target_branch=asked.target_branch,
-        query=asked.query,
+        actor=request.actor,
+        action=request.action,
+        branch=request.branch,
+        target_branch=request.target_branch,
+        query=request.query,
         matched_rule=None if rule is None else rule.id,
         reason=reason,
     )

@@ -57,7 +57,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)?", re.ASCII)
 
 
 def load_bundle(path: str | Path, kind: BundleKind = BundleKind.GRAPH) -> Policy:
-    """The policy in a file.
+    """Read the policy in a file.
 
     Raises:
         BadRequest: the file cannot be read.
@@ -71,7 +71,7 @@ def load_bundle(path: str | Path, kind: BundleKind = BundleKind.GRAPH) -> Policy
 
 
 def parse_bundle(source: SourceText, kind: BundleKind = BundleKind.GRAPH) -> Policy:
-    """The policy in a text, and named after it."""
+    """Parse a policy, which is named after its source."""
     source.require_encodable()
     return _BundleReader(source, kind).read_bundle()
 
@@ -135,11 +135,11 @@ class _BundleReader:
         group = self._read_group(allow["actors"]) if "actors" in allow else None
         actions = self._read_actions(allow["actions"], what) if "actions" in allow else {}
         scope_key, scope = self._read_scope(allow, actions, what)
-        left_out = self._read_left_out(allow, actions, what)
+        excluded = self._read_excluded(allow, actions, what)
         queries = self._read_queries(allow, actions, what)
         if group is None or not actions:
             return None
-        return Rule(id, group, frozenset(actions), scope_key, scope, left_out, queries)
+        return Rule(id, group, frozenset(actions), scope_key, scope, excluded, queries)
 
     def _read_group(self, value: Value) -> str | None:
         members = self._yaml.read_members(value, ("group",))
@@ -200,7 +200,7 @@ class _BundleReader:
             return None, BranchScope.ANY
         return key, BranchScope(word)
 
-    def _read_left_out(
+    def _read_excluded(
         self, allow: Mapping[str, Value], actions: Mapping[Action, Value], what: str
     ) -> frozenset[str]:
         if "except" not in allow:
@@ -232,7 +232,7 @@ class _BundleReader:
 
 
 def _name_policy(source: str) -> str:
-    """The name of a file without folders and endings: `library` of `conf/library.policy.yaml`."""
+    """Return the stem of a file: `library` of `conf/library.policy.yaml`."""
     name = PurePath(source).name
     for ending in (".yaml", ".yml", ".policy"):
         name = name.removesuffix(ending)
@@ -277,7 +277,7 @@ class CaseResult:
 
 
 def parse_cases(source: SourceText) -> tuple[DecisionCase, ...]:
-    """The cases of a file.
+    """Parse the cases of a file.
 
     Raises:
         CompileError: it is not a file of cases; with every mistake and its place.

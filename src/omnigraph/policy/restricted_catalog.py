@@ -1,7 +1,7 @@
 """Restrict a schema to the types and properties that an actor may see.
 
 Everything that reads goes by a catalog: queries are bound to one, exports and changes give the
-columns of its types. What the catalog does not have cannot be read, whichever way it is asked
+columns of its types. What the catalog does not have cannot be read, whichever way it is request
 for.
 
 Hidden besides what is named: a type whose id is made of a hidden key, an edge type with a
@@ -30,45 +30,45 @@ from omnigraph.errors import BadRequest
 from omnigraph.identity import PropertyId, TypeId
 from omnigraph.policy.decision import Action, Authority, Decision, Policy, decide, find_rules
 
-NOTHING: frozenset[str] = frozenset()
+NO_NAMES: frozenset[str] = frozenset()
 
 
 def find_hidden(
     authority: Authority, actor: str | None, action: Action, branch: str | None
 ) -> frozenset[str]:
-    """The names that are hidden from an actor who does this on a branch.
+    """Return the names that are hidden from an actor who does an action on a branch.
 
     The condition of a change is a read as well: what may not be read cannot decide what is
     changed, unless the actor may read nothing at all.
     """
     if not isinstance(authority, Policy) or not authority.excluded_names:
-        return NOTHING
-    asked = Decision(allowed=False, actor=actor, action=action, branch=branch)
-    hidden = _find_left_out([rule.excludes for rule in find_rules(authority, asked)])
+        return NO_NAMES
+    request = Decision(allowed=False, actor=actor, action=action, branch=branch)
+    hidden = _intersect_exclusions([rule.excludes for rule in find_rules(authority, request)])
     if action is Action.CHANGE and decide(authority, actor, Action.READ, branch=branch).allowed:
         hidden |= find_hidden(authority, actor, Action.READ, branch)
     return hidden
 
 
-def _find_left_out(rules: Iterable[frozenset[str]]) -> frozenset[str]:
+def _intersect_exclusions(rules: Iterable[frozenset[str]]) -> frozenset[str]:
     given = list(rules)
     return frozenset(
         name
-        for name in NOTHING.union(*given)
+        for name in NO_NAMES.union(*given)
         if all(name in names or name.partition(".")[0] in names for names in given)
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedNames:
-    """What the names of a policy mean in a schema: ids, which stay when something is renamed."""
+    """The names of a policy resolved to ids of a schema, which survive renames."""
 
     types: Mapping[str, frozenset[TypeId]] = field(default_factory=dict)
     properties: Mapping[str, frozenset[PropertyId]] = field(default_factory=dict)
 
     @classmethod
     def find(cls, authority: Authority, catalog: Catalog) -> ResolvedNames:
-        """What the names of a policy mean.
+        """Resolve the names of a policy.
 
         Raises:
             BadRequest: the schema does not have one of them, so that the rule would hide nothing.
@@ -108,27 +108,28 @@ Entity = TypeVar("Entity", NodeType, EdgeType)
 
 
 def restrict_catalog(catalog: Catalog, names: frozenset[str], known: ResolvedNames) -> Catalog:
-    """The catalog without the types and properties of these names.
+    """Return the catalog without the types and properties of these names.
 
-    A name hides what it means now, whatever that is called in the catalog, and what has this name.
+    A name hides the object it resolves to now, whatever its name in the catalog, and any object of
+    that name.
     """
     if not names:
         return catalog
     restriction = _Restriction(catalog, names, known)
     key = (id(catalog), id(known), names)
-    _, restricted = _restricted.value(key, lambda: (restriction, restriction.make_catalog()))
+    _, restricted = _restricted.value(key, lambda: (restriction, restriction.build()))
     return restricted
 
 
 _restricted: Cache[tuple[int, int, frozenset[str]], tuple[_Restriction, Catalog]] = Cache(64)
-"""Plans are kept by their catalog, so the same restriction gives the same one.
+"""Plans are cached by catalog identity, so equal restrictions must return one object.
 
-What it was made of is kept with it, so that the numbers cannot become those of others.
+The arguments are cached with it, so that their ids cannot be reused by other objects.
 """
 
 
 def list_hidden(whole: Catalog, restricted: Catalog) -> frozenset[str]:
-    """The types and properties that a restricted catalog does not have, by name."""
+    """Return the names of the types and properties that a restricted catalog lacks."""
     found = set()
     for of_whole, of_rest in (
         (whole.nodes, restricted.nodes),
@@ -147,13 +148,13 @@ def list_hidden(whole: Catalog, restricted: Catalog) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Restriction:
-    """A catalog and what of it is hidden."""
+    """A catalog and the names to hide in it."""
 
     catalog: Catalog
     names: frozenset[str]
     known: ResolvedNames
 
-    def make_catalog(self) -> Catalog:
+    def build(self) -> Catalog:
         interfaces = {
             name: one
             for name, one in self.catalog.interfaces.items()
@@ -191,7 +192,7 @@ class _Restriction:
         return any(self._is_hidden(node, one) for one in node.key)
 
     def _is_hidden(self, type_: EntityType | InterfaceType, property_: Property) -> bool:
-        """Whether a property is hidden: by its name, its id, or those of its interfaces'."""
+        """Return whether a property is hidden, by its name or id or by those of its interfaces."""
         owners = [type_.name, *(type_.implements if isinstance(type_, NodeType) else ())]
         ids = {property_.id, *property_.satisfies}
         for name in self.names:
@@ -208,11 +209,13 @@ class _Restriction:
         if len(properties) == len(type_.properties):
             return type_
         return replace(
-            type_, properties=properties, constraints=_keep_possible(type_.constraints, properties)
+            type_,
+            properties=properties,
+            constraints=_drop_impossible(type_.constraints, properties),
         )
 
     def _trim(self, interface: InterfaceType, nodes: dict[str, NodeType]) -> InterfaceType:
-        """The interface with what all its implementers still have."""
+        """Return the interface with the properties that all its implementers retain."""
         implementers = [one for one in nodes.values() if interface.name in one.implements]
         properties = tuple(
             p
@@ -220,14 +223,14 @@ class _Restriction:
             if not self._is_hidden(interface, p)
             and all(node.property(p.name) is not None for node in implementers)
         )
-        constraints = _keep_possible(interface.constraints, properties)
+        constraints = _drop_impossible(interface.constraints, properties)
         return replace(interface, properties=properties, constraints=constraints)
 
 
-def _keep_possible(
+def _drop_impossible(
     constraints: tuple[Constraint, ...], properties: tuple[Property, ...]
 ) -> tuple[Constraint, ...]:
-    """The constraints whose columns are all there."""
+    """Return the constraints whose columns all remain."""
     columns = {*_ENDS, *(p.name for p in properties)}
     return tuple(
         one
@@ -237,7 +240,7 @@ def _keep_possible(
 
 
 def _link(node: NodeType, interfaces: dict[str, InterfaceType]) -> NodeType:
-    """The node type with links to nothing but the interfaces that are left."""
+    """Return the node type, implementing only the interfaces that remain."""
     implements = tuple(name for name in node.implements if name in interfaces)
     own = [interfaces[name] for name in implements]
     properties = tuple(

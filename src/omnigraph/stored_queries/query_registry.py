@@ -20,9 +20,9 @@ SUFFIX = ".gq"
 
 @dataclass(frozen=True, slots=True)
 class StoredQuery:
-    """A query and the text it is in, called like its file.
+    """A query and its source, which is named like its file.
 
-    The folder is left out: mistakes are also told to whoever runs the query on a server.
+    The folder is omitted: errors are also shown to clients that run the query on a server.
     """
 
     declaration: QueryDecl
@@ -39,7 +39,7 @@ class StoredQuery:
 
 @dataclass(frozen=True, slots=True)
 class QueryRegistry:
-    """Stored queries in the order of their names."""
+    """Stored queries, sorted by name."""
 
     queries: Mapping[str, StoredQuery] = field(default_factory=dict)
 
@@ -54,7 +54,7 @@ class QueryRegistry:
 
 
 def load_registry(*paths: str | Path) -> QueryRegistry:
-    """The queries of files, and of all `.gq` files in folders.
+    """Read the queries of files, and of all `.gq` files in folders.
 
     Raises:
         BadRequest: a file cannot be read.
@@ -64,7 +64,7 @@ def load_registry(*paths: str | Path) -> QueryRegistry:
 
 
 def parse_registry(sources: Iterable[SourceText]) -> QueryRegistry:
-    """The same for texts."""
+    """Parse the queries of sources."""
     found: dict[str, StoredQuery] = {}
     places: dict[str, str] = {}
     mistakes: list[Diagnostic] = []
@@ -101,7 +101,7 @@ def _read(path: Path) -> SourceText:
 
 @dataclass(frozen=True, slots=True)
 class Breakage:
-    """A query and what is wrong with it, or what its callers should know."""
+    """A query with its error, or with advice for its callers."""
 
     query: str
     message: str
@@ -112,7 +112,7 @@ class Breakage:
 
 @dataclass(frozen=True, slots=True)
 class QueryFit:
-    """What a check found; warnings do not stop a query from running."""
+    """The result of a check; warnings do not stop a query from running."""
 
     breakages: tuple[Breakage, ...] = ()
     warnings: tuple[Breakage, ...] = ()
@@ -141,7 +141,7 @@ def check_queries(registry: QueryRegistry, catalog: Catalog) -> QueryFit:
 
 
 def check_schema_change(registry: QueryRegistry, accepted: Catalog, desired: Catalog) -> None:
-    """Raise if a stored query that runs now would no longer run.
+    """Raise if a schema change breaks a stored query that runs now.
 
     Raises:
         SchemaBreaksQueries: with the queries that would break.
@@ -157,7 +157,7 @@ def check_schema_change(registry: QueryRegistry, accepted: Catalog, desired: Cat
 
 
 def describe_queries(registry: QueryRegistry, catalog: Catalog) -> dict[str, JsonObject]:
-    """The entry of each query in a listing; `returns` is left out of one that does not fit."""
+    """Return the listing entry of each query; one that does not fit has no `returns`."""
     entries = {}
     for one in registry:
         try:
@@ -169,7 +169,7 @@ def describe_queries(registry: QueryRegistry, catalog: Catalog) -> dict[str, Jso
 
 
 def find_problem(query: StoredQuery, catalog: Catalog) -> str | None:
-    """Why a query cannot run with a schema, if it cannot."""
+    """Return the reason why a query cannot run with a schema; None if it can."""
     try:
         bind_query(query.declaration, catalog, query.source)
     except CompileError as error:
