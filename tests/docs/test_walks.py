@@ -1,52 +1,31 @@
-"""The walks that architecture.md draws are those that the code takes."""
+"""Ceilings on what one warm write or query passes through: modules entered, frames on the stack."""
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from textwrap import fill
+from types import FrameType
 
 import pytest
 
 import omnigraph
-from crash.windows import MANIFEST, At, watched
 
-PAGE = Path(__file__).parents[2] / "docs" / "internals" / "architecture.md"
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 INSERT = 'query q() { insert Person { name: "Cy" } }'
 QUERY = 'query q() { match { $p: Person { name: "Ada" }  $p knows $f } return { $f.name } }'
 RECORDS = [{"type": "Person", "data": {"name": "Di"}}, {"edge": "Knows", "from": "Di", "to": "Ada"}]
-WHOLE = ("language", "catalog", "plan", "types", "constraints")
-"""Packages that are one station; of the others each module, or package in it, is one."""
-VOCABULARY = ("errors", "identity", "settings", "environment", "progress", "version")
 
-
-def station(module: str) -> str | None:
-    parts = module.split(".")
-    if parts[0] != "omnigraph" or len(parts) == 1 or parts[1] in VOCABULARY:
-        return None
-    return parts[1] if parts[1] in WHOLE else ".".join(parts[1:3])
-
-
-def stations(walk: Callable[[], object]) -> list[str]:
-    """The stations this thread entered, in the order in which it came to each first."""
-    found: dict[str, None] = {}
-
-    def entered(frame, event, argument):
-        if event == "call":
-            name = station(frame.f_globals.get("__name__", ""))
-            if name is not None:
-                found.setdefault(name)
-
-    before = sys.getprofile()
-    sys.setprofile(entered)
-    try:
-        walk()
-    finally:
-        sys.setprofile(before)
-    return list(found)
+WALKS = {
+    "insert": (lambda graph: graph.mutate(INSERT), 78),
+    "query": (lambda graph: graph.query(QUERY), 55),
+    "load": (lambda graph: graph.load(RECORDS, "merge"), 70),
+}
+MAX_WRAPPINGS = 8
+"""Calls between `graph.mutate` and an effect."""
+EFFECTS = {
+    "statements": ("execution.mutate", "run_mutation"),
+    "publish": ("storage.publish", "publish"),
+}
 
 
 @pytest.fixture
@@ -60,46 +39,54 @@ def graph(tmp_path):
     return made
 
 
-class Killed(BaseException):
-    """No error of ours: nothing is tidied up after it."""
+def profile(walk: Callable[[], object], entered: Callable[[str, FrameType], None]) -> None:
+    """Call `entered` with the module of each function of the package that this thread enters."""
+
+    def call(frame, event, argument):
+        if event == "call" and (module := find_module(frame)):
+            entered(module, frame)
+
+    before = sys.getprofile()
+    sys.setprofile(call)
+    try:
+        walk()
+    finally:
+        sys.setprofile(before)
 
 
-def interrupt_a_write(graph):
-    """Leave a write whose table has moved and whose publish never came."""
-
-    def die():
-        raise Killed
-
-    with watched(At("before", "commit", MANIFEST, die)):
-        writer = omnigraph.open(graph.uri)
-        with pytest.raises(Killed):
-            writer.mutate('query q() { insert Person { name: "Eve" } }')
-
-
-WALKS = {
-    "insert": lambda graph: graph.mutate(INSERT),
-    "query": lambda graph: graph.query(QUERY),
-    "load": lambda graph: graph.load(RECORDS, "merge"),
-    "recovery": lambda graph: graph.recover(),
-}
-
-
-def written(name: str) -> list[str]:
-    text = PAGE.read_text()
-    block = re.search(rf"\*\*{name}\b.*?```text\n(.*?)```", text, re.S | re.I)
-    assert block, f"{PAGE.name} has no walk '{name}'"
-    return re.split(r"[\s→]+", block[1].strip())
-
-
-def drawn(found: list[str]) -> str:
-    """The stations as the page has them."""
-    arrows = " → ".join(found)
-    return fill(arrows, 120, break_long_words=False, break_on_hyphens=False)
+def find_module(frame: FrameType) -> str | None:
+    name = frame.f_globals.get("__name__", "")
+    return name.removeprefix("omnigraph.") if name.startswith("omnigraph.") else None
 
 
 @pytest.mark.parametrize("name", WALKS)
-def test_a_walk_has_the_stations_that_are_written_down(graph, name):
-    if name == "recovery":
-        interrupt_a_write(graph)
-    found = stations(lambda: WALKS[name](graph))
-    assert found == written(name), f"the walk '{name}' of {PAGE.name} is now:\n{drawn(found)}"
+def test_a_warm_operation_enters_few_modules(graph, name):
+    walk, most = WALKS[name]
+    found: dict[str, None] = {}
+    profile(lambda: walk(graph), lambda module, _: found.setdefault(module))
+    assert len(found) <= most, f"{name} enters {len(found)} modules:\n" + "\n".join(found)
+
+
+def test_few_calls_wrap_the_effects_of_an_insert(graph):
+    stacks: dict[str, list[str]] = {}
+
+    def entered(module, frame):
+        for effect, (place, function) in EFFECTS.items():
+            if (module, frame.f_code.co_name) == (place, function):
+                stacks.setdefault(effect, list_callers(frame))
+
+    profile(lambda: graph.mutate(INSERT), entered)
+    assert set(stacks) == set(EFFECTS)
+    for effect, callers in stacks.items():
+        assert len(callers) <= MAX_WRAPPINGS, f"{effect} is wrapped by:\n" + "\n".join(callers)
+
+
+def list_callers(frame: FrameType) -> list[str]:
+    """The functions of the package between a frame and `mutate`, innermost first."""
+    found = []
+    caller = frame.f_back
+    while caller is not None and caller.f_code.co_name != "mutate":
+        if module := find_module(caller):
+            found.append(f"{module}.{caller.f_code.co_name}")
+        caller = caller.f_back
+    return found
