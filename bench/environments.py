@@ -1,4 +1,4 @@
-"""Where a system runs: in the project's own environment, or in one made for the benchmarks.
+"""The environment of a system: the project's own, or one made for the benchmarks.
 
 The peers have their own locked packages and an environment of their own, `.venv-peers`, so that
 none of them can move a version under our feet, and the project can be used without any of them.

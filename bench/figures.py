@@ -21,7 +21,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class NoiseFloor:
-    """How far the baseline was from itself: any ratio between 1 ÷ `factor` and `factor` is 1."""
+    """The noise of the baseline: any ratio between 1 ÷ `factor` and `factor` counts as 1."""
 
     factor: float
 

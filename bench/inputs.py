@@ -1,4 +1,4 @@
-"""What the samples of a case read: the data, and what each system made of the data beforehand."""
+"""The inputs of the samples of a case: the data, and each system's prepared form of it."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Preparation:
 
 
 def case_spec(suite: Suite, case: Case, system: System | None) -> dict[str, JsonValue]:
-    """What every child of a case is told."""
+    """Return the specification passed to every child of a case."""
     return {
         "suite": suite.name,
         "case": case.name,

@@ -35,7 +35,7 @@ def remove_leftovers() -> None:
 
 
 def new_file_seconds() -> float:
-    """How long it takes to make an empty file where samples are kept; half of them took longer."""
+    """Measure creating an empty file where samples are kept: the median of several."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         seconds = []
         for number in range(41):

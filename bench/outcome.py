@@ -1,4 +1,4 @@
-"""What one child process gives back: a sample, or the reason there is none."""
+"""The outcome of one child process: a sample, or the reason there is none."""
 
 from __future__ import annotations
 

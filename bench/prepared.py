@@ -30,7 +30,7 @@ _STANDS_ON = ("omnigraph", "pylance", "pyarrow", "numpy")
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Where kept folders are. `fresh` fills again, once, what was there before this run."""
+    """A folder of prepared data. `fresh` fills again, once, what was there before this run."""
 
     folder: Path = _KEPT
     fresh: bool = False

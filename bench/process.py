@@ -27,7 +27,7 @@ _OUTPUT_TAIL = 4000
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a child is asked to do. `spec` gains `root`, the fresh folder, before it is sent."""
+    """The request to a child process. `spec` gains `root`, the fresh folder, before it is sent."""
 
     entry: str
     spec: Mapping[str, JsonValue]
@@ -113,7 +113,7 @@ def _environment() -> dict[str, str]:
 
 
 def _describe(status: int, output: str) -> str:
-    """How the process ended, with its last words."""
+    """Describe how the process ended, with its last output."""
     if status < 0:
         ending = f"killed by {signal.Signals(-status).name}"
     else:

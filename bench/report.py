@@ -38,7 +38,7 @@ def markdown(run: SuiteRun, machine: Mapping[str, JsonValue]) -> str:
 
 
 def short_markdown(run: SuiteRun, machine: Mapping[str, JsonValue]) -> str:
-    """What is worth keeping of a run: its ratios, its targets, the date and the machine."""
+    """Return the summary of a run for the results file: ratios, targets, date and machine."""
     blocks = [
         f"## {run.suite.name}",
         f"{run.started:%Y-%m-%d}, {run.samples} samples. {run.suite.question}",

@@ -1,4 +1,4 @@
-"""Who runs when: every system once a round, the baseline twice, and no fixed place for anyone."""
+"""The order of samples: every system once a round, the baseline twice, in varying order."""
 
 from __future__ import annotations
 

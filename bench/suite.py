@@ -1,4 +1,4 @@
-"""What a suite declares: a question, the systems that answer it, and what is measured."""
+"""The declaration of a suite: a question, the systems that answer it, and the measures."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Role(StrEnum):
 
 
 class Environment(StrEnum):
-    """Which Python runs a system."""
+    """The Python that runs a system."""
 
     PROJECT = "project"
     PEERS = "peers"

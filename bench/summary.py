@@ -105,7 +105,7 @@ def case_rows(suite: Suite, case: CaseRun) -> tuple[Row, ...]:
 
 
 def case_floor(case: CaseRun, measure: str) -> NoiseFloor | None:
-    """How far the baseline was from itself in `measure`, or None if it was not measured."""
+    """Return the noise of the baseline in `measure`, or None if it was not measured."""
     first = _values(case.samples.get(case.reference, ()), measure)
     again = _values(case.samples.get(case.reference + AGAIN, ()), measure)
     return noise_floor(first, again) if first is not None and again is not None else None
@@ -148,7 +148,7 @@ def _grown(target: GrowthTarget, found: Growth | None) -> Verdict:
 
 
 def growth(run: SuiteRun) -> tuple[Growth, ...]:
-    """How much dearer the last case is than the first, for a suite that declares an axis.
+    """Return the ratio of the last case to the first, for a suite that declares an axis.
 
     With a yardstick, as if the machine had been as fast in both.
     """
@@ -178,7 +178,7 @@ def _as_of_one_machine(yardstick: str | None, found: Sequence[Growth]) -> tuple[
 
 
 def crossovers(run: SuiteRun) -> tuple[Crossover, ...]:
-    """Where each system overtakes a baseline for good, in each series of the suite."""
+    """Return where each system overtakes a baseline for good, in each series of the suite."""
     ratios: dict[tuple[str, str, str], dict[str, float]] = {}
     for found in headlines(run):
         asked = (found.case, found.system, found.baseline)

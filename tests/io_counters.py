@@ -1,4 +1,4 @@
-"""How much this process has read from tables."""
+"""Count the reads of tables by this process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the substrate does to a table when it is left to itself, as another program would.
+"""Maintenance by Lance itself, as another program would run it.
 
 Our own maintenance stages what it writes; these commit by themselves.
 """
@@ -20,7 +20,7 @@ ROWS_PER_FRAGMENT = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class CompactedTable:
-    """What compaction did; the version is the old one if there was nothing to do."""
+    """The result of a compaction; the version is unchanged if there was nothing to do."""
 
     version: int
     fragments_removed: int
@@ -28,7 +28,7 @@ class CompactedTable:
 
 
 def compaction_tasks(table: Table, *, rows_per_fragment: int = ROWS_PER_FRAGMENT) -> int:
-    """How many pieces of work compaction would find."""
+    """Count the tasks that compaction would find."""
     return int(Compaction.plan(table.native, _options(table, rows_per_fragment)).num_tasks())
 
 

@@ -41,7 +41,7 @@ SUITES = {
 
 @dataclass(frozen=True)
 class Tried:
-    """What a suite came to."""
+    """The result of a suite."""
 
     suite: str
     tests: int = 0

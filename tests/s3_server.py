@@ -85,7 +85,7 @@ def running_s3_server() -> Iterator[S3Server]:
 
 
 class _Refusals:
-    """Which of the requests to come are refused."""
+    """The requests to be refused."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,4 +1,4 @@
-"""Where a test keeps its graph: a folder, or a prefix of a bucket that is used like one.
+"""The place of a test's graph: a folder, or a prefix of a bucket that is used like one.
 
 What is done with a place is the same for both, so that one test can run on either:
 
@@ -112,7 +112,7 @@ def root_of(place: Place) -> GraphRoot:
 
 
 def copy_graph(template: Place, place: Place) -> None:
-    """The same graph elsewhere, file by file."""
+    """Copy a graph to another place, file by file."""
     match template, place:
         case Path(), Path():
             shutil.copytree(template, place)

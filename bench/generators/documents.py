@@ -44,7 +44,7 @@ _SCHEMA = Path(__file__).with_suffix(".pg").read_text()
 
 @dataclass(frozen=True, slots=True)
 class _Library:
-    """What the parts of the graph have in common."""
+    """State shared by the parts of the graph."""
 
     seed: int
     documents: int

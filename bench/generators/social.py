@@ -73,7 +73,7 @@ class SocialNumbers:
 
     @property
     def rows(self) -> int:
-        """How many nodes and edges the network has."""
+        """Count the nodes and edges of the network."""
         nodes = self.persons + CITIES + STATES + len(COUNTRIES) + len(INTERESTS)
         edges = (self.follows, self.lives_in, self.has_interest, self.city_in, self.state_in)
         return nodes + sum(len(pairs.source) for pairs in edges)
@@ -117,7 +117,7 @@ def draw_numbers(seed: int, persons: int) -> SocialNumbers:
 
 
 def dress(numbers: SocialNumbers) -> GraphTables:
-    """The same network as Arrow tables, with names and ids."""
+    """Return the network as Arrow tables, with names and ids."""
     return GraphTables(
         schema_text=SCHEMA,
         nodes={
@@ -171,7 +171,7 @@ def _follows(seed: int, persons: int) -> Pairs:
 
 
 def _contains(ordered: Integers, values: Integers) -> NDArray[np.bool_]:
-    """Which of `values` are in the sorted array `ordered`."""
+    """Return which of `values` are in the sorted array `ordered`."""
     if not len(ordered):
         return np.zeros(len(values), dtype=np.bool_)
     place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)

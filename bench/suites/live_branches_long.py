@@ -1,4 +1,4 @@
-"""The same as `live_branches`, among ten thousand; takes a quarter of an hour."""
+"""The suite `live_branches` among ten thousand branches; takes a quarter of an hour."""
 
 from __future__ import annotations
 

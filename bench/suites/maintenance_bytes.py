@@ -1,4 +1,4 @@
-"""What a graph that was cleaned up takes on disk, beside one that was loaded in one go."""
+"""The size of a graph on disk after cleanup, beside one that was loaded in one go."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same as `maintenance_commits`, up to ten thousand commits; takes some minutes."""
+"""The suite `maintenance_commits` up to ten thousand commits; takes some minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same merge into ever larger tables: its cost follows what changed."""
+"""One merge into ever larger tables: its cost follows the number of changes."""
 
 from __future__ import annotations
 

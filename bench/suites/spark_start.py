@@ -1,4 +1,4 @@
-"""What starting Spark adds to a small load."""
+"""The overhead of starting Spark for a small load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a new process takes to its first answer."""
+"""The time a new process takes to its first answer."""
 
 from __future__ import annotations
 

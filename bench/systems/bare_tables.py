@@ -44,7 +44,7 @@ class ChangeLog:
         return len(self._table.versions())
 
     def rows(self) -> Iterable[Row]:
-        """What the log adds up to; rows come back in the order they were appended."""
+        """Return the sum of the log; rows come back in the order they were appended."""
         left: dict[tuple[str, str], Row] = {}
         for line in self._table.to_table().to_pylist():
             place = (line["table"], line["key"])

@@ -33,7 +33,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one commit writes and what it removes."""
+    """The rows one commit writes and removes."""
 
     kind: str
     puts: tuple[Row, ...] = ()
@@ -83,7 +83,7 @@ KINDS: Mapping[str, Callable[[int], Change]] = {
 
 
 def base_rows(count: int) -> Sequence[Row]:
-    """What is there before the first change: `count` rows of every table."""
+    """Return the rows before the first change: `count` rows of every table."""
     return [
         *(Row(NOTE, f"note-{number}", number) for number in range(count)),
         *(Row(ITEM, f"item-{number}", number) for number in range(count)),

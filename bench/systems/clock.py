@@ -21,7 +21,7 @@ class Seconds:
 
 
 def timed(do: Callable[[], _T]) -> tuple[_T, Seconds]:
-    """What `do` gives, and the seconds it took."""
+    """Run `do` and return its result with the seconds it took."""
     start, started = time.perf_counter(), time.process_time()
     value = do()
     return value, Seconds(time.perf_counter() - start, time.process_time() - started)

@@ -53,7 +53,7 @@ def measured(
 
 
 def _run_once(command: list[str], environment: dict[str, str]) -> tuple[str, float]:
-    """What a run prints, and the seconds it takes."""
+    """Run the command once and return its output and the seconds it took."""
     start = time.perf_counter()
     run = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     elapsed = time.perf_counter() - start
@@ -80,7 +80,7 @@ def _filled_in(word: str) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """What a user's shell would have, but for the harness's folder of compiled bytecode."""
+    """Return the environment of a user's shell, without the harness's bytecode folder."""
     kept = "PYTHONPYCACHEPREFIX"
     return {
         name: value

@@ -45,7 +45,7 @@ def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_bare(spec: dict[str, Any]) -> dict[str, Any]:
-    """The same answer by a program that knows Lance and Arrow alone."""
+    """Answer the query with Lance and Arrow alone."""
     places = json.loads((Path(spec["inputs"]) / _TABLES).read_text())
     tables = [str(_graph(spec) / place) for place in places]
     # Without `-P` the modules beside the program could hide others of the same name.

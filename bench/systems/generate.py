@@ -43,7 +43,7 @@ def run_tables(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_numbers(spec: dict[str, Any]) -> dict[str, Any]:
-    """The same rows as bare numeric columns: the least that could be drawn and written."""
+    """Generate the rows as bare numeric columns: the least that could be drawn and written."""
     root = Path(spec["root"])
 
     def write(numbers: SocialNumbers) -> int:

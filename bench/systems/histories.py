@@ -1,4 +1,4 @@
-"""The same one-row commit after ever more commits, with nothing compacted or cleaned up."""
+"""One-row commits after ever more commits, with nothing compacted or cleaned up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be done with a branch, from its creation to cleaning up, among many that stay."""
+"""Operations on a branch, from its creation to cleaning up, among many others."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _table_folders(place: Path) -> list[Path]:
 
 
 def _bare_rows(place: Path) -> Iterator[Row]:
-    """What the newest versions of the tables hold, whatever the graph shows."""
+    """Return the rows of the newest versions of the tables, regardless of the manifest."""
     for folder in _table_folders(place):
         rows = lance.dataset(str(folder)).to_table()
         name = next(table for column, table in _COLUMNS.items() if column in rows.schema.names)

@@ -1,4 +1,4 @@
-"""Which rows the suites of merging start from, and which of them each branch changes.
+"""The initial rows of the merge suites, and the rows each branch changes.
 
 Plain values, for systems that run in different environments.
 """

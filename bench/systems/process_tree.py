@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class TreeUse:
-    """What a piece of work took: seconds, processor seconds, and the most bytes held.
+    """The cost of a piece of work: seconds, processor seconds, and peak bytes.
 
     The memory of the driver is that of this process and of its Java together; that of a worker is
     of the largest one.
@@ -29,7 +29,7 @@ class TreeUse:
 
 
 def watched(work: Callable[[], _T]) -> tuple[_T, TreeUse]:
-    """What `work` gives, and what it took in this process and all those it started."""
+    """Run `work` and return its result with its cost in this process and all its children."""
     watch = TreeWatch()
     began = time.perf_counter()
     result = work()
@@ -39,7 +39,7 @@ def watched(work: Callable[[], _T]) -> tuple[_T, TreeUse]:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What one process has used so far."""
+    """The resources one process has used so far."""
 
     name: str
     processor: float

@@ -1,4 +1,4 @@
-"""The same reads in the process that has the graph, and over HTTP from a server of it.
+"""Reads in the process that has the graph, and over HTTP from a server of it.
 
 One caller asks one question after the other; then eight callers ask at once; then all rows of a
 large answer come as Arrow. The server has one worker, and the callers of both sides are threads.

@@ -1,4 +1,4 @@
-"""The same one-row commits in the process that has the graph, and over HTTP to a server of it.
+"""One-row commits in the process that has the graph, and over HTTP to a server of it.
 
 One writer makes one commit after the other; then eight do at once. Embedded writers are processes
 that open the graph, as everywhere; over HTTP they are processes that ask one worker.

@@ -22,7 +22,7 @@ class Answer(Protocol):
 
 
 class Connection(Protocol):
-    """What is used of a connection; both packages give one of this shape."""
+    """The part of a connection that is used; both packages give one of this shape."""
 
     def execute(self, statement: object, parameters: Given | None = None) -> Answer: ...
 

@@ -20,7 +20,7 @@ class Answer(Protocol):
 
 
 class Connection(Protocol):
-    """What is used of a connection to DuckDB, which the types of this project do not know."""
+    """The part of a connection to DuckDB that is used; this project does not know its types."""
 
     def execute(self, statement: str, parameters: Given | None = None) -> Answer: ...
 

@@ -68,7 +68,7 @@ def run_lance(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_spark_parquet(spec: dict[str, Any]) -> dict[str, Any]:
-    """The same rows written as Parquet by Spark, from Parquet; nothing is checked."""
+    """Write the rows as Parquet by Spark, from Parquet; nothing is checked."""
     session = warm_session(spec, for_java=True)
     source, out = Path(spec["inputs"]) / _STORED, Path(spec["root"]) / "out"
 

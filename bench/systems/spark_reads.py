@@ -32,7 +32,7 @@ _WARM, _TIMES = 2, 5
 
 
 def prepare(spec: dict[str, Any]) -> dict[str, Any]:
-    """The same rows in a graph and in a file; the buckets lie scattered."""
+    """Prepare the rows in a graph and in a file; the buckets lie scattered."""
     root, count = Path(spec["root"]), spec["parameters"]["rows"]
     numbers = np.arange(count)
     keys = pa.array([f"item-{number:09}" for number in range(count)])

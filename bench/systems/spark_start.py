@@ -25,7 +25,7 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_connect(spec: dict[str, Any]) -> dict[str, Any]:
-    """The same through a Spark Connect server that is up and has served a load before."""
+    """Load through a Spark Connect server that is up and has served a load before."""
     port = _free_port()
     spark(
         conf={

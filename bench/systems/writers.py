@@ -29,7 +29,7 @@ _MOST_REFUSALS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one writer did: when it started and ended, each commit's seconds, and its failures."""
+    """The result of one writer: start and end, each commit's seconds, and its failures."""
 
     started: float
     ended: float
@@ -107,7 +107,7 @@ def _change(writer: int, step: int) -> Change:
 
 
 def _until_done(target: Target, change: Change, refusals: Refusals) -> int:
-    """How often the commit was refused before it was made."""
+    """Commit until it succeeds and return the number of refusals."""
     for refused in range(_MOST_REFUSALS):
         try:
             target.apply(change)
@@ -135,6 +135,6 @@ def _sample(shares: Sequence[Share], target: Target, counts: dict[str, int]) -> 
 
 
 def _turns(place: Path) -> int:
-    """How often the writer fence was taken, which its record counts."""
+    """Return how often the writer fence was acquired, which its record counts."""
     record = json.loads((place / "__writer.lock").read_text())
     return int(record["epoch"])

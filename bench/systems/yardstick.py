@@ -26,7 +26,7 @@ class Yardstick:
         self.seconds: list[float] = []
 
     def timed(self, do: Callable[[], _T]) -> tuple[_T, Seconds]:
-        """What `do` gives and took; then the yardstick is laid once."""
+        """Run `do`, then the yardstick once, and return the result and both times."""
         found = timed(do)
         self._table, taken = timed(self._lay)
         self.seconds.append(taken.wall)

@@ -1,1 +1,1 @@
-"""What `docs/generate.py` writes: a module for each family of pages."""
+"""The pages `docs/generate.py` writes: a module for each family of pages."""

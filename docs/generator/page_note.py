@@ -1,3 +1,3 @@
-"""What every generated page says of itself."""
+"""The note on every generated page."""
 
 NOTE = "<!-- Written by `./dev docs` from the code; change the code, not this page. -->\n"

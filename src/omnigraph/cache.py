@@ -1,4 +1,4 @@
-"""What is costly to make and never changes, kept while there is room for it."""
+"""A cache of immutable values with a size limit, least recently used first out."""
 
 from __future__ import annotations
 

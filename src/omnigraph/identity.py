@@ -35,7 +35,7 @@ def make_table_key(kind: EntityKind, type_name: str) -> TableKey:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableIdentity:
-    """What a table is, whatever it is called: dropping and re-adding a type makes another one."""
+    """The identity of a table, unlike its name: re-adding a dropped type makes another."""
 
     stable_table_id: TypeId
     table_incarnation_id: TableIncarnationId

@@ -67,7 +67,7 @@ def output_file(given: str | Path | OutputFile) -> OutputFile:
 
 
 def _identity(path: Path) -> tuple[int, ...] | None:
-    """What tells a file from another of the same name, and from itself once it was written to."""
+    """Return the identity of a file: device, inode, size and time of the last write."""
     with suppress(OSError):
         found = path.lstat()
         return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size

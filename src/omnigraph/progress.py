@@ -1,4 +1,4 @@
-"""How far long work has come, reported to listeners.
+"""Report the progress of long work to listeners.
 
     with working("loading", total=rows, unit="rows") as work:
         for batch in batches:

@@ -19,13 +19,13 @@ _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 
 
 def make_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """What reads JSON into a type; for types that are made at run time and soon forgotten."""
+    """Return a JSON decoder of a type, not cached: for types made at run time."""
     with _describing:
         return msgspec.json.Decoder(kind)
 
 
 def find_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """The same, kept for as long as the process lives."""
+    """Return the JSON decoder of a type, cached for the life of the process."""
     found = _decoders.get(kind)
     return _decoders.setdefault(kind, make_decoder(kind)) if found is None else found
 
@@ -40,7 +40,7 @@ def decode_into(data: bytes | str, kind: type[T]) -> T:
 
 
 def convert_into(value: object, kind: type[T]) -> T:
-    """What was read from JSON, or something like it, as a value of a type.
+    """Convert plain values, as read from JSON, into a type.
 
     Raises:
         msgspec.ValidationError: it is not of this type.

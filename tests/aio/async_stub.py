@@ -132,7 +132,7 @@ def qualify(annotation: str) -> str:
 
 
 def list_imports(text: str) -> list[str]:
-    """Where the names of types come from, as the modules of the verbs import them."""
+    """Return the imports of the names of types, as the modules of the verbs have them."""
     places = find_places()
     names = set(re.findall(r"(?<![\w.'\"])[A-Z]\w+", text)) - KNOWN
     names -= {kind.__name__ for kind in PAIRS}

@@ -235,7 +235,7 @@ class ServedCliDoor(ServedDoor, QuickCliDoor):
     actor = "act"
 
     def acting_as(self, actor: str):
-        """The same door for another actor."""
+        """Return the door as another actor."""
         other = copy.copy(self)
         other.actor = actor
         return other

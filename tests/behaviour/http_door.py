@@ -21,7 +21,7 @@ class HttpDoor(ServedDoor):
         self.root = root
 
     def acting_as(self, actor: str):
-        """The same door for another actor."""
+        """Return the door as another actor."""
         other = copy.copy(self)
         other.actor = actor
         return other

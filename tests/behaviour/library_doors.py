@@ -31,7 +31,7 @@ class SdkDoor:
     terms: Terms = Terms()
 
     def acting_as(self, actor: str):
-        """The same door for another actor."""
+        """Return the door as another actor."""
         other = copy.copy(self)
         other.actor = actor
         return other

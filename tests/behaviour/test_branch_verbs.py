@@ -50,7 +50,7 @@ def signature(kind: type, name: str) -> inspect.Signature:
 
 
 def unbound(kind: type, name: str) -> inspect.Signature:
-    """What a verb of a graph would take if it were bound to a branch."""
+    """Return the parameters that a verb of a graph has once it is bound to a branch."""
     found = signature(kind, name)
     left = [p for p in found.parameters.values() if p.name not in BOUND]
     return found.replace(parameters=left)

@@ -1,4 +1,4 @@
-"""What the program imports is declared, or named to the user where it is missing."""
+"""Every imported package is declared as a dependency, or named to the user where it is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user can do, the same through every way in."""
+"""The actions of a user give the same result through every surface."""
 
 import json
 from pathlib import Path

@@ -170,7 +170,7 @@ def test_threads_share_a_graph(graph) -> None:
 
 
 def count_and_add(graph: omnigraph.Graph, name: str) -> tuple[int, str | None]:
-    """What another process does with the graph it is handed."""
+    """Count the rows and add one, in another process that was handed the graph."""
     found = graph.query(COUNT).rows[0]["n"]
     graph.mutate("query q($n: String) { insert Person { name: $n } }", params={"n": name})
     return found, graph.actor

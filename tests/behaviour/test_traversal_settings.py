@@ -37,7 +37,7 @@ def opened(place: Path, **environment: str) -> omnigraph.Graph:
 
 
 def way(graph: omnigraph.Graph, query: str) -> str:
-    """How the neighbours of the query were found."""
+    """Return the access path the query took to neighbours."""
     profile = graph.query(query).profile()
     steps = [profile]
     while steps:
@@ -57,7 +57,7 @@ def test_a_forced_way_is_taken_and_gives_the_same_rows(place: Path, query: str) 
 
 
 def facts(step: dict) -> dict:
-    """What a document of a plan says of its expansion."""
+    """Return what the document of a plan reports about its expansion."""
     found = [step] if step["operator"] == "Expand" else []
     found += [facts(child) for child in step.get("children", ())]
     return next((one for one in found if one), {})

@@ -30,7 +30,7 @@ def tell_everywhere(
     folders: pytest.TempPathFactory,
     terms: Terms | None = None,
 ) -> dict[str, dict[str, object]]:
-    """What every door tells; all of them begin with a copy of the same empty graph."""
+    """Run the story on every surface; each begins with a copy of the same empty graph."""
     first = ServedCopy.take(schema, terms, copies=len(doors))
     told = {}
     for name, kind in doors.items():
@@ -47,7 +47,7 @@ def tell_everywhere(
 
 
 def tell(door, story: Story) -> dict[str, object]:
-    """What a door answers to every step, without what differs from one run to the next."""
+    """Return the answers of a surface to every step, without what differs between runs."""
     told: dict[str, object] = {}
     for name, step in story.items():
         try:

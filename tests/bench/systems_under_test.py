@@ -78,7 +78,7 @@ def prepare(spec):
 
 
 def prepare_store(spec):
-    """What a system makes of the data before its samples."""
+    """Prepare the store of a system before its samples."""
     size = Path(spec["inputs"], "input.txt").read_text()
     Path(spec["root"], "store.json").write_text(
         json.dumps({"size": size, "system": spec["system"]})

@@ -12,7 +12,7 @@ from commands.quick_command import quick_command
 def run_command(
     *arguments: str, cwd: Path, home: Path | None = None, stdin: str = "", **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """What the command did; never with a traceback."""
+    """Run a command and return its result; it must not print a traceback."""
     done = subprocess.run(
         quick_command(*arguments),
         input=stdin,

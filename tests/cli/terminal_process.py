@@ -22,7 +22,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 class Terminal:
-    """What a person at a terminal can do: read the screen, type, wait for the end."""
+    """A terminal as a person uses it: read the screen, type, wait for the end."""
 
     def __init__(self, screen: int, process: subprocess.Popen[bytes]) -> None:
         self._screen, self.process = screen, process

@@ -196,7 +196,7 @@ def test_every_command_that_commits_takes_a_message(omnigraph, tmp_path: Path) -
 
 
 def draw(*commits: str) -> list[str]:
-    """What is drawn for commits written as `id parent other`."""
+    """Draw commits written as `id parent other`."""
     made = []
     for text in commits:
         id, *parents = text.split()

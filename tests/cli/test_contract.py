@@ -1,4 +1,4 @@
-"""What scripts rely on, for every command there is: one JSON document, exit codes, no effects."""
+"""The contract with scripts, for every command: one JSON document, exit codes, no effects."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ def test_an_interrupt_while_spark_starts_leaves_no_process(template: Path, tmp_p
 
 
 def members(group: int) -> list[str]:
-    """What the processes of a group are running."""
+    """List the commands of the processes in a group."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         try:

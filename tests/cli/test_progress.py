@@ -1,4 +1,4 @@
-"""How far long work has come, told to listeners and drawn on terminals."""
+"""Progress of long work, reported to listeners and drawn on terminals."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_where_nothing_is_drawn_the_stages_are_told_one_by_one(tmp_path: Path) -
 
 
 def screen(text: str) -> list[str]:
-    """What a terminal shows in the end: later writing covers what was on its line before."""
+    """Return the final screen of a terminal: later writing covers what was on its line before."""
     lines = []
     for line in text.replace("\r\n", "\n").split("\n"):
         shown = ""

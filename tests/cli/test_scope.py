@@ -1,4 +1,4 @@
-"""Which graph a command means, who runs it, what it says before it writes, and when it asks."""
+"""The graph and the actor a command resolves, its notice before a write, and its prompts."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ FORGET = 'query q() { delete Knows where id = "k1" }'
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory):
-    """The same graph in storage and behind a server, with a branch that has other rows."""
+    """A graph in storage and the same graph behind a server, with a branch that has other rows."""
     place = make_people(tmp_path_factory.mktemp("served") / "people.omni")
     with omnigraph.open(place) as stored:
         stored.create_branch("side")

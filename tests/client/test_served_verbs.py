@@ -1,4 +1,4 @@
-"""What a served graph has of an embedded one, and what it refuses."""
+"""Verbs of an embedded graph that a served graph has, and those it refuses."""
 
 from __future__ import annotations
 

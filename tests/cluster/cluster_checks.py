@@ -1,4 +1,4 @@
-"""What must be true of a cluster after an apply of it was killed, whenever that was."""
+"""Invariants of a cluster after an apply of it was killed at any point."""
 
 from __future__ import annotations
 

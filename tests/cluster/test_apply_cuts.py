@@ -49,7 +49,7 @@ def do_everything(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is done to a configuration before it is applied, and which graphs there are then."""
+    """A change to the configuration before it is applied, and the graphs expected afterwards."""
 
     prepare: Callable[[Path], None]
     graphs: tuple[str, ...]

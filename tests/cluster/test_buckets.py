@@ -107,7 +107,7 @@ def test_a_lost_ledger_of_a_bucket_is_made_again(folder, root, s3_server) -> Non
 
 
 def settle_in_bucket(folder: Path, settings: Settings) -> None:
-    """What an operator does after a crash."""
+    """Recover the cluster as an operator does after a crash."""
     lock = read_cluster_status(folder, settings=settings).state.lock
     if lock is not None:
         unlock_cluster(folder, lock.lock_id, settings=settings)

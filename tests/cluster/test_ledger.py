@@ -46,7 +46,7 @@ def change(document: Any, path: tuple[Any, ...], *, removes: bool) -> None:
 
 
 def is_refused(data: bytes, content: bytes) -> bool:
-    """Whether a ledger is refused; one that is not must mean the same as before."""
+    """Return whether a ledger is refused; one that is accepted must mean the same as before."""
     try:
         found = decode_ledger(data)
     except ClusterError as error:

@@ -65,7 +65,7 @@ def codes(document: dict[str, Any]) -> list[str]:
 
 
 def interrupted_by(folder: Path, moment: str, other: Path) -> dict[str, Any]:
-    """What another operator gets who comes at a certain write of ours."""
+    """Return the result of another operator who runs at one of our writes."""
     answers: list[dict[str, Any]] = []
     install_observer(AtWrite(moment, lambda: answers.append(finish(start(other)))))
     try:

@@ -24,7 +24,7 @@ MOST_WRITES = 60
 
 @dataclass
 class Model:
-    """What is declared, and which rows each graph has."""
+    """The declared configuration, and the rows of each graph."""
 
     graphs: dict[str, int] = field(default_factory=dict)
     """How many properties the schema of each graph has."""

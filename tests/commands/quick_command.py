@@ -32,7 +32,7 @@ def write_program(path: Path) -> None:
 
 @cache
 def _start_server() -> str:
-    """Where the server of this process listens. It ends with this process."""
+    """Start the server of this process and return its address. It ends with this process."""
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-"))
     place = folder / "socket"
     server = subprocess.Popen(

@@ -18,7 +18,7 @@ Found = set[tuple[str, str, str]]
 
 @dataclass(frozen=True)
 class Change:
-    """What a write does to one table."""
+    """The changes of a write to one table."""
 
     rows: Sequence[Row] = ()
     deleted: frozenset[str] = field(default_factory=frozenset)

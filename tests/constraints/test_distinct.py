@@ -1,4 +1,4 @@
-"""Whether values repeat, for few and for many of them."""
+"""Repeated values, for few and for many of them."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def explored():
 
 
 def pytest_sessionfinish(session):
-    """Where tests run in several processes, each hands its count to the one that prints."""
+    """Print the counts; processes of a parallel run hand theirs to the one that prints."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["crash_states"] = dict(EXPLORED.states)
 

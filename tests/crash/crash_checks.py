@@ -1,4 +1,4 @@
-"""What must be true of a graph after a writer of it was killed, whenever that was."""
+"""Invariants of a graph after a writer of it was killed at any point."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _records(graph: Graph, branch: str) -> tuple[str, ...]:
 
 
 def check(place: Place, allowed: Mapping[str, Content], *, is_cleaned: bool = False) -> str:
-    """Which of the allowed contents the graph has; everything else about it must be in order.
+    """Return which of the allowed contents the graph has; all else must be in order.
 
     Where a cleanup was at work, only the newest commit of each branch must still open.
     """
@@ -72,7 +72,7 @@ def check(place: Place, allowed: Mapping[str, Content], *, is_cleaned: bool = Fa
 
 
 def _read_only(place: Place) -> Content:
-    """What a reader sees before anything is settled, which it must not change."""
+    """Read the graph before recovery, which the reader must not change."""
     files = files_of(place)
     seen = content_of(open_graph(place, read_only=True))
     assert files_of(place) == files, "reading changed something"
@@ -116,7 +116,7 @@ def _check_tables(snapshot: Snapshot) -> None:
 
 
 def _check_history(graph: Graph, ref: BranchRef) -> list[bool]:
-    """Whether each commit made on the branch can be opened, from the newest on."""
+    """Open each commit made on the branch, from the newest on."""
     commits = graph.commits(ref.name)
     seen = {commit.commit_id for commit in commits}
     assert all(seen.issuperset(commit.parents) for commit in commits), "the history has a gap"

@@ -1,4 +1,4 @@
-"""Where crash tests break graphs."""
+"""The stores on which crash tests interrupt graphs."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Child:
             self._channel.shutdown(SHUT_WR)
 
     def end(self) -> bytes:
-        """How it ended: the signal that killed it, and what it said before."""
+        """Return how the process ended: the signal that killed it, and its output before."""
         files = []
         if self._job["by_file"]:
             _, (listener, *_), *_ = recv_fds(self._channel, len(b"listener"), 1)

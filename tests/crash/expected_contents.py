@@ -17,7 +17,7 @@ Step = Mapping[str, Any]
 
 
 class Branch:
-    """What one branch holds."""
+    """The contents of one branch."""
 
     def __init__(self) -> None:
         self.people: dict[str, int | None] = {}

@@ -26,14 +26,14 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a process ended: `writes` are known only of one that finished what it had to do."""
+    """The end of a process: `writes` are known only of one that completed."""
 
     is_acknowledged: bool
     writes: tuple[tuple[str, str], ...]
 
 
 class Explored:
-    """How many states were looked at, by the test that did."""
+    """The number of states explored, by test."""
 
     def __init__(self) -> None:
         self.states: Counter[str] = Counter()

@@ -30,7 +30,7 @@ READS = ("read", "open to read", "pending")
 
 
 def attempts(graph: Graph, place: Path) -> Mapping[str, Callable[[], object]]:
-    """What is tried with a graph that is open, and with the place it is at."""
+    """The operations tried with an open graph and its address."""
     before = content_of(graph)
 
     def is_the_same(reader: Graph) -> None:

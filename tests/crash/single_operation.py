@@ -43,7 +43,7 @@ def do(job: dict[str, Any], answer: socket) -> None:
 
 
 def _work(operation: str, place: str, settings: Settings) -> Callable[[], object]:
-    """What is to be interrupted, with the graph it needs already open."""
+    """The operation to be interrupted, with the graph it needs already open."""
     if operation == CLUSTER_APPLY:
         return lambda: apply_cluster(place, actor="worker", settings=settings)
     if operation == INIT:

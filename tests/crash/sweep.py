@@ -39,7 +39,7 @@ class Sweep:
         }
 
     def outcome(self, after: int) -> str:
-        """Which of the allowed graphs a cut leaves."""
+        """Return which of the allowed graphs a cut leaves."""
         place = fresh(self._template, self._folder / f"cut-{after}", self._operation)
         ended = self._workers.run(place, self._operation, after, by_file=self._by_file)
         found = check(place, self.allowed)
@@ -48,7 +48,7 @@ class Sweep:
         return found
 
     def outcomes(self, cuts: Iterable[int]) -> Sequence[str]:
-        """The same for many cuts, in rising order: a later one never leaves less."""
+        """Return the outcomes of many cuts in rising order: a later one never leaves less."""
         found = side_by_side(self.outcome, cuts)
         order = list(self.allowed)
         assert found == sorted(found, key=order.index), "a later cut gave an earlier graph"

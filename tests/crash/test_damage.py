@@ -139,7 +139,7 @@ def test_an_announcement_that_comes_back_after_its_write_was_undone_is_removed_a
 
 
 def assert_stops_writers_alone(place, before, file):
-    """Whoever writes is told of the file, which stays; readers do not even notice."""
+    """Writers are told of the file, which stays; readers are unaffected."""
     content = file.read_bytes()
     writer = open_graph(place, read_only=True)
     writer._open.read_only = False  # as if it had been open before
@@ -319,7 +319,7 @@ def test_a_fork_that_vanished_before_its_write_moved_it_is_no_obstacle(place):
 
 @pytest.mark.parametrize("half", ["tree", "ref"])
 def test_a_fork_that_is_only_half_there_is_removed_with_its_write(place, half):
-    """What a crash between the two steps of making or removing a fork leaves."""
+    """A crash between the two steps of creating or removing a fork leaves half of it."""
     open_graph(place).create_branch("dev")
     before = interrupt(place, "after", "put", INTENTS, branch="dev")
     doomed = "tree/*" if half == "tree" else "_refs/branches/*"

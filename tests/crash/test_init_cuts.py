@@ -44,7 +44,7 @@ def is_graph(place):
 
 
 def create_again(place):
-    """What the messages say: look, remove the claim of a dead attempt, and try once more."""
+    """Follow the messages: look, remove the claim of a dead attempt, and try once more."""
     store = root_of(place).store
     is_used = any(store.exists(name) for name in (*SCHEMA_FILES, MANIFEST))
     if store.exists(INIT_CLAIM):

@@ -59,7 +59,7 @@ class Interrupted:
 
 
 def with_two_commits(content):
-    """The same with the two commits that were made to see whether writing works."""
+    """Return the graphs with the two commits that were made to test whether writing works."""
     count = int(content["main"][-1].split()[0])
     return {**content, "main": (*content["main"][:-1], f"{count + 2} commits")}
 

@@ -41,7 +41,7 @@ def place(folder):
 
 
 def without(what: str, place: Path, elsewhere: Path) -> dict[str, str]:
-    """How everything ended that was tried by a process that lost something."""
+    """Return the outcomes of everything tried by a process that lost a resource."""
     command = [sys.executable, str(SCRIPT), what, str(place), str(elsewhere / "elsewhere")]
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr

@@ -85,7 +85,7 @@ class Stories:
         return place
 
     def end(self, steps):
-        """What the graph is after the steps, everything about it having been checked."""
+        """Return the graph after the steps; everything about it has been checked."""
         return check(self.told(steps), self.allowed)
 
 

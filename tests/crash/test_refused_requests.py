@@ -41,7 +41,7 @@ class Refused:
         return [(nth, count) for nth in range(1, self.requests + 1) for count in (ONE, ALL)]
 
     def meet(self, cell):
-        """Whoever is told of a failure finds the old graph, unless it was not known."""
+        """After a reported failure the graph is the old one, unless the outcome is unknown."""
         nth, count = cell
         place = fresh(self._template, self._folder / f"{nth}-{count}", self._operation)
         graph = open_graph(place, actor="worker")

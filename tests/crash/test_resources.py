@@ -20,7 +20,7 @@ SCRIPT = Path(__file__).with_name("resource_limits.py")
 
 
 def squeeze(folder: Path, what: str, operation: str, before: tuple[str, ...] = ()) -> list[dict]:
-    """What became of an operation with less and less missing; the last time it succeeds."""
+    """Return the outcomes as fewer resources are missing; the last attempt succeeds."""
     command = [*before, sys.executable, str(SCRIPT), str(folder), what, operation]
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
@@ -31,7 +31,7 @@ def squeeze(folder: Path, what: str, operation: str, before: tuple[str, ...] = (
 
 
 def mounted(folder: Path) -> tuple[str, ...]:
-    """What to put before a command so that it has a file system of its own at the folder."""
+    """Return the prefix of a command that gives it a file system of its own at the folder."""
     prefix = ["unshare", "--mount"] + ([] if os.getuid() == 0 else ["--map-root-user"])
     mount = f'mount -t tmpfs tmpfs "{folder}"'
     if subprocess.run([*prefix, "sh", "-c", mount], capture_output=True).returncode:

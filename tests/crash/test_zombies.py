@@ -352,7 +352,7 @@ def test_a_late_announcement_for_a_type_that_was_dropped_is_abandoned(
 
 
 def test_a_late_publish_fails_and_its_write_is_visible_once(place, graph, sleeper):
-    """Whoever took over finished the write, so its writer may report success."""
+    """The process that took over completed the write, so its writer may report success."""
     with parked("before", "commit", MANIFEST, sleeper.mutates(PAIR)) as asleep:
         graph.recover()
         assert kinds(graph) == ["RolledForward"]

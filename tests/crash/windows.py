@@ -95,7 +95,7 @@ class Parked:
         self.error: BaseException | None = None
 
     def park(self) -> None:
-        """What the thread does at its window."""
+        """Pause the thread at its window."""
         self._arrived.set()
         assert self._go.wait(_PATIENCE_S), "nobody let the parked thread go on"
 

@@ -1,4 +1,4 @@
-"""Where the rows of an engine differ from an answer of the interpreter."""
+"""Differences between the rows of an engine and the answer of the interpreter."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _key(row: Given, *, signed_zeros: bool) -> object:
 
 
 def _same(wanted: object, given: object, signed_zeros: bool) -> bool:  # noqa: FBT001
-    """Whether a value of the engine is the one wanted, as far as that is fixed."""
+    """Return whether a value equals the expected one, as far as that is determined."""
     match wanted:
         case Rough(value, slack):
             return isinstance(given, float) and abs(value - given) <= slack

@@ -1,4 +1,4 @@
-"""What the random queries are made of: `python -m differential.coverage` prints it.
+"""Coverage of the random queries: `python -m differential.coverage` prints it.
 
 With `src` and `tests` on PYTHONPATH. The engine takes no part in it.
 """
@@ -23,7 +23,7 @@ QUERIES, WITH_ROWS = "queries", "with rows"
 
 
 def count(seeds: Iterable[int], queries: int) -> Counter[str]:
-    """How many queries use each construct, how many there are, and how many have rows."""
+    """Count the queries that use each construct, all queries, and those with rows."""
     used: Counter[str] = Counter()
     for seed in seeds:
         graph = make_graph(seed)

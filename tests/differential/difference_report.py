@@ -1,4 +1,4 @@
-"""What a failing case prints: everything needed to run it again by hand."""
+"""The report of a failing case: everything needed to run it again by hand."""
 
 from __future__ import annotations
 

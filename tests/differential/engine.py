@@ -51,7 +51,7 @@ class Engine:
     )
 
     def cold(self) -> Engine:
-        """The same graph with nothing remembered."""
+        """Return the graph with empty caches."""
         return Engine(self.view)
 
     def run(
@@ -90,7 +90,7 @@ def open_copy(graph: GraphCase, folder: Path) -> Engine:
 
 
 def problems_of(engine: Engine, graph: GraphCase, case: QueryCase) -> str | None:
-    """How the engine differs from the interpreter in the first mode that does.
+    """Return how the engine differs from the interpreter in the first mode that does.
 
     Where a query leaves the order of rows open, it must still be the same in every mode.
     """
@@ -109,7 +109,7 @@ def problems_of(engine: Engine, graph: GraphCase, case: QueryCase) -> str | None
 def _run(
     engine: Engine, plan: ReadPlan, traversal: TraversalMethod, case: QueryCase
 ) -> tuple[pa.Schema, list[Row]] | str | None:
-    """What the engine gives; a text where it fails, None where it refuses as it should."""
+    """Run the engine: its rows, a text where it fails, None where it refuses as expected."""
     batch_rows = FEW_ROWS if traversal is TraversalMethod.INDEXED else BATCH_ROWS
     try:
         return engine.run(plan, case.values, traversal=traversal, batch_rows=batch_rows)

@@ -82,7 +82,7 @@ def _property(name: str, type_: str, random: Random, *, optional: float) -> str:
 
 
 def _ends(before: list[tuple[str, str]], names: tuple[str, ...], random: Random) -> tuple[str, str]:
-    """Which types an edge connects: often those of an earlier one, perhaps the other way round."""
+    """Choose the types an edge connects: often those of an earlier one, perhaps reversed."""
     if not before:
         return (names[0], names[0])
     chance = random.random()

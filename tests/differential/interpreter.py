@@ -1,4 +1,4 @@
-"""What a read means, worked out the slow way: the oracle of the differential tests.
+"""A naive interpreter of reads: the oracle of the differential tests.
 
 It takes a bound plan as written, before any rule has run, and plain data. Rows come as groups:
 the order of the groups is fixed by the query, the order inside a group is nobody's business.

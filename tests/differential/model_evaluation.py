@@ -65,7 +65,7 @@ def exact(value: Value) -> Value:
 
 @dataclass
 class Evaluator:
-    """What expressions mean over some contents.
+    """Evaluate expressions over given contents.
 
     Rankings are fused over the rows in `matched`; `kept` says of how many rows an order by such a
     ranking shows the first.
@@ -203,7 +203,7 @@ class Evaluator:
         return self.embed(query, ranking.dimension, ranking.model)
 
     def places(self, ranking: FusedScore, arm: VectorDistance | TextScore) -> dict[NodeRef, int]:
-        """What one arm has to say in a fused ranking.
+        """Return the ranks of one arm in a fused ranking.
 
         Where it orders rows of which only so many are asked for, an arm of distances has no more
         than that many of its nearest.

@@ -64,7 +64,7 @@ def _nodes(type_: NodeType, random: Random) -> dict[str, Record]:
 
 
 def _key(type_: NodeType, random: Random) -> tuple[Record, str]:
-    """What identifies a node, as properties and as the id they make."""
+    """Return the key of a node, as properties and as the id they form."""
     names = sorted(p.name for p in type_.key)
     if not names:
         chosen = random.choice(IDS)

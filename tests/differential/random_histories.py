@@ -66,7 +66,7 @@ def _noise(node: NodeType, random: Random) -> Record:
 
 
 def _outdated(record: Record, case: GraphCase, random: Random) -> Record:
-    """The same node with other values."""
+    """Return the node with other values."""
     node, data = case.catalog.nodes[str(record["type"])], record["data"]
     assert isinstance(data, dict)
     key = {p.name for p in node.key}

@@ -57,7 +57,7 @@ class Trial:
         return self.problem(graph, text) is not None
 
     def problem(self, graph: GraphCase, text: str) -> str | None:
-        """How the engine differs; None when it does not, or when the query means nothing."""
+        """Return how the engine differs; None when it does not, or when the query means nothing."""
         engine = self._engine(graph)
         try:
             case = ask(graph, text, self.parameters_of(text))
@@ -70,7 +70,7 @@ class Trial:
         return problems_of(engine, graph, case) or problems_of(engine, graph, case)
 
     def problem_after(self, graph: GraphCase, number: int) -> str | None:
-        """How the engine differs once it has answered the queries before this one."""
+        """Return how the engine differs once it has answered the queries before this one."""
         engine = self._engine(graph)
         if engine is None:
             return None

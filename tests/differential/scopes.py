@@ -1,4 +1,4 @@
-"""What a random query knows while it is being written: variables, parameters, its own limits."""
+"""The scope of a random query while it is being written: variables, parameters, its own limits."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Draft:
     # --- properties -------------------------------------------------------------------------------
 
     def properties(self, variable: Variable) -> list[Property]:
-        """What can be read of a node or edge variable."""
+        """Return the properties that can be read of a node or edge variable."""
         if variable.interface is not None:
             return list(self.catalog.interfaces[variable.interface].properties)
         entities = self.catalog.edges if variable.kind == "edge" else self.catalog.nodes

@@ -41,7 +41,7 @@ def test_a_column_that_is_never_null_has_no_nulls(seed):
 
 
 def changed_meaning(plan, graph, case: QueryCase) -> str | None:
-    """How the rows of a plan differ from the answer, all of them without regard to a limit."""
+    """Return how the rows of a plan differ from the answer, ignoring a limit."""
     try:
         found = interpret(plan, graph.data, graph.catalog, case.values, most_rows=30_000)
     except TooManyRows:

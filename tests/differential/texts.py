@@ -42,7 +42,7 @@ def has_similar_word(text: str, query: str, distance: int) -> bool:
 
 @cache
 def _edits(one: str, other: str) -> int:
-    """How many letters must be inserted, removed or replaced to make one word the other."""
+    """Return the edit distance of two words: letters inserted, removed or replaced."""
     if not one or not other:
         return len(one) + len(other)
     if one[0] == other[0]:

@@ -68,7 +68,7 @@ def test_every_public_member_of_what_verbs_give_is_in_the_reference(kind: type) 
 
 
 def answers(folder: Path) -> list:
-    """What verbs give, and what that holds."""
+    """List the result classes of verbs, and the classes these hold."""
     schema = 'node A { k: String @key  n: I32?  b: Blob?  v: Vector(2)? @embed("k") }'
     settings = omnigraph.Settings.from_environment({"OMNIGRAPH_EMBED_PROVIDER": "mock"})
     graph = omnigraph.init(folder / "g.omni", schema, settings=settings)

@@ -100,7 +100,7 @@ def unindent(text: str | None, indent: str) -> str:
 
 
 def fits(shown: str, expected: str) -> bool:
-    """Whether a text is what a page shows of it, line ends aside."""
+    """Return whether an output equals the text a page shows of it, line ends aside."""
     patterns = [
         r"(?:.*\n)*?" if line == "…" else ".*?".join(map(re.escape, line.split("…"))) + r" *\n"
         for line in map(str.rstrip, expected.splitlines())

@@ -17,7 +17,7 @@ for wanted in sys.argv[2:]:
 
 
 def run_apart(script: str, *arguments: object) -> str:
-    """What a script prints."""
+    """Return the output of a script."""
     with started(script, *arguments) as process:
         said, _ = process.communicate(timeout=600)
     assert process.returncode == 0, said

@@ -43,7 +43,7 @@ def changed(old: str, new: str, schema: str = SCHEMA) -> str:
 
 
 def values(graph: Graph, type_name: str, name: str, branch: str = "main") -> list[object]:
-    """What the entities of a type have of one property, by their ids."""
+    """Return the values of one property of the entities of a type, by id."""
     records = [r["data"] for r in graph.export([type_name], branch=branch)]
     return [r[name] for r in sorted(records, key=lambda record: record["id"])]
 

@@ -1,4 +1,4 @@
-"""What every kind of step means for a feed that comes to it, and for a diff across it."""
+"""The effect of every kind of step on a feed that comes to it, and on a diff across it."""
 
 from __future__ import annotations
 

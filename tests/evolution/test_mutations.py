@@ -38,7 +38,7 @@ def exported(graph):
 
 
 def shown_files(place):
-    """What is there besides notes and logs of what was written."""
+    """List the files besides notes and logs of what was written."""
     return {name for name in files_below(place) if "_checksums" not in name}
 
 

@@ -32,7 +32,7 @@ def as_file(text: str) -> SourceText:
 
 
 def place_of(text: str, schema: str) -> str:
-    """Where a text stands first."""
+    """Return the place of the first occurrence of a text."""
     before, _, _ = schema.partition(text)
     return f"next.pg:{before.count(chr(10)) + 1}:{len(before.rpartition(chr(10))[2]) + 1}"
 

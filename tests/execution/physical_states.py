@@ -1,4 +1,4 @@
-"""The same rows in other physical states: written by the table, indexed, rewritten.
+"""Rows in several physical states: written by the table, indexed, rewritten.
 
 What a query answers must depend on none of it. Rows given here are not checked against the schema.
 """

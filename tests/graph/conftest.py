@@ -19,7 +19,7 @@ def music_template(tmp_path_factory):
 
 @pytest.fixture
 def music_place(music_template, tmp_path):
-    """Where a loaded music graph of this test's own is."""
+    """Return the address of a loaded music graph of this test."""
     return shutil.copytree(music_template, tmp_path / "music.omni")
 
 

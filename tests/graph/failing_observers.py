@@ -32,7 +32,7 @@ class Trouble:
 
     @property
     def is_over(self) -> bool:
-        """Whether everything that was to fail has failed."""
+        """Return whether every planned failure has occurred."""
         return not self._left
 
     def before(self, action: str, path: str) -> None:

@@ -88,7 +88,7 @@ def add_artist(graph: Graph, slug: str, branch: str = "main", **given: object):
 
 
 def affected(graph: Graph, statements: str, parameters: str = "", /, **given: object):
-    """How many nodes and edges the statements named."""
+    """Return the number of nodes and edges that the statements affected."""
     result = run(graph, statements, parameters, **given)
     return result.affected_nodes, result.affected_edges
 
@@ -135,7 +135,7 @@ def files_below(place: Path) -> Iterator[tuple[str, int, int]]:
 
 
 def run_together(count, work):
-    """What each thread's work gave or raised; all start together."""
+    """Return the result or error of each thread's work; all start together."""
     gate = threading.Barrier(count)
 
     def one(number):

@@ -34,7 +34,7 @@ def place(tmp_path):
 
 
 def left(place):
-    """What is there besides hidden files."""
+    """List the entries of a folder besides hidden files."""
     if not place.exists():
         return set()
     return {p.name for p in place.iterdir() if not p.name.startswith(".")}

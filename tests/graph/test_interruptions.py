@@ -149,7 +149,7 @@ def test_a_table_that_cannot_be_moved_beside_the_others_undoes_all_of_it(music, 
 def test_a_publish_that_cannot_be_prepared_leaves_the_whole_write_or_nothing(
     music_place, at_a_time
 ):
-    """Whether tables have moved by then is left to the writer; what it tells is what is there."""
+    """The writer decides whether tables have moved by then; the graph is as it reports."""
     trouble = Trouble("before", "write_fragments", MANIFEST)
     with observed(trouble):
         graph = omnigraph.open(music_place, settings=Settings(write_concurrency=at_a_time))

@@ -78,7 +78,7 @@ def test_loads_and_merges_are_found_with_their_results(place) -> None:
 
 
 def _make_inputs(folder, name: str) -> dict[str, object]:
-    """The same record in every form that can be loaded."""
+    """Return one record in every form that can be loaded."""
     record = {"type": "Person", "data": {"name": name}}
     line = json.dumps(record).encode() + b"\n"
     small, packed = folder / "one.jsonl", folder / "many" / "a.jsonl.gz"

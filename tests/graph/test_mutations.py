@@ -1,4 +1,4 @@
-"""What each statement of a mutation does to a graph, and what it refuses."""
+"""The effect of each statement of a mutation on a graph, and its refusals."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ READS = {
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    """What every read gives of the second graph where no other was before it."""
+    """Return the answers of every read on the second graph where no other was before it."""
     judge = build(tmp_path_factory.mktemp("judge") / "people.omni", 3)
     return {name: read(judge) for name, read in READS.items()}
 
@@ -291,7 +291,7 @@ GRADES = "query q() { match { $p: Person  $p.grade > 4 } return { $p.name as nam
 
 
 def frames_of(graph: Any, spark) -> list:
-    """The same people, by every way to a frame of them."""
+    """Return frames of the same people, by every way to a frame of them."""
     register(spark)
     reader = spark.read.format("omnigraph").option("type", "Person").option("where", "grade > 4")
     return [

@@ -1,4 +1,4 @@
-"""How much memory searches take is a matter of each open graph, whichever was opened last."""
+"""The memory of searches belongs to each open graph, whichever was opened last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every write owes to the driver, whatever it writes and whoever prepared it."""
+"""Promises of the driver for every write, regardless of its content and its source."""
 
 from __future__ import annotations
 

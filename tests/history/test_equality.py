@@ -1,4 +1,4 @@
-"""When two rows are the same."""
+"""Equality of two rows."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_values_are_compared_with_their_types(kind, left, right, is_equal):
 
 
 def same(left: object, right: object) -> bool:
-    """The same rule, one value at a time."""
+    """Compare two values by the rule for rows."""
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(same, left, right))
     if isinstance(left, float) and isinstance(right, float):

@@ -1,4 +1,4 @@
-"""What a reader of the feed meets when tokens are not its own and history is gone."""
+"""Answers of the feed to foreign tokens and to history that is gone."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def run(graph, statements: str, branch: str = "main") -> str:
 
 
 def test_traversals_on_a_warm_graph_follow_every_merge_revert_and_restore(graph):
-    """What queries keep in memory is of one version; going back shows a lower one."""
+    """Queries keep one version in memory; going back shows a lower one."""
     graph.create_branch("dev")
     assert friends(graph) == friends(graph, "dev") == ["Ben"]
     graph.load([person("Cy"), knows("Ada", "Cy")], "append", branch="dev")

@@ -32,7 +32,7 @@ def graph(tmp_path):
 
 
 class Life:
-    """What a branch should show: ages by name, and who knows whom."""
+    """The expected content of a branch: ages by name, and who knows whom."""
 
     def __init__(self, ages=(), links=()):
         self.ages, self.links = dict(ages), set(links)

@@ -61,7 +61,7 @@ class Model:
         return "fast_forward" if t in common else "merged", state, conflicts
 
     def value_at(self, commits: list[int], id: str) -> object:
-        """What a merge of these commits would make of an entity, if that can be told."""
+        """Return the value of an entity after a merge of these commits, if it is determined."""
         first, *others = commits
         value, seen = self.states[first].get(id, ABSENT), self.ancestors(first)
         for other in others:
@@ -97,7 +97,7 @@ class Model:
 
 
 def bring(base: dict[str, object], source: State, target: State) -> tuple[State, set[str]]:
-    """What the source changed since the base, brought into the target; and what conflicts."""
+    """Apply the changes of the source since the base to the target, and return the conflicts."""
     result, conflicts = dict(target), set[str]()
     for id in base.keys() | source.keys() | target.keys():
         was = base.get(id, ABSENT)

@@ -76,7 +76,7 @@ def decide(rule: str, base: Any, source: Any, target: Any) -> Any:
 
 
 def merge_rows(base: Row | None, source: Row | None, target: Row | None, whole: str) -> Row | None:
-    """What becomes of an entity; `whole` is the rule for rows, or empty."""
+    """Merge an entity; `whole` is the rule for rows, or empty."""
     if source in (base, target):
         return target
     if target == base:

@@ -68,7 +68,7 @@ def start(graph, kind: str) -> None:
 
 
 def do(branch, operation: str, kind: str, side: int) -> None:
-    """What one side does; `side` is 1 for the source and 2 for the target."""
+    """Make the change of one side; `side` is 1 for the source and 2 for the target."""
     match operation:
         case "addNode":
             branch.load([person("Eve", **{kind: VALUES[kind][side]})], "append")
@@ -90,7 +90,7 @@ def knows(id: str, source: str, **values: object) -> dict[str, object]:
 
 
 def do_to_edges(branch, operation: str, kind: str, side: int) -> None:
-    """The same for what may happen to the edge from Bob to Carol, and to edges like it."""
+    """Make a change of one side to the edge from Bob to Carol, and to edges like it."""
     match operation:
         case "addEdge":
             branch.load([knows("new", "Bob", **{kind: VALUES[kind][side]})], "append")
@@ -115,7 +115,7 @@ def content(branch) -> list[object]:
 
 
 def expected(graph, operations: list[tuple[str, int]], kind: str, doing=do) -> list[object]:
-    """What both sides did, one after the other on one branch."""
+    """Apply the changes of both sides one after the other on one branch."""
     graph.create_branch("both", source="base")
     both = graph.branch("both")
     for operation, side in operations:

@@ -17,7 +17,7 @@ FIXTURES = Path(__file__).parent / "fixtures"
 
 
 def read_rows(graph):
-    """What the graph holds, by type; ids that were made up are left out."""
+    """Read the content of the graph by type, without generated ids."""
     found: dict[str, list[dict]] = {}
     for record in graph.export():
         data = dict(record["data"])

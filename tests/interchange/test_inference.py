@@ -1,4 +1,4 @@
-"""What schema data suggests: types, keys, edges, nulls, and comments where it is a guess."""
+"""Inference of a schema from data: types, keys, edges, nulls, and comments where it is a guess."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ TABLES = st.lists(COLUMNS, min_size=1, max_size=3)
 
 
 def means_the_same(cell: str, value: object, type_name: str) -> bool:
-    """Whether a value of the graph is what the cell says, read as its type."""
+    """Return whether a value of the graph equals the cell, read as its type."""
     match type_name:
         case "Bool":
             return value is (cell.lower() == "true")

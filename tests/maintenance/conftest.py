@@ -37,7 +37,7 @@ def library(place):
 
 @pytest.fixture
 def impatient(place):
-    """The same graph, for which nothing is too young to be removed."""
+    """The graph with a cleanup grace of zero."""
     return omnigraph.open(place, actor="tester", settings=Settings(cleanup_grace_s=0))
 
 

@@ -16,7 +16,7 @@ from omnigraph.storage.tables.table import Table, find_latest_version
 
 
 class Report(Protocol):
-    """What maintenance tells of one table."""
+    """The maintenance report of one table."""
 
     @property
     def table_key(self) -> str: ...
@@ -79,12 +79,12 @@ def table(graph: Graph, key: str, branch: str = "main") -> Table:
 
 
 def fragments(graph: Graph, key: str, branch: str = "main") -> list[int]:
-    """How many rows each fragment of a table has."""
+    """Return the number of rows in each fragment of a table."""
     return [fragment.rows for fragment in table(graph, key, branch).fragments()]
 
 
 def unindexed(graph: Graph, key: str, branch: str = "main") -> dict[str, int]:
-    """How many rows each index of a table does not cover, by its column."""
+    """Return the number of rows each index of a table does not cover, by column."""
     found = describe_indices(table(graph, key, branch))
     return {index.columns[0]: index.unindexed_rows for index in found}
 

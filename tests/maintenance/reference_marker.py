@@ -1,4 +1,4 @@
-"""What a graph can reach, worked out again from its files alone.
+"""The files a graph can reach, computed independently from its files alone.
 
 Shares nothing with the package: it reads references and manifests as they are on disk and follows
 every name in them. Slow and plain on purpose.
@@ -140,7 +140,7 @@ def _add_fork_points(found: Reached) -> None:
 
 
 def _add_starting_points(root: Path, found: Reached) -> None:
-    """What the manifest's own fork points show may stay: a branch can be started there."""
+    """Add the fork points of the manifest: a branch can be created there."""
     for folder, version in [
         (path.parents[1], _NEWEST_FIRST - int(path.stem))
         for path in set(found.tolerated)

@@ -30,7 +30,7 @@ CAST = (
 
 
 def play(place: Path, seconds: float) -> dict[str, dict[str, object]]:
-    """What every process reports; none may fail."""
+    """Return the reports of all processes; none may fail."""
     graph = omnigraph.init(place, SCHEMA)
     graph.load(
         [{"type": "Counter", "data": {"slug": f"w{n}", "value": 0}} for n in range(2)], "append"

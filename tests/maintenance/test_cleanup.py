@@ -73,7 +73,7 @@ def manifest_versions(graph):
 
 
 def readable(graph, branch="main"):
-    """How many of the newest commits can be read without a gap."""
+    """Count the newest commits that can be read without a gap."""
     count = 0
     for one in graph.commits(branch):
         try:
@@ -205,7 +205,7 @@ def test_what_a_deleted_branch_leaves_goes_at_once(library):
 
 
 def test_keeping_more_than_an_earlier_cleanup_did_finds_nothing_missing(tmp_path):
-    """What a merge brought in from a branch that was deleted since went with the commit."""
+    """Rows merged from a branch that was deleted since were removed with the commit."""
     with omnigraph.init(tmp_path / "g.omni", "node Person { name: String @key }") as graph:
         graph.create_branch("side")
         for name, branch in (("Ada", "side"), ("Ben", "main")):
@@ -587,7 +587,7 @@ def test_a_branch_started_at_an_old_commit_meanwhile_keeps_all_of_it(place, libr
 
 
 def test_a_cleanup_that_waited_for_a_writer_looks_again(place, library):
-    """What it saw before it had the fence is not what it decides by."""
+    """A cleanup does not decide by what it read before it acquired the fence."""
     write_a_little(library)
     done = []
 
@@ -642,7 +642,7 @@ def test_a_note_of_the_newest_version_that_is_outdated_does_not_mislead(library)
 
 
 def test_a_commit_that_slept_while_its_number_was_cleaned_away_is_noticed(library, monkeypatch):
-    """What the substrate accepts below the newest version is no commit."""
+    """A commit that Lance accepts below the newest version is not a commit."""
     monkeypatch.setattr(commit, "SUSPEND_THRESHOLD_S", 0.0)
     handle = table(library, READER)
 

@@ -1,4 +1,4 @@
-"""What a graph that is looked after costs does not depend on how many commits were made."""
+"""The cost of a maintained graph does not depend on its number of commits."""
 
 from __future__ import annotations
 

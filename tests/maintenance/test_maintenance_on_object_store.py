@@ -51,7 +51,7 @@ def graph(s3_server):
 
 
 def later(graph, s3_server, minutes):
-    """The same graph, opened after a while."""
+    """Return the graph opened after a while."""
     settings = replace(s3_server.settings, cleanup_grace_s=0)
     root = replace(
         GraphRoot.at(graph.uri, settings), now_us=lambda: read_clock_us() + minutes * 60_000_000

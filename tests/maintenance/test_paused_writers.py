@@ -39,7 +39,7 @@ class Sleeper:
         self._process = process
 
     def wake(self) -> str:
-        """What it says in the end."""
+        """Resume the process and return its report."""
         os.kill(self._process.pid, signal.SIGCONT)
         out, err = self._process.communicate(timeout=600)
         assert self._process.returncode == 0, err

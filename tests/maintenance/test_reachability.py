@@ -95,7 +95,7 @@ class Life:
         self.graph.optimize(branch=self.branch())
 
     def stray(self):
-        """What a writer leaves that dies while it prepares: files, and a fork."""
+        """Leave the files and the fork of a writer that dies while it prepares."""
         opened = table(self.graph, READER)
         write_uncommitted(opened, opened.scan().slice(0, 1))
         open_writable(snapshot(self.graph), entry(self.graph, BOOK, self.branch()))

@@ -59,13 +59,13 @@ class Refused(Exception):
 
     @property
     def is_about_text(self) -> bool:
-        """Whether the text itself is refused, whatever the graph holds."""
+        """Return whether the text itself is refused, regardless of the content of the graph."""
         return "mixed" in self.kinds
 
 
 @dataclass
 class Change:
-    """What a write leaves in one table."""
+    """The rows a write leaves in one table."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
@@ -165,7 +165,7 @@ def _statement(state: State, changes: dict[str, Change], statement: dict, number
 
 
 def holds(row: Row, where: list) -> bool:
-    """Whether a condition is true for a row; with NULL on either side none is."""
+    """Return whether a condition is true for a row; with NULL on either side none is."""
     name, op, wanted = where
     value = row[{"from": "src", "to": "dst"}.get(name, name)]
     if value is None or wanted is None:

@@ -23,7 +23,7 @@ TYPES = {
 
 
 class Refusal(Exception):
-    """What the engine refused, in the oracle's words."""
+    """A refusal of the engine, in the oracle's words."""
 
     def __init__(self, kind: str, error: OmniError) -> None:
         super().__init__(f"{kind}: {error}")
@@ -100,7 +100,7 @@ def read_state(records) -> State:
 
 
 def difference(expected: State, found: State) -> str | None:
-    """How two states differ, or None. Ids that stand for minted ones match any new id."""
+    """Return how two states differ, or None. Placeholders of generated ids match any new id."""
     for table, rows in expected.items():
         known = {id: row for id, row in rows.items() if not id.startswith(FRESH)}
         minted = sorted(

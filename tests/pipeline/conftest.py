@@ -16,7 +16,7 @@ def templates(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def paired_templates(tmp_path_factory):
-    """The same with the larger schema."""
+    """The templates with the larger schema."""
     return _templates(tmp_path_factory.mktemp("paired"), PAIRED_SCHEMA, paired=True)
 
 

@@ -1,4 +1,4 @@
-"""The same load through each engine, and how it ended."""
+"""Run a load through each engine and compare the outcomes."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def load(graph, data, mode: str, engine: str, **options):
 
 
 def outcome(template: Path, place: Path, data: bytes | str, mode: str, engine: str) -> Ended:
-    """What a load into a copy of a graph leads to."""
+    """Return the outcome of a load into a copy of a graph."""
     shutil.copytree(template, place)
     graph = omnigraph.open(place)
     before = len(graph.commits())

@@ -21,7 +21,7 @@ KEYED = ("Person", "Slot")
 
 @dataclass(frozen=True)
 class Left:
-    """How a load that leaves out ended, and which lines it left out."""
+    """The outcome of a load that skips errors, with the lines it left out."""
 
     contents: tuple[str, ...]
     counts: object

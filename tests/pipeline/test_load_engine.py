@@ -1,4 +1,4 @@
-"""Where a load runs that does not say, and what it says about it."""
+"""The choice of an engine for a load, and its report."""
 
 from __future__ import annotations
 

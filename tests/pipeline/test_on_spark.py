@@ -1,4 +1,4 @@
-"""What only a real session can show. All of it in one file, so that one session serves it."""
+"""Tests that need a real session, in one file, so that one session serves them."""
 
 from __future__ import annotations
 

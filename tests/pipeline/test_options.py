@@ -1,4 +1,4 @@
-"""What a load by tasks can be asked for: leaving out, partial records, branches, and races."""
+"""Options of a load by tasks: skipping, partial records, branches, and races."""
 
 from __future__ import annotations
 

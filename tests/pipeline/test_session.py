@@ -129,7 +129,7 @@ def test_the_setting_of_the_engine_is_one_of_three_words():
 
 
 def test_pandas_is_in_no_lock_but_the_one_for_connect():
-    """Where pandas is installed, every start of a Python process takes twice as long."""
+    """With pandas installed, every start of a Python process takes twice as long."""
     for name, wanted in (("runtime", False), ("dev", False), ("connect", True)):
         lines = (REQUIREMENTS / f"{name}.txt").read_text()
         assert bool(re.search(r"^pandas==", lines, re.MULTILINE)) is wanted, name

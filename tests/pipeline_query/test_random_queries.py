@@ -36,7 +36,7 @@ def cases(graph: GraphCase) -> Iterator[tuple[int, QueryCase]]:
 
 
 def problem_of(spark, engine: Engine, graph: GraphCase, case: QueryCase) -> str | None:
-    """How the rows differ, from what they should be and from those of the embedded executor."""
+    """Return how the rows differ from the expected ones and from those of the embedded executor."""
     plan = counted(case.plan, graph.catalog, graph.data)
     given = Given(case.values, NOW)
     view = engine.view

@@ -1,4 +1,4 @@
-"""What the source of changes gives, asked as Spark asks it."""
+"""The source of changes, read as Spark reads it."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def graph(tmp_path):
 
 @pytest.fixture
 def empty(tmp_path):
-    """The same schema without any rows."""
+    """The schema without any rows."""
     return omnigraph.init(tmp_path / "empty.omni", SCHEMA)
 
 

@@ -1,4 +1,4 @@
-"""What frames show through a Spark Connect server, used again and again while the graph grows.
+"""Read frames through a Spark Connect server repeatedly while the graph grows.
 
 python connect_frames_worker.py GRAPH
 

@@ -95,7 +95,7 @@ def _read(session, graph) -> dict:
 
 
 def _refused(session, graph) -> list[str]:
-    """What each write that cannot be done says."""
+    """Return the message of each write that is refused."""
     twice = session.createDataFrame([("p1", 5)], "key string, age int")
     lost = session.createDataFrame([("p1", "nobody")], "from string, to string")
     attempts = [(twice, "Person"), (lost, "Knows"), (twice, "Nobody")]
@@ -134,7 +134,7 @@ def _stream(session, graph, folder: Path) -> list[str]:
 
 
 def _follow(session, graph, folder: Path) -> list:
-    """How many changes of each type and kind a stream brings in two runs, and a frame at once."""
+    """Count the changes by type and kind of a stream in two runs, and of a frame."""
     place = str(folder / "changes")
     for _ in range(2):
         query = (
@@ -160,7 +160,7 @@ def _follow(session, graph, folder: Path) -> list:
 
 
 def _forget_last_epoch(folder: Path) -> None:
-    """What a crash between the sink's commit and Spark's own note leaves."""
+    """Leave the state of a crash between the sink's commit and Spark's own note."""
     commits = folder / "checkpoint" / "commits"
     last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
     for path in commits.glob(f"*{last}*"):

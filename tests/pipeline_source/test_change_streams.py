@@ -37,7 +37,7 @@ def graph(tmp_path: Path) -> omnigraph.Graph:
 
 
 def apply_rows(entities: dict, rows: list[dict]) -> dict:
-    """What rows of a batch make of a replica, commit by commit."""
+    """Apply the rows of a batch to a replica, commit by commit."""
     for position in sorted({row["position"] for row in rows}):
         changes = [in_wire_form(row) for row in rows if row["position"] == position]
         named = [{**change, "type": {"name": change["type"]}} for change in changes]

@@ -18,7 +18,7 @@ def hundred(tmp_path_factory):
 
 @pytest.fixture(params=["format", "to_spark", "view", "SQL view"])
 def frame(session, hundred, request):
-    """The same hundred people, by every way to a frame of them."""
+    """Return the hundred people as every kind of frame."""
     if request.param == "to_spark":
         return hundred.nodes("Person").to_spark(session)
     if request.param == "SQL view":

@@ -20,7 +20,7 @@ PINNED = ("load of a commit", "to_spark", "query", "view", "SQL view")
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory) -> dict:
-    """What the worker saw of six frames, and of six more without a cache of plans."""
+    """Return what the worker read from six frames, and from six more without a plan cache."""
     folder = tmp_path_factory.mktemp("connect")
     done = subprocess.run(
         [sys.executable, str(WORKER), str(folder / "g.omni")],

@@ -38,7 +38,7 @@ def check(place: Path, died_after: int) -> None:
 
 
 def cut(template: Path, folder: Path, writes: int) -> bool:
-    """Whether the process died there; then the epoch is repeated."""
+    """Return whether the process died there; then the epoch is repeated."""
     place = folder / f"cut-{writes}.omni"
     shutil.copytree(template, place)
     died = run_epoch(place, writes) != 0

@@ -16,7 +16,7 @@ WORKER = Path(__file__).with_name("source_worker.py")
 
 
 def run(uri: str, folder: Path, **variables: str) -> dict:
-    """What the worker saw."""
+    """Return the output of the worker."""
     done = subprocess.run(
         [sys.executable, str(WORKER), uri, str(folder)],
         capture_output=True,

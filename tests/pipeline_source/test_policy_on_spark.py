@@ -1,4 +1,4 @@
-"""What a policy hides is hidden on Spark: queries, frames of types, and the data source."""
+"""A policy hides names on Spark: in queries, frames of types, and the data source."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pipeline_source.change_batches import in_wire_form, read, source
 
 
 def feed(graph, branch: str = "main", **given) -> list[dict]:
-    """The same changes as the feed gives them, with the commit of each."""
+    """Return the changes as the feed gives them, with the commit of each."""
     told, position = [], "beginning"
     while True:
         page = graph.changes(position, branch=branch, **given)

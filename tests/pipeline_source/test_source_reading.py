@@ -1,4 +1,4 @@
-"""What readers of the data source give, asked as Spark asks them."""
+"""Readers of the data source, called as Spark calls them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def changes(reader, **options):
 
 
 def run(spark, graph, folder: Path, **options) -> list[tuple]:
-    """What one run of a stream brings, up to what is available."""
+    """Run a stream once over what is available."""
     brought = []
 
     def keep(frame, batch: int) -> None:

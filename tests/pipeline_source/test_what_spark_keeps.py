@@ -1,4 +1,4 @@
-"""What PySpark keeps of a source in Python; the data source is built around it.
+"""The parts of a source that PySpark keeps in Python; the data source is built around them.
 
 If one of these fails after an upgrade, Spark has changed: read `spark_source/datasource.py` again.
 """

@@ -1,4 +1,4 @@
-"""What writers of the data source do, called as Spark calls them."""
+"""Writers of the data source, called as Spark calls them."""
 
 from __future__ import annotations
 

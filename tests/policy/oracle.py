@@ -35,7 +35,7 @@ def rules_that_allow(
 
 
 def sees(body: dict[str, Any], actor: str, action: str, branch: str | None, name: str) -> bool:
-    """Whether some rule shows the actor a type or property."""
+    """Return whether some rule shows the actor a type or property."""
     type_name = name.split(".")[0]
     for rule in rules_that_allow(body, actor, action, branch, None):
         left_out = rule["allow"].get("except", [])

@@ -1,4 +1,4 @@
-"""What must hold of a graph, whoever wrote it and however they ended."""
+"""Invariants of a graph, regardless of who wrote it and how the writers ended."""
 
 from __future__ import annotations
 

@@ -144,7 +144,7 @@ class Life(Writer):
         self.happened.append(step.kind)
 
     def re_create_a_branch(self, random: Random) -> str | None:
-        """The same name for something else."""
+        """Create another branch under the same name."""
         names = [name for name in self.world.branches if name != "main"]
         if not names:
             return self.create_a_branch(random)
@@ -292,7 +292,7 @@ class Life(Writer):
 
     @contextmanager
     def may_be_refused(self, pin: Pin, kind: type[Exception]) -> Iterator[list[str]]:
-        """What stood on files that were removed may be refused, never answered with others."""
+        """Reads of removed files may be refused, but never answered from other files."""
         refused: list[str] = []
         try:
             yield refused

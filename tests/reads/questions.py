@@ -239,7 +239,7 @@ KINDS = (
 
 
 def difference(question: Question, state: State, found: Answer) -> str | None:
-    """How an answer differs from that of the rows; None if it is the same."""
+    """Return how an answer differs from that of the rows; None if they are equal."""
     wanted = question.answer(state)
     found = [tuple(round(v, 6) if type(v) is float else v for v in row) for row in found]
     if question.is_ordered:

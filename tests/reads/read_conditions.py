@@ -130,7 +130,7 @@ Condition = Compare | Among | Missing | StartsWith | Not | Both
 
 
 def holds(condition: Condition | None, row: Row) -> bool:
-    """Whether a row is kept; unknown keeps none."""
+    """Return whether a row passes the filter; unknown passes none."""
     return condition is None or condition.judge(row) is True
 
 

@@ -1,4 +1,4 @@
-"""What the lives of the default run have to try, each at least once."""
+"""The steps and questions that the histories of the default run have to include at least once."""
 
 from __future__ import annotations
 

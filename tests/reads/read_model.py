@@ -139,7 +139,7 @@ class Known:
 
 @dataclass
 class World:
-    """What stands at the path now. `life` counts the graphs that stood there."""
+    """The expected graph at the address. `life` counts the graphs that were created there."""
 
     life: int
     branches: dict[str, Line]
@@ -156,6 +156,6 @@ class World:
         return next((b for b in self.branches.values() if b.incarnation == incarnation), None)
 
     def must_be_there(self, life: int, incarnation: int, moves: int) -> bool:
-        """Whether a state can be read for certain: nothing has removed what it is made of."""
+        """Return whether a state can be read for certain: none of its files was removed."""
         is_live = self.life == life and self.line_of(incarnation) is not None
         return is_live and moves >= self.cleaned.get(incarnation, 0)

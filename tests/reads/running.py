@@ -93,7 +93,7 @@ def _described_alone(
 
 
 def describe(tally: Counter[str], seeds: Sequence[int]) -> str:
-    """What was tried: steps, and questions by engine."""
+    """Describe the run: steps, and questions by engine."""
     asked = {name: count for name, count in tally.items() if " / " in name}
     done = {name: count for name, count in tally.items() if name not in asked}
     lines = [f"seeds {seeds[0]} to {seeds[-1]}, {len(seeds)} of them"]

@@ -1,4 +1,4 @@
-"""What happens in a life: kinds of steps, and the lists of them that seeds stand for.
+"""The steps of a history: their kinds, and the lists of them that seeds stand for.
 
 A step is a kind and a number. The number decides everything else about it once it is carried out,
 so that a list of steps stays valid whatever is left out of it.

@@ -73,7 +73,7 @@ class Client:
 
 @dataclass
 class Storm:
-    """What many clients did, and what they found wrong."""
+    """Requests of many clients, and the mistakes they found."""
 
     acknowledged: list[str] = field(default_factory=list)
     wrong: list[object] = field(default_factory=list)
@@ -115,7 +115,7 @@ class Storm:
             await asyncio.sleep(_PAUSE_S)
 
     async def _read(self, client: Client, name: str) -> None:
-        """What was acknowledged is there, whole, whoever answers."""
+        """Read every acknowledged write in full from any worker."""
         started = time.monotonic()
         try:
             status, body = await client.post("query", {"query": READ, "params": {"name": name}})

@@ -154,7 +154,7 @@ def list_requests(branch: str, commits: Mapping[str, str]) -> dict[str, Asked]:
 
 
 def _fill(value: Any, words: Mapping[str, str]) -> Any:
-    """The same with words in place of what stands in braces."""
+    """Return the path with words in place of its parameters."""
     if isinstance(value, str):
         for word, meant in words.items():
             value = value.replace(word, meant)

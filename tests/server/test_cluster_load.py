@@ -40,7 +40,7 @@ def test_no_request_fails_in_a_minute_of_it(tmp_path: Path) -> None:
 
 @dataclass
 class Watch:
-    """What clients were answered; every answer but the right one is kept."""
+    """Answers to clients; every answer but the right one is stored."""
 
     wrong: list[object] = field(default_factory=list)
     written: list[str] = field(default_factory=list)

@@ -37,7 +37,7 @@ def applied(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def control(applied: Path, tmp_path: Path) -> Path:
-    """What was applied, to be broken: the folder beside the graphs."""
+    """Return the applied state, to be damaged: the folder beside the graphs."""
     shutil.copytree(applied / "__cluster", tmp_path / "root" / "__cluster")
     return tmp_path / "root" / "__cluster"
 

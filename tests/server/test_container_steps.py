@@ -24,7 +24,7 @@ def read_build_stage() -> str:
 
 
 def copy_sources(stage: str, folder: Path) -> None:
-    """What the stage copies, and nothing else of the project."""
+    """Copy the sources the stage copies, and nothing else of the project."""
     for line in re.findall(r"^COPY (.+)$", stage, re.M):
         *names, target = line.split()
         for name in names:

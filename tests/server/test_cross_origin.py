@@ -22,7 +22,7 @@ def served(tmp_path_factory):
 
 
 def ask_before(server, origin: str, method: str = "POST", headers: str = "authorization"):
-    """What a browser asks before it sends a request of a page."""
+    """Send the preflight request of a browser."""
     given = {"Access-Control-Request-Method": method, "Access-Control-Request-Headers": headers}
     return server.ask("OPTIONS", "query", headers={"Origin": origin, **given}, token="")
 

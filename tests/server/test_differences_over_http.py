@@ -1,4 +1,4 @@
-"""What changed between two places, what an entity was, plans, and rows of a type over HTTP."""
+"""Differences, the history of an entity, plans, and rows of a type over HTTP."""
 
 import io
 

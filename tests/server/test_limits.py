@@ -1,4 +1,4 @@
-"""What a server refuses to do at once, or for too long."""
+"""Limits of a server on concurrency and duration."""
 
 import re
 import socket

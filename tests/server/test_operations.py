@@ -1,4 +1,4 @@
-"""What an operator sees: readiness, metrics, log levels, audit lines and traces."""
+"""Readiness, metrics, log levels, audit lines and traces, for operators."""
 
 from __future__ import annotations
 

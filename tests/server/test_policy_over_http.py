@@ -77,7 +77,7 @@ def token_of(actor: str) -> dict[str, str]:
 
 
 def is_denied(answer, action: str) -> bool:
-    """Whether it is a denial of this action, in the form every denial has."""
+    """Return whether an answer is a denial of this action, in the form every denial has."""
     if answer.status != 403:
         return False
     body = answer.body

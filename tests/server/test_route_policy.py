@@ -105,7 +105,7 @@ def test_every_right_opens_exactly_the_routes_that_take_it(guarded, branch: str)
 
 
 def test_what_may_not_be_known_is_as_what_is_not_there(guarded) -> None:
-    """The same status, headers and body, but for the id and the name that was asked for."""
+    """Status, headers and body are equal, but for the id and the name that was asked for."""
     server, _, commits = guarded
     token = "token-export-any"
     pairs = [
@@ -127,7 +127,7 @@ def test_what_may_not_be_known_is_as_what_is_not_there(guarded) -> None:
 
 @pytest.mark.parametrize("padding", [" ", "\t"])
 def test_a_padded_branch_opens_no_route(guarded, padding: str) -> None:
-    """What an actor of unprotected branches may not do on `main`, it may not on ` main`."""
+    """An action denied on `main` is denied on ` main`, too."""
     server, _, commits = guarded
     plain, padded = "main", f"{padding}main"
     connection = server.connect()

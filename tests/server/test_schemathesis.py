@@ -21,7 +21,7 @@ SECRETS = (b"Traceback", b".omni", b"/tmp", b"site-packages", b'File "')
 
 @pytest.fixture(scope="module")
 def document():
-    """What the server says of itself, about the one graph it has."""
+    """Return the OpenAPI document of a server with one graph."""
     schemathesis = pytest.importorskip("schemathesis")
 
     @schemathesis.serializer("application/x-ndjson")

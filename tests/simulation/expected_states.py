@@ -1,4 +1,4 @@
-"""What must be true of a simulated graph, kept by somebody who sees everything and shares no code.
+"""Invariants of a simulated graph, checked by an observer that sees everything and shares no code.
 
 The journal knows what every process set out to do and what it was told. A branch is right if its
 commits hold every acknowledged operation once and in order, none that failed, and if its tables are
@@ -50,7 +50,7 @@ class Writing:
 
 @dataclass
 class Fact:
-    """What became of a write."""
+    """The outcome of a write."""
 
     writing: Writing
     began: int
@@ -63,7 +63,7 @@ class Fact:
 
 @dataclass
 class Journal:
-    """What all processes of a life did and were told."""
+    """The operations of all processes of a history, and their results."""
 
     tables: tuple[str, ...]
     facts: dict[str, Fact] = field(default_factory=dict)
@@ -247,7 +247,7 @@ class NeededFiles:
     def _list_unread(
         self, incarnation: str | None, commit: str
     ) -> Iterator[tuple[str | None, int]]:
-        """Where a commit of a branch that lives is, and all that came after it there."""
+        """List a commit of an existing branch and all later ones there."""
         folder = _manifest_folder(incarnation)
         there = [number_version(n) for n in self._files.peek_names(f"{folder}/_versions")]
         if incarnation not in (None, *self._list_incarnations()) or not there:

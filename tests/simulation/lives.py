@@ -94,7 +94,7 @@ CLOCKS_US = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """What a life is about: what its processes do, and how often each thing happens to them."""
+    """The theme of a history: what its processes do, and how often each event happens to them."""
 
     deeds: dict[str, int]
     trouble: float
@@ -400,7 +400,7 @@ def _encode_schema(number: int) -> str:
 
 @dataclass
 class Lived:
-    """How a life went."""
+    """The result of a history."""
 
     seed: int
     steps: int = 0
@@ -637,7 +637,7 @@ class Life:
         return self._numbers
 
     def _merge_history(self, graph: OpenGraph) -> None:
-        """What `optimize` does with the manifest."""
+        """Merge the history of the manifest as `optimize` does."""
         branch = self._pick_branch()
         with graph.root.hold() as hold:
             resolve_all(graph.root, hold)

@@ -119,12 +119,12 @@ class SimulatedDeletions:
 
 
 class Clone(LanceOperation.BaseOperation):
-    """What makes the first version of a branch."""
+    """The origin of a branch's first version."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """What the file of a version says."""
+    """The content of a version's file."""
 
     number: int
     fragments: tuple[FragmentMetadata, ...]
@@ -388,7 +388,7 @@ class SimulatedDataset:
         now = get_turns().clock_us()
 
         def is_unverified(path: str) -> bool:
-            """Whether a file passes for unnamed; of old ones, named or not, that is said too."""
+            """Return whether a file counts as unverified; old files count, named or not."""
             return delete_unverified or path in found.strays or _is_old(self._files, path, now)
 
         manifests = [_place(self._folder, number) for number in found.versions]
@@ -473,7 +473,7 @@ class _Removable:
 
 
 def _is_old(files: Files, path: str, now_us: int) -> bool:
-    """Whether nobody can still be about to name it, as the substrate sees it: by two clocks."""
+    """Return whether Lance considers a file too old to be named by anybody: by two clocks."""
     file = files.by_path.get(path)
     return file is not None and now_us - EPOCH_US - file.written_us > UNVERIFIED_DAYS * DAY_US
 

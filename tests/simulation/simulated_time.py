@@ -1,4 +1,4 @@
-"""What our code gets in place of the clocks, threads and random ids of the standard library.
+"""Simulated replacements of the clocks, threads and random ids of the standard library.
 
 Outside of a life the real ones answer.
 """

@@ -1,4 +1,4 @@
-"""What is simulated of Lance does what Lance does: one script, played on both."""
+"""The simulation of Lance behaves as Lance does: one script, run on both."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Script:
         return self.log
 
     def describe(self) -> str:
-        """What every branch is: its versions, its rows, and the files nothing names."""
+        """Describe every branch: its versions, its rows, and the files nothing names."""
         found = []
         for place in self.places:
             newest = self.door.dataset(place)

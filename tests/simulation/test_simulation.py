@@ -41,7 +41,7 @@ SUBTLE = {
 
 
 def live(*given: str) -> dict[str, Any]:
-    """What a process of its own that lives these lives prints."""
+    """Return the output of a separate process that runs these histories."""
     path = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
     done = subprocess.run(
         [sys.executable, "-m", "simulation.run_lives", *given],

@@ -1,4 +1,4 @@
-"""Who acts next: simulated processes, of which one thread at a time runs, chosen by a seeded draw.
+"""Scheduling of simulated processes, one thread at a time, chosen by a seeded draw.
 
 Every call that leaves a process is a *step*. Before it takes effect the draw decides who goes on,
 whether the process dies here, sleeps, or loses the answer. Threads are real, but each waits for
@@ -31,7 +31,7 @@ class Stuck(Exception):
 
 
 class Fault(Enum):
-    """What goes wrong with one effect of a process that lives on."""
+    """A failure of one effect of a process that goes on."""
 
     REFUSED = "it is not carried out"
     ANSWER_LOST = "it is carried out and the answer is lost"
@@ -39,7 +39,7 @@ class Fault(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """What happens to a process, at which of its effects, counted from its start."""
+    """The fate of a process, and the effect at which it happens, counted from its start."""
 
     dies_before: int | None = None
     sleeps_before: int | None = None

@@ -1,4 +1,4 @@
-"""Which branch names are allowed, and their form as file names."""
+"""Allowed branch names, and their form as file names."""
 
 from __future__ import annotations
 

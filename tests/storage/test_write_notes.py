@@ -39,7 +39,7 @@ def buried(root: GraphRoot, *, silent: bool = True) -> list[bool]:
 
 
 def changed(store: MemoryObjectStore, before: str | None) -> str | None:
-    """What the one note says once it has changed."""
+    """Return the content of the one note once it has changed."""
     for _ in range(60_000):
         (note,) = list_notes(store)
         if note.content != before:

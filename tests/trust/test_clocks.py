@@ -278,7 +278,7 @@ def test_removing_by_list_takes_what_lance_would(tmp_path, are_old):
 
 
 def test_files_are_not_read_to_find_what_goes(tmp_path):
-    """What a branch starts at stays without files that only it needs; nobody reads it."""
+    """The version a branch starts at stays without files that only it needs; nobody reads it."""
     place = tmp_path / "g.omni"
     make_versions_with_files_of_every_kind(place)
     for turn in range(1, 4):
@@ -375,7 +375,7 @@ def test_a_publish_that_slept_covers_nothing_that_others_wrote(tmp_path, monkeyp
 
 
 def test_nothing_starts_at_a_version_that_a_cleanup_is_about_to_remove(tmp_path):
-    """Where the fence is a lease, it may be lost before the version is gone."""
+    """A lease may expire before the version is removed."""
     place = make_people(tmp_path)
     new, *_, old = omnigraph.open(place).commits()
     with watched(At("before", "remove_versions", MANIFEST, stop)):
@@ -504,7 +504,7 @@ def test_a_file_of_the_manifest_stays_until_that_has_moved_where_the_fence_may_b
 
 
 def test_a_cleanup_that_others_overtake_says_nothing_of_damage(tmp_path, monkeypatch):
-    """What it found to be needed before it came to the fence may be gone by then."""
+    """Versions needed before it acquired the fence may be gone by then."""
     place = make_people(tmp_path)
     others = omnigraph.open(place)
     look = cleanup.find_missing

@@ -41,7 +41,7 @@ def open_late(place: Path) -> Graph:
 
 
 def others_do(place: Path, script: str) -> str:
-    """What another process does from beginning to end, while this one sleeps."""
+    """Run another process from beginning to end while this one is suspended."""
     return run_apart(OPENS + script, place)
 
 

@@ -1,4 +1,4 @@
-"""What went wrong, as a person reads it on stderr and a program on stdout."""
+"""Errors as text for people on stderr and as JSON for programs on stdout."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def describe_error(error: OmniError) -> str:
 
 
 def find_hint(error: OmniError) -> str | None:
-    """What to do next, where the command line knows it and the error cannot."""
+    """Return a hint that only the command line can give."""
     from omnigraph import errors
 
     match error:
@@ -162,7 +162,7 @@ def _render_list(what: str, lines: Sequence[str], total: int) -> str:
 
 
 def _explain_misplaced_flag(error: click.UsageError) -> str | None:
-    """What a flag that chooses a graph is for, on a command that cannot use it."""
+    """Explain a flag that chooses a graph on a command that does not accept it."""
     if not isinstance(error, click.NoSuchOption) or error.ctx is None:
         return None
     known = SCOPE_FLAGS.get(error.option_name)

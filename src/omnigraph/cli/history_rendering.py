@@ -140,7 +140,7 @@ def filter_options(command: Command) -> Command:
 
 
 def use_colour() -> bool:
-    """Whether colours make sense on stdout."""
+    """Return whether stdout is a terminal that shows colours."""
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
     return sys.stdout is not None and sys.stdout.isatty()

@@ -47,7 +47,7 @@ _OLD_NAMES = {"ingest": "load"}
 
 
 def reorder_arguments(argv: Sequence[str]) -> list[str]:
-    """The same command with its flags behind the verb and its verb by its usual name."""
+    """Return the arguments with flags after the verb and synonyms replaced."""
     flags, rest = _take_leading_flags(list(argv))
     rest = _replace_old_names(rest)
     if not flags or not rest:
@@ -83,7 +83,7 @@ def _replace_old_names(rest: list[str]) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Where a command lives and the line that help shows for it."""
+    """The module of a command, its attribute there and its line of help."""
 
     module: str
     attribute: str
@@ -322,7 +322,7 @@ def _finish(argv: Sequence[str]) -> int:
 
 
 def _flush() -> bool:
-    """Whether everything printed arrived; Python must not complain again when it exits."""
+    """Flush both streams and return whether all output was written."""
     arrived = True
     for stream in (sys.stdout, sys.stderr):
         try:

@@ -80,7 +80,7 @@ def render_kv(answer: QueryAnswer) -> Iterator[str]:
 
 
 def render_table(answer: QueryAnswer, max_width: int, layout: str) -> Iterator[str]:
-    """How many rows there are, and then they."""
+    """Yield the row count and the table."""
     yield answer.headline
     yield from render_columns(answer, max_width, layout)
 
@@ -162,7 +162,7 @@ def render_rows(result: QueryResult, config: OperatorConfig) -> Iterator[str]:
 
 
 def render_mutation(done: MutationResult) -> str:
-    """What a mutation did, in one line."""
+    """Return the one-line summary of a mutation."""
     return (
         f"changed {done.branch} via {done.query_name}: "
         f"{done.affected_nodes} nodes, {done.affected_edges} edges"

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def read_settings(*, quietly: bool = False) -> Settings:
-    """What the environment asks for; a variable that looks like ours and is not is warned about.
+    """Read the settings of the environment and warn about unknown `OMNIGRAPH_` variables.
 
     A command that looks for something before its main work reads them `quietly` for that.
     """
@@ -89,7 +89,7 @@ class CommandTarget:
 
     @property
     def has_stored_queries(self) -> bool:
-        """Whether queries can be run by name alone."""
+        """Return whether queries can be run by name alone."""
         return self.is_served or self.applied is not None
 
     def _read_settings(self) -> Settings:
@@ -198,7 +198,7 @@ def _read_config() -> OperatorConfig:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """Where a graph is: in a store, in a cluster, or behind a server."""
+    """The address of a graph: in a store, in a cluster, or behind a server."""
 
     store: str | None = None
     server: object = None
@@ -208,7 +208,7 @@ class _Bound:
 
 
 def _take_bound(asked: RequestedScope, uri: str | None) -> _Bound | None:
-    """What the command line itself names."""
+    """Return the address that the command line itself gives."""
     if uri or asked.server:
         return _Bound(uri, asked.server)
     if asked.cluster:

@@ -114,7 +114,7 @@ def add_graph_options(
 
 
 def limit_silence(scope: CommandTarget, timeout_s: object) -> CommandTarget:
-    """The same target, whose server may stay silent for so long."""
+    """Return the target with another read timeout for its server."""
     if not scope.is_served:
         raise click.UsageError("--timeout is for a graph of a server")
     assert isinstance(timeout_s, float), "click has read it"
@@ -140,7 +140,7 @@ def _shift_address(given: dict[str, object]) -> None:
 
 
 def _is_only_address(given: dict[str, object], name: str) -> bool:
-    """Whether what could be a name is a folder with a graph, and nothing else says where it is."""
+    """Return whether the argument is the address of a graph and no option gives another."""
     is_elsewhere = any(
         given.get(one) for one in ("graph_uri", "uri", "store", "server", "profile", "cluster")
     )
@@ -180,7 +180,7 @@ def _refuse_address(given: dict[str, object], parameter: str) -> None:
 
 
 class _Reach(NamedTuple):
-    """Where the graphs of a command may be besides in a store."""
+    """The kinds of addresses a command accepts besides a store."""
 
     served: bool
     clusters: bool
@@ -338,7 +338,7 @@ rejects_option = click.option(
 
 
 def parse_spark_options(texts: Sequence[str]) -> dict[str, str]:
-    """What `--spark-conf` was given, by name; without any, nothing of Spark is loaded."""
+    """Parse `--spark-conf` by name; without values nothing of Spark is imported."""
     if not texts:
         return {}
     from omnigraph.pipeline.spark_session import parse_options

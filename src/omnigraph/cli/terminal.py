@@ -83,7 +83,7 @@ def describe(news: Progress, seconds: float) -> str:
 def should_show_progress(
     stream: TextIO | None, environment: Mapping[str, str] = os.environ
 ) -> bool:
-    """Whether a line that draws over itself makes sense there."""
+    """Return whether a stream is a terminal that can show a progress line."""
     if stream is None or not stream.isatty():
         return False
     return environment.get("TERM", "") not in ("", "dumb")
@@ -157,7 +157,7 @@ def ignore_interrupts() -> None:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether an error is there because of an interrupt that something else had to answer.
+    """Return whether an error is the consequence of an interrupt.
 
     Code that meets an interrupt where it cannot pass it on fails in its own way: with a part that
     did not load, or with rows that did not come. What became of a write is news even so.

@@ -76,7 +76,7 @@ def make_way(target: Path, data: Path) -> None:
 
 
 def is_ours(place: Path) -> bool:
-    """Whether a folder is a demo graph, or holds nothing but the files of one."""
+    """Return whether a folder is a demo graph, or holds nothing but the files of one."""
     if not place.is_dir():
         return False
     schema = place / "_schema.pg"

@@ -65,7 +65,7 @@ class Literature:
         self._centres = self._draw.normal(size=(len(_SUBJECTS), DIMENSIONS))
 
     def meaning_of(self, subject: int) -> list[float]:
-        """What papers of a subject are close to."""
+        """Return the vector near which papers of a subject lie."""
         return [float(x) for x in self._centres[subject].round(3)]
 
     def write(self, folder: Path) -> list[Path]:

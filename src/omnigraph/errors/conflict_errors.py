@@ -41,7 +41,7 @@ class ExpectedVersionMismatch(ConflictError):
 
 
 class ReadSetChanged(ConflictError):
-    """What the operation was prepared on is no longer there; nothing was changed."""
+    """The state an operation was prepared on has changed; nothing was written."""
 
     code = "read_set_changed"
 

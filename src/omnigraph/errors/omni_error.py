@@ -157,14 +157,14 @@ class Diagnostic:
 
 
 def render_place(file: str | None, line: int | None) -> str:
-    """Where a row came from, to put before a message; empty if that is not known."""
+    """Return the origin of a row as a prefix of a message; empty if unknown."""
     if line is None:
         return ""
     return f"{file}:line {line}: " if file else f"line {line}: "
 
 
 def render_both_places(first_file: str | None, first_line: int, file: str | None, line: int) -> str:
-    """Where two rows came from: `a.csv line 2 and b.csv line 7`."""
+    """Return the origins of two rows: `a.csv line 2 and b.csv line 7`."""
     first = f"{first_file} line {first_line}" if first_file else f"line {first_line}"
     second = f"{file} line {line}" if file and file != first_file else f"line {line}"
     return f"{first} and {second}"
@@ -172,7 +172,7 @@ def render_both_places(first_file: str | None, first_line: int, file: str | None
 
 @dataclass(frozen=True, slots=True)
 class RowProblem:
-    """What is wrong with one input row, and where it is."""
+    """A mistake in one input row, and the place of the row."""
 
     reason: str
     code: str

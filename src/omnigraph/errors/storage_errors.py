@@ -9,7 +9,7 @@ from omnigraph.errors.omni_error import JsonValue, OmniError, StorageError
 
 
 class StorageKind(StrEnum):
-    """What sort of failure the substrate reported; none of them permits a blind replay."""
+    """The kind of failure that Lance reported; none of them permits a blind retry."""
 
     TRANSIENT = "transient"
     CONFIGURATION = "configuration"

@@ -19,7 +19,7 @@ from omnigraph.settings.environment import (
 
 
 class FenceMode(StrEnum):
-    """How writers in different processes are kept apart."""
+    """The mutual exclusion of writers in different processes."""
 
     AUTO = "auto"
     REQUIRED = "required"
@@ -27,14 +27,14 @@ class FenceMode(StrEnum):
 
 
 class LogFormat(StrEnum):
-    """How the server writes its log."""
+    """The format of the server's log."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class LogLevel(StrEnum):
-    """What of the server's log is written: this and what is more serious."""
+    """The least severity of messages written to the server's log."""
 
     DEBUG = "debug"
     INFO = "info"
@@ -43,7 +43,7 @@ class LogLevel(StrEnum):
 
 
 class TraversalMode(StrEnum):
-    """How traversals find neighbours."""
+    """The access path of traversals."""
 
     AUTO = "auto"
     INDEXED = "indexed"
@@ -61,14 +61,14 @@ class EmbedProvider(StrEnum):
 
 
 class Engine(StrEnum):
-    """Where bulk work, queries and maintenance may run."""
+    """The engines of bulk work, queries and maintenance."""
 
     SPARK = "spark"
     LOCAL = "local"
 
 
 class LoadEngine(StrEnum):
-    """Where a load runs; `auto` chooses by how much there is to load."""
+    """The engine of a load; `auto` chooses by the amount of input."""
 
     AUTO = "auto"
     SPARK = "spark"
@@ -91,7 +91,7 @@ _LOADS = "loads"
 
 @dataclass(frozen=True, slots=True)
 class AutopilotSettings(SettingGroup):
-    """When a graph maintains itself: thresholds, of which 0 never is reached."""
+    """Thresholds at which a graph maintains itself; 0 disables one."""
 
     enabled: bool = declare_setting(
         "OMNIGRAPH_AUTOPILOT",
@@ -153,7 +153,7 @@ class AutopilotSettings(SettingGroup):
 
 @dataclass(frozen=True, slots=True)
 class TraversalSettings(SettingGroup):
-    """How traversals find neighbours; the limits are those of look-ups, None for none."""
+    """The access path of traversals; the limits apply to look-ups, None for no limit."""
 
     mode: TraversalMode = declare_setting(
         "OMNIGRAPH_TRAVERSAL_MODE",
@@ -181,7 +181,7 @@ class TraversalSettings(SettingGroup):
 
 @dataclass(frozen=True, slots=True)
 class EmbedSettings(SettingGroup):
-    """Who turns texts into vectors, and how long it may take. Keys never show in its text form."""
+    """The embedding provider and its timeouts. Keys are left out of the text form."""
 
     provider: EmbedProvider = declare_setting(
         "OMNIGRAPH_EMBED_PROVIDER",
@@ -277,7 +277,7 @@ class EmbedSettings(SettingGroup):
 
 @dataclass(frozen=True, slots=True)
 class AwsSettings(SettingGroup):
-    """Where an S3 bucket is reached, and as whom. Secrets never show in its text form."""
+    """Endpoint and credentials of S3. Secrets are left out of the text form."""
 
     region: str | None = declare_setting(
         "AWS_REGION",
@@ -336,14 +336,14 @@ class AwsSettings(SettingGroup):
 
     @property
     def allows_http(self) -> bool:
-        """Whether plain HTTP may be spoken: it was allowed, or the endpoint asks for it."""
+        """Return whether plain HTTP is allowed, by setting or by the endpoint."""
         is_plain = self.endpoint is not None and self.endpoint.lower().startswith("http://")
         return is_plain or self.is_http_allowed
 
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings(SettingGroup):
-    """Where bulk work runs."""
+    """The Spark master, and the input size from which loads run on Spark."""
 
     remote: str | None = declare_setting(
         "SPARK_REMOTE",
@@ -374,7 +374,7 @@ class SparkSettings(SettingGroup):
 
 @dataclass(frozen=True, slots=True)
 class InputSettings(SettingGroup):
-    """What a compressed file, or one of Parquet, may expand to."""
+    """Limits on the expansion of compressed files and Parquet."""
 
     expanded_bytes: int = declare_setting(
         "OMNIGRAPH_INPUT_EXPANDED_MIB",
@@ -401,7 +401,7 @@ _SEARCH = "search"
 
 @dataclass(frozen=True, slots=True)
 class Settings(SettingGroup):
-    """What the environment asks for, parsed and checked."""
+    """Settings of an open graph, parsed and checked."""
 
     writer_fence: FenceMode = declare_setting(
         "OMNIGRAPH_WRITER_FENCE",

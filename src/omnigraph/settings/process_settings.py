@@ -21,7 +21,7 @@ from omnigraph.settings.graph_settings import LogFormat, LogLevel
 
 @dataclass(frozen=True, slots=True)
 class LogLevels:
-    """What of the server's log is written, and of which of its parts more or less."""
+    """The log level of the server, and the levels of single modules."""
 
     level: LogLevel = LogLevel.INFO
     of_modules: tuple[tuple[str, LogLevel], ...] = ()
@@ -95,7 +95,7 @@ _SERVER = "server"
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings(SettingGroup):
-    """What only `omnigraph serve` reads."""
+    """Settings of `omnigraph serve`."""
 
     bind: str = declare_setting(
         "OMNIGRAPH_BIND",
@@ -302,7 +302,7 @@ _COMMAND_LINE = "command line"
 
 @dataclass(frozen=True, slots=True)
 class CommandLineSettings(SettingGroup):
-    """What only the command line reads."""
+    """Settings of the command line."""
 
     home: str = declare_setting(
         "OMNIGRAPH_HOME",

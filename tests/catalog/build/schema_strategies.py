@@ -144,7 +144,7 @@ def valid_schemas(draw):
 
 @st.composite
 def reordered(draw, file):
-    """The same schema with its declarations, bodies and interfaces in another order."""
+    """Return the schema with its declarations, bodies and interfaces in another order."""
     declarations = []
     for decl in draw(st.permutations(file.declarations)):
         match decl:

@@ -1,4 +1,4 @@
-"""How much memory queries over ten million edges take, each in a process of its own."""
+"""The memory of queries over ten million edges, each in a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which way neighbours are found, and that a way can be given up halfway."""
+"""The choice of an access path to neighbours, and its change halfway."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def star_uri(tmp_path_factory) -> str:
 
 
 def ways(reading: Reading, query: str, params=None) -> tuple[list[str], list]:
-    """How each expansion of a query found its neighbours, and the rows."""
+    """Return the access path of each expansion of a query, and the rows."""
     result = reading.run(query, params)
     rows = result.to_arrow().to_pylist()
     node, found = result.profile.root, []

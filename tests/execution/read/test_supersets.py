@@ -1,4 +1,4 @@
-"""What the language offers beyond single paths: interfaces, optional parts, alternatives."""
+"""Constructs of the language beyond single paths: interfaces, optional parts, alternatives."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ VIBES = {"tides": [1, 0, 0], "embers": [0, 1, 0], "tidal": [0.9, 0.1, 0], "stati
 
 
 def found(table, query, within=None, keep=None):
-    """What is nearest, in order: all that are as far away as the last one kept come along."""
+    """Return the nearest in order; all that are as far away as the last one are included."""
     among = None if within is None else row_ids_of(table, within)
     hits = nearest(table, "vector", query, among, keep)
     assert hits.values.dtype == np.float64

@@ -25,7 +25,7 @@ texts = st.text(max_size=12) | st.sampled_from(['"', "\\", "\\n", "\n\r\t", "//"
 
 
 def short(strategy: st.SearchStrategy) -> st.SearchStrategy:
-    """The same strategy with a short name: hypothesis refuses to show a very long one."""
+    """Return the strategy with a short name: hypothesis refuses to show a very long one."""
     return st.deferred(lambda: strategy)
 
 

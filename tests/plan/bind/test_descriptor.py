@@ -1,4 +1,4 @@
-"""What clients are told about a query."""
+"""The description of a query for clients."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Clock:
 
 
 class OtherRoot(MemoryObjectStore):
-    """The same objects under another identity, as another process sees them."""
+    """The objects under another identity, as another process sees them."""
 
     def __init__(self, shared):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Which fence a root gets, by what its storage can do and what is asked for."""
+"""The choice of a fence for a root, by the capabilities of its storage and the setting."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ TERM_S = 3.0
     params=["local", "lease", pytest.param("s3", marks=pytest.mark.object_store)],
 )
 def shared(request, tmp_path):
-    """What a worker needs to know to reach one graph root, by each kind of fence."""
+    """The arguments a worker needs to reach one graph root, by each kind of fence."""
     root = tmp_path / "graph"
     root.mkdir()
     match request.param:

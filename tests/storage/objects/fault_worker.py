@@ -25,7 +25,7 @@ def outcome(call):
 
 
 def outcome_size(store):
-    """How large the object is after all that: the old one has three bytes."""
+    """Return the size of the object afterwards: the old one has three bytes."""
     try:
         return len(store.get("state"))
     except StorageFailure:

@@ -1,4 +1,4 @@
-"""Which addresses are understood, and what makes two of them the same root."""
+"""Accepted addresses, and their equality as roots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is particular to files: temporaries, full disks, missing rights, links."""
+"""Behaviour particular to files: temporaries, full disks, missing rights, links."""
 
 from __future__ import annotations
 

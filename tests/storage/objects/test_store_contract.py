@@ -1,4 +1,4 @@
-"""What every store promises, over each of them."""
+"""The contract of every store, on each of them."""
 
 from __future__ import annotations
 

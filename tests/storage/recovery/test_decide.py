@@ -1,4 +1,4 @@
-"""What is done about an interrupted write, as tables of what was found."""
+"""Decisions about an interrupted write, as tables of the state found."""
 
 from __future__ import annotations
 

@@ -130,6 +130,6 @@ def test_where_it_stands_among_versions_nobody_waits_for(history, pin, expected)
 
 
 def test_a_gap_in_a_fork_is_never_taken_for_the_work_of_others():
-    """What is not ours there is removed with the fork."""
+    """Foreign versions there are removed with the fork."""
     fork = replace(TABLE, branch="01ARZ3NDEKTSV4RRFFQ69G5FAV", is_fork=True)
     assert find_ownership([gap(5), theirs(6)], fork, 6) is Ownership.UNVERIFIABLE

@@ -180,7 +180,7 @@ def test_a_write_whose_effects_are_all_there_is_finished_under_its_own_name(inte
 
 
 def test_a_write_that_is_finished_keeps_its_merged_parent_details_and_adopted_versions(interrupted):
-    """What a merge says about itself: one table is moved, another one is shown as it is."""
+    """The record of a merge: one table is moved, another one is adopted."""
     interrupted.graph.mutate('query q() { insert City { slug: "rome", name: "Rome" } }')
     entry = interrupted.snapshot().entries[CITY]
     earlier = open_table(
@@ -354,7 +354,7 @@ def test_forks_of_a_write_that_was_finished_are_what_the_branch_shows(interrupte
 
 
 def lose_name(interrupted, name):
-    """What is left of a branch when somebody who deletes it dies halfway."""
+    """Leave the state of a branch whose deletion was interrupted."""
     mark_deleted(interrupted.root.store, read_ref(interrupted.root.store, name))
     delete_ref(interrupted.root.store, name)
 

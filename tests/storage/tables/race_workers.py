@@ -1,4 +1,4 @@
-"""What the racing processes of the race tests run; a module of its own so they can import it."""
+"""The workers of the race tests; a module of its own so they can import it."""
 
 from __future__ import annotations
 

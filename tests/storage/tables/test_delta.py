@@ -1,4 +1,4 @@
-"""What two versions of a table do not share, against the full comparison of both."""
+"""The difference of two versions of a table, against the full comparison of both."""
 
 from __future__ import annotations
 

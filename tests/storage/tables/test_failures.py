@@ -192,7 +192,7 @@ def test_a_commit_that_cannot_be_done_says_why(location, failing_commits):
 
 
 def test_a_history_with_a_gap_leaves_the_outcome_unknown(location):
-    """Whoever comes that late cannot tell any more whether its commit was among the removed."""
+    """Such a late writer cannot decide whether its commit was among the removed."""
     table = create(location, {"a": 1})
     staged = stage_changes(table, rows({"late": 0}), **identity())
     newer = change(change(table, {"b": 2}), {"c": 3})

@@ -125,7 +125,7 @@ def measure(given: pa.Table) -> LongBlobs:
     ],
 )
 def test_the_blob_files_of_rows_go_with_their_fragment(location, sizes, count):
-    """How many there must be is told from the rows: nothing else would notice the last one gone."""
+    """The number of blob files is derived from the rows, or a missing last one would pass."""
     table = commit_exact(stage_create(location, SCHEMA, **identity())).table
     given, root = blobs(*sizes), Path(location.native_uri)
     (fragment,) = parse_fragments(write_fragments(table, given))

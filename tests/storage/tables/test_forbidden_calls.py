@@ -1,4 +1,4 @@
-"""What of the substrate our code never uses, because it loses or doubles rows without a word."""
+"""Calls of Lance that are forbidden because they silently lose or duplicate rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def modules_with(text: str) -> Iterator[tuple[str, ast.Module]]:
 
 
 def names(tree: ast.Module) -> Iterator[str]:
-    """What a module refers to: attributes, plain names and the names of arguments it gives."""
+    """Return the names a module refers to: attributes, plain names and arguments."""
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(attr=name) | ast.Name(id=name) | ast.keyword(arg=str(name)):

@@ -35,7 +35,7 @@ CHANGES = st.dictionaries(IDS, VALUES, max_size=8)
 
 @dataclass
 class Model:
-    """What one branch must hold: the values, and what must not change about each row."""
+    """The expected content of one branch: its values, and the invariants of each row."""
 
     table: Table
     values: dict[str, int | None] = field(default_factory=dict)

@@ -33,7 +33,7 @@ COLUMNS = ["id", "value"]
 
 
 def live_content(table):
-    """What the live rows of all pieces hold."""
+    """Return the content of the live rows of all pieces."""
     found = {}
     for piece in split_column(table, COLUMNS):
         rows = read_piece(table, piece, COLUMNS).to_pylist()

@@ -1,4 +1,4 @@
-"""What changing the columns of a table relies on; red means: read `alter` again."""
+"""Assumptions about Lance of changes to columns; if one fails: read `alter` again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The same door on an object store, where absence, listing and races work differently."""
+"""The tables contract on an object store, where absence, listing and races work differently."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def _ending_in_order() -> Iterator[None]:
 
 
 def _choose_actor(given: str | None) -> str | None:
-    """Who works: as the command says, or else as the operator's configuration does."""
+    """Return the actor: `--as`, or else the actor of the operator's configuration."""
     if given:
         return given
     from omnigraph.cli.terminal import note

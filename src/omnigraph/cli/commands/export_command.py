@@ -113,13 +113,13 @@ def export(
 
 @dataclass
 class _Written:
-    """How much has gone out."""
+    """A count of the rows and bytes written."""
 
     rows: int = 0
     size: int = 0
 
     def counting(self, blocks: Iterable[bytes], work: Work | None) -> Iterator[bytes]:
-        """The same blocks; progress is reported to listeners."""
+        """Yield the blocks unchanged and report progress to listeners."""
         for block in blocks:
             yield block
             lines = block.count(b"\n")
@@ -135,7 +135,7 @@ At = tuple[str | None, str | None, str | None]
 
 
 def add_cell_options(command: Command) -> Command:
-    """Which cell of which view; the command gets the arguments as they are written."""
+    """Add the arguments that name one blob: type, id, property and revision, passed on unparsed."""
     decorated: Callable[..., object] = command
     for option in (
         revision_options,

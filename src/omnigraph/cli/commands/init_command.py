@@ -160,7 +160,7 @@ def clone(
 def _find_places(
     first: str, second: str | None, cluster: str | None, graph_id: str | None
 ) -> tuple[str, str]:
-    """Where the graph is, and where the copy goes."""
+    """Resolve the source and the target of a clone."""
     if cluster is None:
         if graph_id is not None:
             raise click.UsageError("--graph requires --cluster")

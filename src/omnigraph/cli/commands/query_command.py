@@ -74,7 +74,7 @@ def read_tokens(text: str) -> tuple[list[Token], Problems]:
 
 
 def is_bare(text: str) -> bool:
-    """Whether a text is the body of a query only."""
+    """Return whether a text is the body of a query only."""
     first = read_tokens(text)[0][0]
     return first.kind is not TokenKind.END and first.value != "query"
 
@@ -122,7 +122,7 @@ class Explains(Protocol):
 
 
 def count_mistakes(view: Explains, text: str) -> int:
-    """How many mistakes a query has there."""
+    """Count the mistakes of a query there."""
     try:
         view.explain_json(text)
     except CompileError as error:
@@ -136,7 +136,7 @@ def complete_source(
     params: Mapping[str, object] | None,
     open_view: Callable[[], Explains],
 ) -> SourceText:
-    """What was written on the command line as a query.
+    """Return the text of the command line as a complete query.
 
     The view is opened only if there are parameters whose types it can tell.
     """
@@ -181,7 +181,7 @@ At = tuple[str | None, str | None, str | None]
 
 
 def is_stored(scope: CommandTarget, name: str | None, path: str | None, text: str | None) -> bool:
-    """Whether a stored query is meant: by name, where queries are stored, without any text."""
+    """Return whether a stored query is to be run: a name without a text."""
     if path is not None or text is not None or not scope.has_stored_queries:
         return False
     if name is None:
@@ -220,7 +220,7 @@ def invoke_mutation(
     expected_head: str | None,
     message: str | None = None,
 ) -> MutationResult:
-    """What a stored mutation changed."""
+    """Run a stored mutation and return its result."""
     from omnigraph.graph.results import MutationResult
 
     result = graph.invoke(

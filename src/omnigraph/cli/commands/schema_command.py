@@ -250,7 +250,7 @@ def _warn_if_managed(scope: CommandTarget) -> None:
 
 
 def _read_expressions(given: tuple[str, ...]) -> dict[str, str]:
-    """What `--set` was given, by property."""
+    """Parse the values of `--set` by property."""
     found = {}
     for text in given:
         name, equals, expression = text.partition("=")
@@ -261,7 +261,7 @@ def _read_expressions(given: tuple[str, ...]) -> dict[str, str]:
 
 
 def _describe_applied(result: SchemaApplyResult) -> Iterator[str]:
-    """What was run first, the steps, what became of each table, and what it came to."""
+    """Yield the lines of the report of a schema apply: mutation, steps, tables and result."""
     for ran in result.mutations:
         counts = f"{ran.affected_nodes} nodes, {ran.affected_edges} edges"
         yield f"- run mutation {ran.query_name}: {counts}"

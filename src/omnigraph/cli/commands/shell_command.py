@@ -44,7 +44,7 @@ class StatementReader:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether more lines belong to a statement."""
+        """Return whether more lines belong to a statement."""
         return bool(self._waiting)
 
     def add(self, line: str) -> Iterator[str]:
@@ -60,7 +60,7 @@ class StatementReader:
             yield from self.finish()
 
     def finish(self) -> Iterator[str]:
-        """What is left as one more statement, unless it is only a comment."""
+        """Return the rest as one more statement, unless it is only a comment."""
         text, self._waiting = self._waiting.strip(), ""
         if has_words(text):
             yield text
@@ -72,7 +72,7 @@ class StatementReader:
 
 
 def split_at_semicolons(text: str) -> list[str]:
-    """What is between semicolons that are not part of a text or a comment; the last is the rest."""
+    """Split at semicolons outside of texts and comments; the last part is the rest."""
     from omnigraph.cli.commands.query_command import read_tokens
 
     pieces, start = [], 0
@@ -85,7 +85,7 @@ def split_at_semicolons(text: str) -> list[str]:
 
 
 def has_words(text: str) -> bool:
-    """Whether there is anything but blanks and comments."""
+    """Return whether a text holds anything but blanks and comments."""
     from omnigraph.cli.commands.query_command import read_tokens
 
     tokens, problems = read_tokens(text)
@@ -93,7 +93,7 @@ def has_words(text: str) -> bool:
 
 
 def is_whole(text: str) -> bool:
-    """Whether a statement can be run as it stands, or more lines belong to it.
+    """Return whether a statement is complete.
 
     A `query` ends with its last brace. A body without one ends where its line does if nothing is
     missing behind it, and otherwise at an empty line.
@@ -119,7 +119,7 @@ def is_whole(text: str) -> bool:
 
 
 def _is_unfinished(body: str) -> bool:
-    """Whether something is missing behind the body of a query, which has no mistake before that."""
+    """Return whether the only mistake of a query body is that it ends too early."""
     from omnigraph.cli.commands.query_command import wrap
     from omnigraph.errors import CompileError
     from omnigraph.language.query_parser import parse_query_file
