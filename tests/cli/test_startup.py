@@ -38,7 +38,7 @@ def test_the_package_itself_loads_nothing_heavy_until_it_is_used() -> None:
 UNWANTED = (
     *("polars", "pyspark", "pandas", "yaml", "http.client", "rich"),
     *("omnigraph.catalog.build", "omnigraph.execution.embed", "omnigraph.plan.query_lint"),
-    *("omnigraph.storage.graph_root", "omnigraph.storage.transaction"),
+    *("omnigraph.storage.writer_lease", "omnigraph.storage.transaction"),
 )
 QUERY = """
 query older($age: I32) {

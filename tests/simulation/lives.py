@@ -47,7 +47,7 @@ from omnigraph.storage import graph_branches
 from omnigraph.storage import writer_fence as process_fence
 from omnigraph.storage.consumers import set_consumer
 from omnigraph.storage.graph_lifecycle import NewTable, initialize
-from omnigraph.storage.graph_root import GraphRoot, open_fence
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest import (
     History,
     ManifestState,
@@ -70,7 +70,7 @@ from omnigraph.storage.tables import stage_changes
 from omnigraph.storage.tables.manifest_table import compact_lineage
 from omnigraph.storage.tables.table import open_newest
 from omnigraph.storage.writer_fence import make_fence_lost
-from omnigraph.storage.writer_lease import LeaseTerms
+from omnigraph.storage.writer_lease import LeaseTerms, open_fence
 from omnigraph.writer.change import CatalogSnapshot, Change, Prepared
 from omnigraph.writer.driver import Writer
 from simulation.expected_states import Fact, Journal, NeededFiles, State, Violation, Writing

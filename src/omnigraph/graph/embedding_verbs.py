@@ -37,10 +37,11 @@ from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.staged import Ticket
 from omnigraph.writer.change import CatalogSnapshot, Prepared
-from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from omnigraph.writer.driver import Writer
 
 
 @dataclass(frozen=True, slots=True)

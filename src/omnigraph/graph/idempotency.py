@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import msgspec
 
@@ -36,7 +36,9 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Ticket
 from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, Prepared
-from omnigraph.writer.driver import Writer
+
+if TYPE_CHECKING:
+    from omnigraph.writer.driver import Writer
 
 _MEMBER = "request"
 """The member of a commit's details."""

@@ -11,7 +11,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 from uuid import UUID
 
 import msgspec
@@ -40,7 +40,9 @@ from omnigraph.types.jsonl import ParsedLines
 from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
-from omnigraph.writer.driver import Writer
+
+if TYPE_CHECKING:
+    from omnigraph.writer.driver import Writer
 
 _PLAIN = frozenset({str, int, bool, type(None)})
 _NUMBERS = frozenset({int, float})

@@ -46,10 +46,10 @@ from omnigraph.storage.recovery import WriterKind, hash_contract
 from omnigraph.storage.staged import Merging, Ticket
 from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot, Prepared
-from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
     from omnigraph.pipeline.tasks import Tasks
+    from omnigraph.writer.driver import Writer
 
 
 class MergeEngine:

@@ -31,13 +31,13 @@ from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.staged import Ticket
 from omnigraph.types.parameters import coerce_parameters
 from omnigraph.writer.change import CatalogSnapshot, Prepared
-from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
     from omnigraph.execution.load_input import LoadMode
     from omnigraph.graph import loading
     from omnigraph.graph.embedding_verbs import GraphEmbedSummary
     from omnigraph.graph.results import LoadResult
+    from omnigraph.writer.driver import Writer
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,10 +42,10 @@ from omnigraph.storage.manifest import Commit, History
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot
-from omnigraph.writer.driver import Writer
 
 if TYPE_CHECKING:
     from omnigraph.evolution.migration_plan import MigrationPlan
+    from omnigraph.writer.driver import Writer
 
 
 _NEWEST = Retention(keep=1)

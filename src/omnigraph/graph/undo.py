@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
@@ -55,7 +56,9 @@ from omnigraph.storage.refs import find_ref
 from omnigraph.storage.staged import Ticket
 from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot, Prepared
-from omnigraph.writer.driver import Writer
+
+if TYPE_CHECKING:
+    from omnigraph.writer.driver import Writer
 
 
 class ApplyOutcome(StrEnum):

@@ -66,7 +66,6 @@ from omnigraph.storage.tables.manifest_table import stage_manifest_rows
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.version_files import rewritten_version
 from omnigraph.storage.writer_fence import Hold
-from omnigraph.storage.writer_heartbeat import list_notes, remove_dead_note
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 _RELEASED = "is_released"
@@ -81,7 +80,7 @@ class CloneClaim:
 
     @property
     def is_released(self) -> bool:
-        """Whether the place is what it is without the claim."""
+        """True if the claim no longer reserves the target."""
         return self._body.get(_RELEASED) is True
 
     @property
@@ -138,12 +137,12 @@ _FORMAT = 1
 
 
 def is_at_home(root: GraphRoot) -> bool:
-    """Whether the branches of the graph were last written under the address it has now."""
+    """Return whether the branches of the graph were last written at its present address."""
     return root.store.find(ADDRESS) == encode_address_note(root.store.uri)
 
 
 def settle_in(root: GraphRoot) -> None:
-    """What the first writer at an address does."""
+    """Rebase the graph to its present address, unless that has been done."""
     if is_at_home(root):
         return
     with root.hold() as hold:
@@ -167,7 +166,7 @@ def relocate(root: GraphRoot, hold: Hold) -> None:
 
 
 def encode_address_note(uri: str) -> bytes:
-    """What is noted once every branch knows that the graph is at this address."""
+    """Encode the note that every branch is based at this address."""
     return json.dumps({"version": _FORMAT, "uri": uri}).encode()
 
 
@@ -264,7 +263,7 @@ def _refuse_used(store: ObjectStore, *, force: bool) -> None:
 
 
 def is_initialized(store: ObjectStore) -> bool:
-    """Whether there is a graph, and not just what a failed attempt left."""
+    """Return whether there is a graph, and not just what a failed attempt left."""
     return store.exists(MANIFEST_VERSIONS)
 
 
@@ -429,7 +428,7 @@ _OF_CREATION = frozenset(
 
 
 def is_unfinished_creation(files: ControlFiles, path: str, settings: Settings) -> bool:
-    """Whether there is nothing but what an attempt to create a graph left that never came to one.
+    """Return whether all that is there was left by a creation that failed.
 
     Nobody can have used it; a graph, a clone under way and files of somebody else are not it.
     """
@@ -445,6 +444,9 @@ def find_work(files: ControlFiles, path: str, settings: Settings) -> str | None:
     Raises:
         WriterBusy: a writer holds the graph.
     """
+    # Opening a graph to read it needs no heartbeats, and so loads none of this.
+    from omnigraph.storage.writer_heartbeat import list_notes, remove_dead_note  # noqa: PLC0415
+
     root = GraphRoot.at(files.uri_of(path), settings)
     with root.hold() as hold:
         for note in list_notes(root.store):

@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 
 from omnigraph.cache import Cache
-from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.identity import EntityKind, UlidSource
 from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.layout import MANIFEST, make_tables_folder
-from omnigraph.storage.local_fence import LocalFence, find_exclusion_problem
 from omnigraph.storage.manifest.manifest_reader import KnownManifests, get_known_generation
 from omnigraph.storage.objects.object_store import ObjectStore, StoreKind
-from omnigraph.storage.objects.open_store import open_store, supports_put_if_match
+from omnigraph.storage.objects.open_store import open_store
 from omnigraph.storage.tables.file_probes import name_version_file
 from omnigraph.storage.tables.location import Generation, TableLocation
 from omnigraph.storage.tables.row_lookup import RowDirectory
 from omnigraph.storage.tables.stage_table import StagedTransaction
 from omnigraph.storage.tables.table import Table, open_table
-from omnigraph.storage.writer_fence import Fence, Hold, ProcessFence
-from omnigraph.storage.writer_lease import LeaseFence, LeaseTerms
+from omnigraph.storage.writer_fence import Fence, Hold
 
 KEPT_DIRECTORIES = 16
 KEPT_HANDLES = 256
@@ -32,10 +27,10 @@ KEPT_HANDLES = 256
 
 
 class TableHandles:
-    """The tables used last, by place and version. A version never changes, so none grows stale.
+    """Cache of opened tables, by location and version. A version never changes.
 
-    A place names the generation of its table, so what was removed and made again is not mistaken
-    for what was there before.
+    A location names the generation of its table, so a table that was removed and created again is
+    not mistaken for the one before.
     """
 
     def __init__(self, capacity: int = KEPT_HANDLES) -> None:
@@ -50,7 +45,7 @@ class TableHandles:
         return self.find(location, version) or self.keep(open_table(location, version))
 
     def keep(self, table: Table) -> Table:
-        """The same table, to be found from now on, with the directory all its versions share."""
+        """Cache a table, and attach the row directory that all its versions share."""
         table.directory = self._directories.value(table.location, RowDirectory)
         self._tables.keep((table.location, table.version), table)
         return table
@@ -60,57 +55,6 @@ class TableHandles:
         directory = self.keep(committed).directory
         assert directory is not None, "a kept table has a directory"
         directory.follow(staged, committed)
-
-
-log = logging.getLogger(__name__)
-
-_warned: set[str] = set()
-
-
-def open_fence(
-    store: ObjectStore, mode: FenceMode, ids: UlidSource, terms: LeaseTerms | None = None
-) -> Fence:
-    """The strongest fence the root of `store` can have, after trying that it holds.
-
-    The root must exist. Keep the result: trying an object store takes a few requests. `terms` are
-    those of a lease, where it comes to one.
-
-    Raises:
-        StorageFailure: a fence is required and the storage cannot offer one.
-    """
-    if mode is FenceMode.OFF:
-        return ProcessFence(store.identity)
-    problem = _find_problem(store, ids)
-    if problem is None:
-        return _get_shared_fence(store, terms)
-    if mode is FenceMode.REQUIRED:
-        raise StorageFailure(
-            StorageKind.CONFIGURATION,
-            f"{store.uri} cannot keep writers in different processes apart: {problem}",
-        )
-    _warn_once(store, problem)
-    return ProcessFence(store.identity)
-
-
-def _find_problem(store: ObjectStore, ids: UlidSource) -> str | None:
-    if store.kind is StoreKind.LOCAL:
-        problem = find_exclusion_problem(Path(store.uri))
-        return None if problem is None else f"the file system does not lock files, {problem}"
-    if supports_put_if_match(store, ids):
-        return None
-    return "the store does not replace objects conditionally"
-
-
-def _get_shared_fence(store: ObjectStore, terms: LeaseTerms | None) -> Fence:
-    if store.kind is StoreKind.LOCAL:
-        return LocalFence(Path(store.uri))
-    return LeaseFence(store, terms=terms)
-
-
-def _warn_once(store: ObjectStore, problem: str) -> None:
-    if store.identity not in _warned:
-        _warned.add(store.identity)
-        log.warning("%s: %s; only one process at a time may write this graph", store.uri, problem)
 
 
 def read_clock_us() -> int:
@@ -140,14 +84,14 @@ class GraphRoot:
     @cached_property
     def fence(self) -> Fence:
         # Readers take no fence, and do not load what it is made of.
-        from omnigraph.storage.writer_lease import LeaseTerms  # noqa: PLC0415
+        from omnigraph.storage.writer_lease import LeaseTerms, open_fence  # noqa: PLC0415
 
         terms = LeaseTerms.lasting(self.settings.lease_term_s)
         return open_fence(self.store, self.settings.writer_fence, self.ids, terms)
 
     @property
     def lease_may_expire(self) -> bool:
-        """Whether a writer may act after its hold was taken from it: the fence is a lease."""
+        """True if the fence is a lease: a writer may act after it was taken over."""
         is_lease = self.store.kind is not StoreKind.LOCAL
         return is_lease or self.settings.writer_fence is FenceMode.OFF
 

@@ -1,10 +1,11 @@
-"""What a write prepares outside the fence: ids, forks, staged tables, created tables."""
+"""Preparation of a write outside the fence: ids, forks, staged and created tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from omnigraph.errors import AlreadyExists, OmniError
@@ -21,7 +22,9 @@ from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_create
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_versions import create_branch, delete_branch
-from omnigraph.storage.writer_heartbeat import WriteNote
+
+if TYPE_CHECKING:
+    from omnigraph.storage.writer_heartbeat import WriteNote
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Ticket:
 
     @property
     def properties(self) -> dict[str, str]:
-        """What every table transaction of the write carries, to be found by after a crash."""
+        """Properties of every table transaction of the write, by which recovery finds them."""
         return {OPERATION_PROPERTY: self.operation_id}
 
 
@@ -74,7 +77,7 @@ class StagedTable:
 
     @property
     def planned_rows(self) -> int:
-        """How many rows the table will have."""
+        """The number of rows the table will have."""
         transaction = self.transaction
         return self.entry.row_count + transaction.inserted - transaction.deleted
 

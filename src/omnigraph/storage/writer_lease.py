@@ -1,4 +1,4 @@
-"""The writer fence on an object store: a lease object with an owner and an expiry."""
+"""Open the writer fence of a store; on an object store it is a lease object that expires."""
 
 from __future__ import annotations
 
@@ -10,21 +10,37 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Self
 from uuid import uuid4
 
 from omnigraph.errors import OutcomeUnknown, StorageError, StorageFailure, StorageKind, WriterBusy
+from omnigraph.identity import UlidSource
+from omnigraph.settings import FenceMode
 from omnigraph.storage.concurrent_calls import read_boot_clock
 from omnigraph.storage.layout import WRITER_LEASE
-from omnigraph.storage.objects.object_store import ObjectStore, Versioned
-from omnigraph.storage.writer_fence import Clock, Holder, Sleep, Turn, make_fence_lost, take_turn
+from omnigraph.storage.local_fence import LocalFence, find_exclusion_problem
+from omnigraph.storage.objects.object_store import ObjectStore, StoreKind, Versioned
+from omnigraph.storage.objects.open_store import supports_put_if_match
+from omnigraph.storage.writer_fence import (
+    Clock,
+    Fence,
+    Holder,
+    ProcessFence,
+    Sleep,
+    Turn,
+    make_fence_lost,
+    take_turn,
+)
+
+log = logging.getLogger(__name__)
 
 _VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """What the lease object says; without a holder it is free.
+    """The content of the lease object; without a holder it is free.
 
     The nonce is fresh on every write, so that no two writes have the same tag.
     """
@@ -131,8 +147,6 @@ def _format_time(moment: datetime) -> str:
     return moment.isoformat(timespec="milliseconds")
 
 
-log = logging.getLogger(__name__)
-
 TERM_S = 30.0
 RENEWAL_S = TERM_S / 3
 POLL_S = 0.25
@@ -142,7 +156,7 @@ RENEWING = "lease"
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """How long a lease lasts and how often it is renewed; all writers of a root should agree."""
+    """Term and renewal interval of a lease; all writers of a root should agree."""
 
     term_s: float = TERM_S
     renewal_s: float = RENEWAL_S
@@ -155,7 +169,7 @@ class LeaseTerms:
 
     @property
     def safe_s(self) -> float:
-        """How long after a renewal effects may be started."""
+        """The time after a renewal within which effects may be started."""
         return self.term_s * 2 / 3
 
 
@@ -203,7 +217,7 @@ class LeaseFence:
             raise
 
     def _try_once(self, turn: Turn) -> tuple[LeaseRecord | None, LeaseHold | None]:
-        """What the lease says, and the hold if it could be had."""
+        """Try to take the lease; returns its record, and the guard if it was free."""
         asked_at = self._clock()
         found = self._lease.find()
         if found is not None and not self._may_replace(*found):
@@ -243,7 +257,7 @@ class LeaseFence:
         self._sleep(self._terms.poll_s * (0.5 + random.random()))
 
     def _is_nearly_abandoned(self, seen: LeaseRecord | None, now: float) -> bool:
-        """Whether the holder has missed renewals, so that the rest of its term is worth waiting.
+        """Return whether the holder has missed renewals, so that waiting pays.
 
         Giving up here would make every short-lived process start watching anew, and none would
         ever take over.
@@ -374,3 +388,52 @@ class LeaseHold:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+_warned: set[str] = set()
+
+
+def open_fence(
+    store: ObjectStore, mode: FenceMode, ids: UlidSource, terms: LeaseTerms | None = None
+) -> Fence:
+    """The strongest fence the root of `store` can have, after trying that it holds.
+
+    The root must exist. Keep the result: trying an object store takes a few requests. `terms` are
+    those of a lease, where it comes to one.
+
+    Raises:
+        StorageFailure: a fence is required and the storage cannot offer one.
+    """
+    if mode is FenceMode.OFF:
+        return ProcessFence(store.identity)
+    problem = _find_problem(store, ids)
+    if problem is None:
+        return _get_shared_fence(store, terms)
+    if mode is FenceMode.REQUIRED:
+        raise StorageFailure(
+            StorageKind.CONFIGURATION,
+            f"{store.uri} cannot keep writers in different processes apart: {problem}",
+        )
+    _warn_once(store, problem)
+    return ProcessFence(store.identity)
+
+
+def _find_problem(store: ObjectStore, ids: UlidSource) -> str | None:
+    if store.kind is StoreKind.LOCAL:
+        problem = find_exclusion_problem(Path(store.uri))
+        return None if problem is None else f"the file system does not lock files, {problem}"
+    if supports_put_if_match(store, ids):
+        return None
+    return "the store does not replace objects conditionally"
+
+
+def _get_shared_fence(store: ObjectStore, terms: LeaseTerms | None) -> Fence:
+    if store.kind is StoreKind.LOCAL:
+        return LocalFence(Path(store.uri))
+    return LeaseFence(store, terms=terms)
+
+
+def _warn_once(store: ObjectStore, problem: str) -> None:
+    if store.identity not in _warned:
+        _warned.add(store.identity)
+        log.warning("%s: %s; only one process at a time may write this graph", store.uri, problem)

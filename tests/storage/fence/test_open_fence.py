@@ -12,13 +12,13 @@ import pytest
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.identity import UlidSource
 from omnigraph.settings import FenceMode
-from omnigraph.storage.graph_root import GraphRoot, open_fence
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import WRITER_LEASE
 from omnigraph.storage.local_fence import LocalFence
 from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.objects.open_store import CountingStore, open_store
 from omnigraph.storage.writer_fence import ProcessFence
-from omnigraph.storage.writer_lease import LeaseFence
+from omnigraph.storage.writer_lease import LeaseFence, open_fence
 from storage.objects.scripted_s3 import running_scripted_s3
 
 
