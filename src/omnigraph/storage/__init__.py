@@ -1,1 +1,1 @@
-"""Where a graph is kept: tables, versions, commits and control objects."""
+"""Storage of a graph: tables, versions, commits and control objects."""

@@ -150,14 +150,14 @@ class Plan:
     """Those that can go on with the copy: what they have yet to read is copied."""
 
     def count(self) -> tuple[int, int]:
-        """How many tables there are, and how many versions of the manifest."""
+        """Count the tables, and the versions of the manifest."""
         tables = {path for path, _ in self.versions if path != MANIFEST}
         versions = [len(all_) for (path, _), all_ in self.versions.items() if path == MANIFEST]
         return len(tables), sum(versions)
 
 
 def make_plan(root: GraphRoot, cut: Cut, *, shallow: bool) -> Plan:
-    """What the cut consists of.
+    """Plan the copy of a cut.
 
     With its history: every version of the manifest that is there. Without it (`shallow`): the
     newest one of each branch, those that branches start at, and those somebody put a tag on.
@@ -238,7 +238,7 @@ class _Planner:
         return tuple(manifest.state.entries.values())
 
     def with_parents(self, versions: Mapping[Place, Iterable[int]]) -> dict[Place, frozenset[int]]:
-        """The same with the versions that branches start at: without them they are no branches.
+        """Add the versions that branches start at: without them they are no branches.
 
         Cleanup removes such a version once the branch reads none of its files. The branch it was
         made from stays, and is copied with its newest version then.
@@ -294,7 +294,7 @@ _FILE = re.compile(
 
 
 class CopiedChecksums:
-    """What one clone has copied so far; files may come from several threads."""
+    """Checksums of the files one clone has copied; safe to add to from several threads."""
 
     def __init__(self, source: GraphRoot, target: GraphRoot) -> None:
         self._source, self._target = source, target
@@ -357,7 +357,7 @@ _FOLDERS = (MANIFEST, *(make_tables_folder(kind) for kind in EntityKind), BRANCH
 
 @dataclass(frozen=True, slots=True)
 class CloneResult:
-    """What was copied."""
+    """The result of a clone."""
 
     uri: str
     source: str
@@ -577,7 +577,7 @@ class _Copying:
 
 
 def _may_be_cleaned_away(failure: OmniError) -> bool:
-    """Whether something was missing, and not because the store cannot be reached."""
+    """Return whether something was missing, and not because the store cannot be reached."""
     if isinstance(failure, StorageFailure):
         return failure.kind in (StorageKind.NOT_FOUND, StorageKind.PERMANENT)
     return True

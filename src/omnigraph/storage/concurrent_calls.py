@@ -25,16 +25,16 @@ MAX_THREADS = 32
 
 
 class StartedCall(Protocol[ResultT_co]):
-    """A call that was started, and perhaps has ended."""
+    """A call that was started and may have ended."""
 
     def result(self) -> ResultT_co:
-        """What it gives or raises, waited for."""
+        """Wait for the result, and return or raise it."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class EndedCall(Generic[Result]):
-    """A call that was made on the spot. A future has locks, which cost more than some calls."""
+    """A call that ran at once. A future has locks, which cost more than some calls."""
 
     value: Result
 
@@ -43,7 +43,7 @@ class EndedCall(Generic[Result]):
 
 
 class ConcurrentCalls:
-    """Calls that are made while the caller goes on.
+    """Calls that run while the caller goes on.
 
     Leaving the `with` block waits for all of them, also after a failure or an interrupt: then
     nothing is under way any more. A failure of a call is raised where its result is asked for, or
@@ -51,17 +51,17 @@ class ConcurrentCalls:
     """
 
     def __init__(self, at_a_time: int) -> None:
-        """Let this many things happen at a time, of which the caller's own work is one."""
+        """Allow this much concurrency; the caller's own work counts as one."""
         self._others = at_a_time - 1
         self._started: list[Future[Any]] = []
 
     @property
     def is_in_turn(self) -> bool:
-        """Whether every call is made on the spot."""
+        """True if every call runs at once, in the caller's thread."""
         return self._others <= 0
 
     def start(self, call: Callable[[], Result]) -> StartedCall[Result]:
-        """What will have the result; where no more may happen at a time, it has it already."""
+        """Start a call; at the limit of concurrency it runs at once."""
         if sum(not one.done() for one in self._started) >= self._others:
             return complete_now(call)
         started = _submit(call)
@@ -98,7 +98,7 @@ def _submit(call: Callable[[], Result]) -> Future[Result] | EndedCall[Result]:
 
 
 def complete_now(call: Callable[[], Result]) -> EndedCall[Result]:
-    """What has the result already, for a call that is made on the spot."""
+    """Run the call at once, in this thread."""
     return EndedCall(call())
 
 

@@ -63,7 +63,7 @@ _TRIES = 8
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """What an actor asked for under a key; without an answer it may not have been done."""
+    """A request under an idempotency key; without an answer it may not have been done."""
 
     name: str
     key: str

@@ -35,7 +35,7 @@ def normalize_branch(name: str) -> BranchName:
 
 @lru_cache(maxsize=256)  # every read and write names its branch
 def normalize_name(name: str, what: str) -> str:
-    """The same for the name of anything; `what` it names is for messages."""
+    """Normalize the name of anything; `what` it names is for messages."""
     trimmed = unicodedata.normalize("NFC", name.strip())
     if not trimmed:
         raise BadRequest(f"{what} name cannot be empty")
@@ -60,7 +60,7 @@ def check_actor(actor: str | None) -> None:
 
 
 def normalize_message(message: str | None) -> str | None:
-    """What is said about a commit, without blanks around it; None if that is nothing.
+    """Normalize the message of a commit: strip it; None if nothing is left.
 
     Raises:
         BadOptions: it is too long, or no text.
@@ -144,7 +144,7 @@ def decode_name(encoded: str) -> str | None:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name is within the rules, and so simple that only `/` is written otherwise.
+    """Return whether a name is valid, and so simple that only `/` is escaped.
 
     Most are, and where there are thousands the rules one by one take longer than reading them.
     """
@@ -202,7 +202,7 @@ def make_tables_folder(kind: EntityKind) -> str:
 
 
 def make_table_path(kind: EntityKind, identity: TableIdentity) -> str:
-    """Where a table lives, whatever it is called now.
+    """Return the path of a table, which does not depend on its name.
 
     >>> make_table_path(EntityKind.NODE, TableIdentity(TypeId(1), TableIncarnationId(255)))
     'nodes/0000000000000001-00000000000000ff'
@@ -245,7 +245,7 @@ def make_request_path(name: str) -> str:
 
 
 def find_name(file_name: str) -> str | None:
-    """What the object with this file name is called, or None for any other file."""
+    """Return the name of the object with this file name, or None for any other file."""
     return decode_name(file_name.removesuffix(_JSON)) if file_name.endswith(_JSON) else None
 
 

@@ -63,7 +63,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def is_at(descriptor: int, place: Path | str) -> bool:
-    """Whether the open file is the one found under its name."""
+    """Return whether the open file is the one found under its name."""
     try:
         found = os.stat(place)  # noqa: PTH116 - every commit asks, mostly with plain text
     except FileNotFoundError:
@@ -76,7 +76,7 @@ RECORD_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class LockRecord:
-    """Who has the writer lock, or had it last if `holder` is None."""
+    """The holder of the writer lock; None if it is free."""
 
     epoch: int
     holder: Holder | None
@@ -96,7 +96,7 @@ def encode_record(record: LockRecord) -> bytes:
 
 
 def decode_record(content: bytes) -> LockRecord:
-    """Who had the lock last; nobody if the file was never written.
+    """Decode the record of the last holder; `NOBODY` if the file was never written.
 
     One that was cut short or damaged says `UNKNOWN`: what its writer was doing is unknown as well.
     """
@@ -114,7 +114,7 @@ def decode_record(content: bytes) -> LockRecord:
 
 
 def find_lock_damage(store: ObjectStore) -> dict[str, str]:
-    """What is wrong with the files of locks, by their names."""
+    """Describe the damage of lock files, by their names."""
     problems: dict[str, str] = {}
     for name in (WRITER_LOCK, WRITER_QUEUE_LOCK, OBJECTS_LOCK):
         content = store.find(name)
@@ -126,7 +126,7 @@ def find_lock_damage(store: ObjectStore) -> dict[str, str]:
 
 
 def _is_record(content: bytes) -> bool:
-    """Whether it is a record to the byte, its padding included."""
+    """Return whether it is a record to the byte, its padding included."""
     record = decode_record(content)
     return record is not UNKNOWN and (record is NOBODY or content == encode_record(record))
 

@@ -95,7 +95,7 @@ _MALFORMED = (
 
 @dataclass(frozen=True, slots=True)
 class FirstSeenNote:
-    """When something was first seen, by the clock of that process, and beside which notes.
+    """The time an orphan was first seen, and the heartbeats present then.
 
     A note is the path of a write note, or of the manifest version that was the newest.
     """
@@ -105,7 +105,7 @@ class FirstSeenNote:
 
 
 class FirstSeen:
-    """What earlier cleanups noted, and what this one sees. To be made under the fence."""
+    """Orphan candidates of earlier cleanups and of this one. To be created under the fence."""
 
     def __init__(
         self,
@@ -139,7 +139,7 @@ class FirstSeen:
         return [path for path in paths if self._is_due(path, self._grace_us, live_notes)]
 
     def is_unchanged_for(self, path: str, seconds: float) -> bool:
-        """Whether this was seen before, so long ago; it is noted."""
+        """Return whether this was first seen at least so long ago; record it otherwise."""
         return self._is_due(path, int(seconds * 1_000_000), frozenset())
 
     def _is_due(self, path: str, wait_us: int, live_notes: frozenset[str]) -> bool:
@@ -201,12 +201,12 @@ class FirstSeen:
 
 
 def write_empty_list(store: ObjectStore) -> None:
-    """What a new graph has: from then on a missing list is noticed."""
+    """Write the empty list of a new graph; from then on a missing list is detected."""
     store.put(SIGHTINGS, _encode({}))
 
 
 def find_list_damage(store: ObjectStore) -> str | None:
-    """What is wrong with the list; None if it is whole."""
+    """Describe the damage of the list; None if it is intact."""
     data = store.find(SIGHTINGS)
     if data is None:
         return "is missing; the next cleanup makes it again"
@@ -226,7 +226,7 @@ def _encode(first_seen: Mapping[str, FirstSeenNote]) -> bytes:
 
 
 def list_removable_paths(store: ObjectStore, note: str | None = None) -> frozenset[str]:
-    """What a cleanup may remove now or later, relative to the root.
+    """List what a cleanup may remove now or later, relative to the root.
 
     Not what was first seen beside `note`, the path of a write note that is still there: as long as
     it is, no cleanup takes that.
@@ -278,7 +278,7 @@ def require_lasting_manifest(
 
 
 def require_lasting_table(root: GraphRoot, location: TableLocation, version: int) -> None:
-    """The same for a version of a table."""
+    """Raise unless a version of a table is there to stay. To be called under the fence."""
     open_table(location, version)
     _require_unlisted(root, location, version)
 
@@ -286,7 +286,7 @@ def require_lasting_table(root: GraphRoot, location: TableLocation, version: int
 def require_lasting_versions(
     root: GraphRoot, location: TableLocation, versions: Collection[int]
 ) -> None:
-    """The same for many versions, which are looked for and not read."""
+    """Raise unless these versions are there to stay; they are listed and not read."""
     there = set(list_versions(location))
     for version in sorted(versions):
         if version not in there:

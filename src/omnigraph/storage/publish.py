@@ -60,7 +60,7 @@ class PreparedPublish:
     staged: StagedTransaction
 
     def is_for(self, base: ManifestSnapshot, publication: Publication) -> bool:
-        """Whether it is what this publication on this manifest needs."""
+        """Return whether it was prepared for this publication on this manifest."""
         is_same = self.publication is publication or self.publication == publication
         return self.base is base and is_same
 

@@ -53,7 +53,7 @@ from omnigraph.typed_reading import decode_into
 
 @dataclass(frozen=True, slots=True)
 class BranchRef:
-    """What a branch name stands for.
+    """The branch a name refers to.
 
     `incarnation` is None only for `main`. The fork members say where the branch came from; its
     head is the fork's head until its own first commit.
@@ -78,11 +78,11 @@ class BranchRef:
 
     @property
     def place(self) -> str:
-        """What names its newest commit wherever a commit is taken."""
+        """The revision that names its newest commit."""
         return f"branch:{self.name}"
 
     def wire(self) -> dict[str, object]:
-        """What creating it answers."""
+        """The response to creating it."""
         return {"from": self.parent, "name": self.name, "actor_id": self.actor_id}
 
 
@@ -216,7 +216,7 @@ def _encode_mark(incarnation: str) -> bytes:
 
 
 def stands_alone(root: GraphRoot, ref: BranchRef) -> bool:
-    """Whether no other record can have to do with a branch; False says nothing.
+    """Return whether no other record can refer to a branch; False is no answer.
 
     Neither may anybody have put a tag of the substrate's on a version of the manifest.
     """
@@ -261,7 +261,7 @@ def unmark_deleted(store: ObjectStore, incarnation: str) -> None:
 
 
 def is_marked(store: ObjectStore, incarnation: str) -> bool:
-    """Whether somebody has deleted the branch, or is about to."""
+    """Return whether the branch was deleted, or is being deleted."""
     return store.exists(deletion_mark(incarnation))
 
 
@@ -301,7 +301,7 @@ def _was_named(location: TableLocation) -> bool:
 
 
 def is_lost(root: GraphRoot, incarnation: str) -> bool:
-    """Whether a branch that has no record was not deleted."""
+    """Return whether a branch without a record was never deleted."""
     return (
         is_lance_branch(root.manifest(), incarnation)
         and _was_named(root.manifest(incarnation))
@@ -342,7 +342,7 @@ def require_none_lost(root: GraphRoot, refs: Iterable[BranchRef]) -> None:
 
 
 def _name_of(root: GraphRoot, incarnation: str) -> BranchName | None:
-    """What the branch was called when it was last written."""
+    """Find the name the branch had when it was last written."""
     try:
         heads = read_newest(root.manifest(incarnation)).state.heads.values()
     except OmniError:
@@ -369,7 +369,7 @@ class Tag:
 
     @property
     def place(self) -> str:
-        """What names its commit wherever a commit is taken."""
+        """The revision that names its commit."""
         return self.commit_id
 
     def wire(self) -> dict[str, object]:

@@ -37,7 +37,7 @@ def seal(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_sealed(body: Mapping[str, Any]) -> bool:
-    """Whether the object has the checksum it was written with, or is of an earlier build."""
+    """Return whether the checksum is right, or absent as in files of earlier builds."""
     return SEAL not in body or body[SEAL] == _crc({k: v for k, v in body.items() if k != SEAL})
 
 
@@ -143,7 +143,7 @@ class NamedRecords(Generic[Record]):
                 yield name, data
 
     def find_damage(self, store: ObjectStore) -> Iterator[str]:
-        """What is wrong with each record that cannot be read."""
+        """Describe the damage of each record that cannot be read."""
         for name in self.list_names(store):
             try:
                 self.find(store, name)
@@ -224,7 +224,7 @@ def require_no_lost_records(store: ObjectStore, *prefixes: str) -> None:
 
 
 def find_log_damage(store: ObjectStore) -> str | None:
-    """What is wrong with the log; None if it is whole. Those who make records may be at it."""
+    """Describe the damage of the log, which may be being written; None if it is intact."""
     folder = _find_folder(store)
     if folder is None:
         return None

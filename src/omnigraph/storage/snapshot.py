@@ -74,7 +74,7 @@ class Snapshot:
         return found
 
     def location(self, entry: TableEntry) -> TableLocation:
-        """Where a table of this snapshot is."""
+        """Return the location of a table of this snapshot."""
         known, key = self.manifest.locations, (entry.path, entry.owner_branch)
         found = known.get(key)
         if found is None:
@@ -89,7 +89,7 @@ class Snapshot:
         return self.open_entry(self.entry(key))
 
     def show_versions(self, entries: Iterable[TableEntry]) -> Snapshot:
-        """The same with other versions of some tables, which nobody has published."""
+        """Return a snapshot with other, unpublished versions of some tables."""
         versions = {
             e.identity: TableVersion(e.identity, e.version, e.owner_branch, e.row_count, e.owner)
             for e in entries

@@ -63,7 +63,7 @@ COMPACTING_OPERATIONS = frozenset({"Rewrite", "CreateIndex", "UpdateConfig", RES
 
 
 def is_only_compacted(before: Snapshot, after: Snapshot) -> bool:
-    """Whether both snapshots hold the same rows, by what their tables have on record."""
+    """Return whether both snapshots hold the same rows, by the history of their tables."""
     if before.contract != after.contract or before.entries.keys() != after.entries.keys():
         return False
     pairs = [(before.entries[key], entry) for key, entry in after.entries.items()]
@@ -156,7 +156,7 @@ def commit_write(request: WriteRequest, hold: Hold) -> Published:
 
 
 def _is_announced(request: WriteRequest) -> bool:
-    """Whether it needs an intent: others must know of it before it is visible.
+    """Return whether it needs an intent: others must know of it before it is visible.
 
     Because tables move, or because we may sleep before the publish, and what it shows must not be
     cleaned away meanwhile: a version of another branch, a new table, its own file.
@@ -294,7 +294,7 @@ def _apply_effects(
 def _start_moving(
     table: StagedTable, hold: Hold, beside: ConcurrentCalls
 ) -> Callable[[], CommittedVersion]:
-    """What gives the version once the table has moved."""
+    """Start a table commit; the call returned finishes it."""
     hold.check()
     moving = start_commit(table.transaction, beside.start)
     if not beside.is_in_turn:
@@ -312,7 +312,7 @@ def _commit_moved(
 
 
 def _plan_state(request: WriteRequest) -> tuple[SetVersion, ...]:
-    """What the tables will be shown as if all goes well."""
+    """Predict the versions the tables will be published at."""
     return tuple(
         _make_shown_change(request, table, table.transaction.target_version, table.planned_rows)
         for table in request.tables

@@ -26,7 +26,7 @@ class Hold(Protocol):
 
     @property
     def took_over(self) -> bool:
-        """Whether the writer before us ended without giving its hold back.
+        """True if the writer before us ended without releasing its guard.
 
         It may have left a write half done, so recovery comes before the first effect.
         """
@@ -50,7 +50,7 @@ class Hold(Protocol):
 
 
 def is_held(hold: Hold) -> bool:
-    """Whether the hold is still ours: what was just done was done before anybody else came."""
+    """Return whether the guard is still valid: what was just done was done under it."""
     try:
         hold.check()
     except ReadSetChanged:
@@ -63,7 +63,7 @@ class Fence(Protocol):
 
     @property
     def spans_processes(self) -> bool:
-        """Whether writers in other processes are kept out as well."""
+        """True if writers in other processes are excluded as well."""
         ...
 
     def acquire(self, wait_s: float) -> Hold:
@@ -77,7 +77,7 @@ class Fence(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who has a hold: a random id to tell runs apart, and where to look for the process."""
+    """The owner of a guard: a random id to tell runs apart, and its host and process."""
 
     id: str
     host: str

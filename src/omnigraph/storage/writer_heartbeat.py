@@ -33,7 +33,7 @@ class WriteNote(Protocol):
 
     @property
     def path(self) -> str:
-        """Where it is, relative to the root of the graph."""
+        """Its path, relative to the root of the graph."""
         ...
 
     def check(self) -> None:
@@ -60,7 +60,7 @@ def begin_write_note(root: GraphRoot) -> WriteNote:
 
 @contextmanager
 def hold_write_note(root: GraphRoot) -> Iterator[WriteNote]:
-    """The same for the duration of a block."""
+    """Keep a heartbeat for the duration of a block."""
     note = begin_write_note(root)
     try:
         yield note

@@ -1,4 +1,4 @@
-"""What a change of the graph is: something that is prepared on a view, and maybe again."""
+"""A change of the graph: prepared on a snapshot, and again if others were first."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CatalogSnapshot:
 
 
 class BranchReader(Protocol):
-    """Where the branches of a graph are looked at, and what was just published is left."""
+    """Access to the branches of a graph, and to what was just published."""
 
     root: GraphRoot
 
@@ -51,7 +51,7 @@ class BranchReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What one publish will make visible. Without any table it still records a commit."""
+    """The content of one publish. Without any table it still records a commit."""
 
     tables: tuple[StagedTable, ...] = ()
     adopted: tuple[SetVersion, ...] = ()
@@ -75,7 +75,7 @@ class Prepared:
 
 
 def count_rows(prepared: Prepared) -> tuple[RowCounts, ...]:
-    """How many rows of which tables a write changes, as its commit records it."""
+    """Count the rows a write changes in each table, as its commit records it."""
     if prepared.counts is not None:
         return prepared.counts
     staged = (
@@ -98,7 +98,7 @@ class Change(Protocol):
 
     @property
     def is_costly(self) -> bool:
-        """Whether preparing takes long: then others may pass, and a note protects its files."""
+        """True if preparing takes long: others may pass, and a heartbeat protects its files."""
         ...
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
@@ -110,7 +110,7 @@ class Change(Protocol):
         ...
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
-        """Whether to prepare again on a branch that others changed meanwhile.
+        """Return whether to prepare again on a branch that others changed meanwhile.
 
         Not asked where no row changed, nor where the caller insists on a head.
         """

@@ -239,7 +239,7 @@ class Writer:
         actor: str | None = None,
         note: WriteNote | None = None,
     ) -> Published | None:
-        """The same in a window that the caller keeps open: one attempt, with nothing pending.
+        """Write under a guard that the caller holds: one attempt, with nothing pending.
 
         Raises:
             ReadSetChanged: the hold was lost, or a late effect of an ended write was undone.

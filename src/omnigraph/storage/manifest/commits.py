@@ -24,7 +24,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 @dataclass(frozen=True, slots=True)
 class MergedTable:
-    """Where a table of a merged state is."""
+    """The location and version of a table of a merged state."""
 
     table_key: str
     path: str
@@ -47,7 +47,7 @@ class MergedState:
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """How many rows of a table a commit changed."""
+    """Numbers of rows of a table that a commit inserted, updated and deleted."""
 
     table_key: str
     inserted: int = 0
@@ -85,13 +85,13 @@ class Commit:
 
     @property
     def message(self) -> str | None:
-        """What its writer said about it."""
+        """The message its writer gave."""
         said = self.details.get("message")
         return said if isinstance(said, str) else None
 
     @property
     def time(self) -> datetime.datetime:
-        """When it was made."""
+        """The time of the commit."""
         return _EPOCH + datetime.timedelta(microseconds=self.created_at)
 
     @property
@@ -102,7 +102,7 @@ class Commit:
 
     @property
     def place(self) -> str:
-        """What names it wherever a commit is taken."""
+        """The revision that names it."""
         return self.commit_id
 
     @property
@@ -147,7 +147,7 @@ class RecoveryKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TableOutcome:
-    """Where a recovered table stood and where it is now."""
+    """The versions of a recovered table before and after recovery."""
 
     table_key: str
     from_version: int
@@ -156,7 +156,7 @@ class TableOutcome:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryAudit:
-    """How an interrupted operation was settled; at most one for each operation and kind."""
+    """The recovery of an interrupted operation; at most one for each operation and kind."""
 
     operation_id: OperationId
     kind: RecoveryKind

@@ -1,4 +1,4 @@
-"""What a publish changes and what it requires: plain values, and the pure step they describe."""
+"""Changes and requirements of a publish, and the pure function that applies them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class SchemaChange:
         return renamed | frozenset(one.identity for one in self.dropped)
 
     def name_after(self, identity: TableIdentity, name: TableKey) -> TableKey:
-        """What a table is called from then on."""
+        """Return the name of a table after the change."""
         return next((one.table_key for one in self.renamed if one.identity == identity), name)
 
 

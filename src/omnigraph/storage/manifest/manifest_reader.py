@@ -45,7 +45,7 @@ class SeenVersion:
 
 @dataclass(slots=True)
 class _Known:
-    """What is known of the graph at one address."""
+    """The graph seen at one address, and the newest versions seen of its branches."""
 
     identity: str
     generation: Generation
@@ -103,7 +103,7 @@ def _note(known: _Known, branch: str | None, found: SeenVersion) -> None:
 
 
 def _is_same_line(manifest: TableLocation, seen: SeenVersion | None, newest: SeenVersion) -> bool:
-    """Whether the branch still has the version that was seen on it.
+    """Return whether the branch still has the version that was seen on it.
 
     One that cleanup has removed counts as changed: that costs what is kept, and never an answer.
     """
@@ -319,7 +319,7 @@ class History:
         return self._list(manifest).newest_first
 
     def commits_by_id(self, manifest: ManifestSnapshot) -> Mapping[CommitId, Commit]:
-        """The same in no particular order."""
+        """Every commit visible at this version, by its id."""
         return self._list(manifest).by_id
 
     def _list(self, manifest: ManifestSnapshot) -> _Listed:

@@ -198,7 +198,7 @@ class SchemaContract:
 
     @property
     def graph_identity(self) -> str:
-        """What the graph was given when it was created, unlike any other."""
+        """The unique identity the graph got when it was created."""
         return _hash_graph_identity(self.state)
 
 
@@ -228,7 +228,7 @@ class ManifestState:
         return by_key
 
     def has_tables_of(self, other: ManifestState) -> bool:
-        """Whether it is known, without comparing them, to have the schema and tables of another.
+        """Return whether it surely has the schema and tables of another, without comparing them.
 
         That is so if one was made of the other by showing other versions of the same tables.
         """
@@ -245,7 +245,7 @@ class ManifestState:
 
     @cached_property
     def row_counts(self) -> Mapping[str, int]:
-        """How many rows each live table has, by its name."""
+        """Row counts of the live tables, by name."""
         return {key: entry.row_count for key, entry in self.entries.items()}
 
     @cached_property
@@ -271,7 +271,7 @@ class ManifestState:
 
     @property
     def graph_identity(self) -> str:
-        """What the graph was given when it was created; nothing in a manifest without a schema."""
+        """The unique identity of the graph; empty in a manifest without a schema."""
         return self.contract.graph_identity if self.contract else ""
 
     def head_of(self, branch: str, incarnation: str | None) -> Head | None:

@@ -75,7 +75,7 @@ def open_folder(root: str, relative: str) -> int:
 
 
 def make_folder(root: str, relative: str) -> int:
-    """The same, with every missing folder on the way created and synced into its parent."""
+    """Open the folder, and create missing ones on the way, each synced into its parent."""
     _make_root(root)
     descriptor = os.open(root, _FOLDER)
     at = root
@@ -376,7 +376,7 @@ class LocalObjectStore:
             return _OpenFolder(make_folder(self.uri, folder), name)
 
     def _find_folder(self, path: str) -> _OpenFolder[int | None]:
-        """The same; None if there is no such folder, and so no object."""
+        """Open the folder of an object; None if there is no such folder, and so no object."""
         folder, _, name = require_path(path).rpartition("/")
         try:
             return _OpenFolder(open_folder(self.uri, folder), name)

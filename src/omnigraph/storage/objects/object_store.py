@@ -60,7 +60,7 @@ def resolve_local_identity(path: Path) -> str:
 
 
 def parse_address(uri: str) -> Address:
-    """Where a graph root lies.
+    """Parse the address of a graph root.
 
     Raises:
         BadRequest: the address is not a path, `file://` or `s3://`. Addresses are not repeated in
@@ -189,7 +189,7 @@ class Translating(ABC):
 
     @abstractmethod
     def translation(self, error: BaseException) -> BaseException | None:
-        """What to raise instead; None for the error as it is."""
+        """Return the error to raise instead; None to raise it unchanged."""
 
     def __enter__(self) -> None:
         """Nothing is needed before."""
@@ -349,12 +349,12 @@ class ObjectStore(Protocol):
 
     @property
     def identity(self) -> str:
-        """The same text for every spelling of this root, to key locks within a process."""
+        """One text for every spelling of this root, to key locks within a process."""
         ...
 
     @property
     def storage_options(self) -> Mapping[str, str]:
-        """What Lance needs to reach the root. Holds secrets: neither log nor store it."""
+        """Options Lance needs to reach the root. Holds secrets: neither log nor store it."""
         ...
 
     def uri_of(self, path: str) -> str:
@@ -389,7 +389,7 @@ class ObjectStore(Protocol):
         ...
 
     def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
-        """The same for what may be large; if the chunks end with an error, nothing is written."""
+        """Put a large object in chunks; if the chunks end with an error, nothing is written."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
@@ -409,7 +409,7 @@ class ObjectStore(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object at `path`, or any below it."""
+        """Return whether there is an object at `path`, or any below it."""
         ...
 
     def list(self, prefix: str) -> tuple[str, ...]:

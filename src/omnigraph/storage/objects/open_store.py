@@ -35,7 +35,7 @@ _observer: DurableWriteObserver | None = None
 
 
 def get_observer() -> DurableWriteObserver | None:
-    """Who is told of the durable writes of this process, if anyone."""
+    """Return the observer of durable writes in this process, if one is installed."""
     return _observer
 
 
@@ -193,7 +193,7 @@ def require_create_if_absent(store: ObjectStore, ids: UlidSource) -> None:
 
 
 def supports_put_if_match(store: ObjectStore, ids: UlidSource) -> bool:
-    """Whether the store replaces an object on the right tag, and only then."""
+    """Return whether the store replaces an object on the right tag, and only then."""
     with _probe_object(store, ids) as path:
         first = store.get_versioned(path).tag
         is_replaced = store.put_if_match(path, b"replaced", first)

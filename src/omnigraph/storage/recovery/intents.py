@@ -50,7 +50,7 @@ class WriterKind(StrEnum):
 
     @property
     def commit_kind(self) -> str:
-        """What a commit of such a write is called: `load`, `schema_apply`."""
+        """The kind recorded with the commit: `load`, `schema_apply`."""
         return "".join(f"_{c.lower()}" if c.isupper() else c for c in self.value).lstrip("_")
 
 

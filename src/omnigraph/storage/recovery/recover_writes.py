@@ -107,7 +107,7 @@ class ExaminedIntent:
 
 @dataclass(frozen=True, slots=True)
 class ResolvedIntent:
-    """How one pending write ended."""
+    """The outcome of recovering one pending write."""
 
     operation_id: OperationId
     decision: RecoveryDecision
@@ -115,7 +115,7 @@ class ResolvedIntent:
 
     @property
     def is_published(self) -> bool:
-        """Whether the graph shows what the write set out to do."""
+        """True if the graph shows the write."""
         return self.decision in (RecoveryDecision.ROLL_FORWARD, RecoveryDecision.FINISH_PUBLISHED)
 
 
@@ -131,7 +131,7 @@ def _hash_text(text: str) -> str:
 
 
 def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:
-    """What a pending write left and the decision it calls for; changes nothing.
+    """Examine what a pending write left, and decide what to do; changes nothing.
 
     Raises:
         ManifestCorrupt: it is a write to another graph.
@@ -187,7 +187,7 @@ def _decide_outlook(intent: Intent, ref: BranchRef, manifest: ManifestSnapshot) 
 
 
 def is_showing_targets(state: ManifestState, intent: Intent) -> bool:
-    """Whether the graph shows every table at exactly the version the write made of it."""
+    """Return whether the graph shows every table at exactly the version of the write."""
     pins = [(t, state.by_identity.get(t.identity)) for t in intent.tables]
     return bool(pins) and all(
         pin is not None and (pin.owner_branch, pin.version) == (t.branch, t.target_version)
@@ -475,7 +475,7 @@ def revoke_late_effects(
 
 
 def has_only_late_effects(snapshot: Snapshot, history: Sequence[TableVersionRecord]) -> bool:
-    """Whether all these versions were made after their operations had ended without them."""
+    """Return whether all these versions are late: their operations had ended without them."""
     ended = list_ended_operations(snapshot.manifest)
     return all(is_late(record, ended) for record in history)
 

@@ -33,7 +33,7 @@ def list_ended_operations(manifest: ManifestSnapshot) -> frozenset[str]:
 
 
 def is_late(record: TableVersionRecord, ended: frozenset[str]) -> bool:
-    """Whether nobody waits for a version of a table that is ahead of the graph.
+    """Return whether a version ahead of the graph is a late effect, which may be revoked.
 
     A restore is made by recovery alone and brings nothing that was not there before. One that comes
     after the graph has moved on is that of a settler that slept while another finished the write.
@@ -46,7 +46,7 @@ MAX_VERSIONS_READ = 1_026
 
 
 class Ownership(StrEnum):
-    """Where the intent's own transaction stands in the history of its table."""
+    """The position of the intent's own transaction in the history of its table."""
 
     NONE = "none"
     AT_HEAD = "at_head"
@@ -112,7 +112,7 @@ def find_ownership(
     pin: int | None,
     ended: frozenset[str] = frozenset(),
 ) -> Ownership:
-    """Where the planned transaction stands among the versions after its base.
+    """Find the position of the planned transaction among the versions after its base.
 
     A version up to the pin that cleanup has removed was not made by it: who published the pin had
     settled before whatever was pending. So it was announced late, by a writer that slept.
@@ -139,7 +139,7 @@ def _is_among_late(
     pin: int | None,
     ended: frozenset[str],
 ) -> bool:
-    """Whether ours is ahead of the graph, and so is what nobody waits for, and nothing else.
+    """Return whether only our effect and late effects of others are ahead of the graph.
 
     All that is ahead must have been read. Nobody comes late to a fork, which is made for one write.
     """
@@ -151,7 +151,7 @@ def _is_among_late(
 
 
 class TableClass(StrEnum):
-    """What became of one table of an intent."""
+    """The state of one table of an intent."""
 
     NO_MOVEMENT = "no_movement"
     """Nothing of ours is there."""
@@ -189,7 +189,7 @@ class RecoveryDecision(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What the manifest says about an intent."""
+    """The state of the manifest in regard to an intent."""
 
     is_branch_alive: bool
     is_published: bool = False
@@ -201,7 +201,7 @@ class Outlook:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What to do about an interrupted write, and why."""
+    """The decision about an interrupted write, with its reason."""
 
     decision: RecoveryDecision
     reason: str

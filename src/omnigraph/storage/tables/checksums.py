@@ -1,4 +1,4 @@
-"""How long the files of a table are and what their CRC-32 is, noted when they are written.
+"""Sizes and CRC-32 checksums of the files of a table, recorded when they are written.
 
 Lance checks what it needs to decode a file and no more: a flipped bit in a value is read as
 another value. So whoever has written files on a local disk adds a line for each to the log of the
@@ -38,7 +38,7 @@ _BODY = re.compile(rb"(\d{1,19}) ([0-9a-f]{8}) (-1|\d{1,19}) (%b(?:/%b)*)" % (_P
 
 @dataclass(frozen=True, slots=True)
 class Checksum:
-    """What one file was when it was written; its name is relative to the folder of its branch."""
+    """Size and checksum of one file; its name is relative to the folder of its branch."""
 
     name: str
     size: int
@@ -53,7 +53,7 @@ class Checksum:
 
 
 class Damage(StrEnum):
-    """What is wrong with a file."""
+    """A kind of damage of a file."""
 
     MISSING = "missing"
     LENGTH = "length"
@@ -63,7 +63,7 @@ class Damage(StrEnum):
 
 @dataclass(frozen=True)
 class ChecksumLog:
-    """What the log of a branch says."""
+    """The parsed checksum log of a branch."""
 
     files: Mapping[str, Checksum]
     damaged_lines: int = 0
@@ -153,7 +153,7 @@ def forget_files(folder: str, names: Collection[str]) -> None:
 
 
 def _lines_of(content: bytes, names: Collection[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Where the lines about these files start, and the lines."""
+    """Yield the lines about these files, each with its offset."""
     start = 0
     for line in content.split(b"\n"):
         if line.rpartition(b" ")[2] in names:
@@ -171,7 +171,7 @@ def read_log(folder: str) -> ChecksumLog:
 
 
 def read_last_lines(folder: str) -> ChecksumLog:
-    """The same for what was noted last: a few dozen files, however long the log is."""
+    """Read the end of the log only: a few dozen files, however long it is."""
     try:
         descriptor = os.open(f"{folder}/{LOG}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -203,7 +203,7 @@ def shorten_log(folder: str) -> None:
 
 
 def find_damage(folder: str, expected: Checksum, *, whole: bool = True) -> Damage | None:
-    """What is wrong with a file; without `whole` only its length is compared."""
+    """Find the damage of a file; without `whole` only its length is compared."""
     try:
         if os.stat(f"{folder}/{expected.name}").st_size != expected.size:
             return Damage.LENGTH

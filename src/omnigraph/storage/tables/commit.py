@@ -82,7 +82,7 @@ class Committing:
     """What the substrate says; None if another writer was first, so that it was not asked."""
 
     def finish(self) -> CommittedVersion:
-        """What `commit_exact` gives or raises."""
+        """Finish the commit; returns and raises as `commit_exact` does."""
         staged, native = self.staged, None if self.native is None else self.native.result()
         if native is None or isinstance(native, Exception):
             return _settle(staged, native)

@@ -237,7 +237,7 @@ def stage_rewrite(
 
 
 def _is_unchanged(table: Table, group: WrittenGroup) -> bool:
-    """Whether the table still has every fragment of the group with all of its rows."""
+    """Return whether the table still has every fragment of the group with all of its rows."""
     if table.version == group.base_version:
         return True
     for old in group.replaced:
@@ -262,7 +262,7 @@ def _find_last_fragment_id(table: Table) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CompactionJob:
-    """What to write for one version of a table: merged fragments, or segments of indexes."""
+    """Files to write for one version of a table: merged fragments, or segments of indexes."""
 
     location: TableLocation
     version: int
@@ -271,7 +271,7 @@ class CompactionJob:
 
     @property
     def pieces(self) -> tuple[CompactionJob, ...]:
-        """The same as orders of one group or one segment each."""
+        """The job split into jobs of one group or one segment each."""
         return (
             *(replace(self, groups=(group,), plans=()) for group in self.groups),
             *(replace(self, groups=(), plans=(plan,)) for plan in self.plans),
@@ -280,14 +280,14 @@ class CompactionJob:
 
 @dataclass(frozen=True, slots=True)
 class CompactionOutput:
-    """What was written for an order, durable and not yet visible."""
+    """The files written for a job, durable and not yet visible."""
 
     groups: tuple[WrittenGroup, ...] = ()
     segments: tuple[BuiltSegment, ...] = ()
 
 
 def is_available(order: CompactionJob) -> bool:
-    """Whether the version to read from can be opened here."""
+    """Return whether the version to read from can be opened here."""
     try:
         open_table(order.location, order.version)
     except (HistoricalVersionReclaimed, StorageFailure) as failure:
@@ -323,7 +323,7 @@ def combine_outputs(deliveries: Iterable[CompactionOutput | None]) -> Compaction
 
 
 def is_gone(failure: HistoricalVersionReclaimed | StorageFailure) -> bool:
-    """Whether the graph moved on and cleanup removed what was being read."""
+    """Return whether cleanup removed what was being read."""
     if isinstance(failure, StorageFailure):
         return failure.kind is StorageKind.NOT_FOUND
     return True

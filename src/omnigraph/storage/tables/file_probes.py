@@ -85,12 +85,12 @@ def name_version_file(version: int) -> str:
 
 
 def is_version_path(path: str) -> bool:
-    """Whether a path, from wherever it starts, leads to the file of a version."""
+    """Return whether a path, relative to anything, names the file of a version."""
     return path.endswith(_VERSION_SUFFIX) and f"{VERSIONS}/" in path
 
 
 def encode_newest_note(version: int) -> bytes:
-    """What the note of the newest version says, to the byte."""
+    """Encode the hint of the newest version, to the byte as Lance does."""
     return b'{"version":%d}' % version
 
 
@@ -110,7 +110,7 @@ def is_version(location: TableLocation, version: int) -> bool:
 
 
 def is_known_newest(location: TableLocation, version: int) -> bool:
-    """Whether two files show, without a listing, that no newer version exists.
+    """Return whether two files show, without a listing, that no newer version exists.
 
     Listing a local folder takes the longer the more versions it holds. Each commit leaves a note
     of its number, so where the note names this version and the file of the next is missing, none
@@ -128,7 +128,7 @@ def is_known_newest(location: TableLocation, version: int) -> bool:
 
 
 def is_newest_noted(location: TableLocation) -> bool:
-    """Whether the note of a local table names the newest version that is there, if any is."""
+    """Return whether the hint of a local table names its newest version, if it has any."""
     folder, versions = location.local_folder, list_version_numbers(location)
     if not versions:
         return True
@@ -155,7 +155,7 @@ def _read_version_numbers(names: Iterable[str]) -> list[int]:
 def list_versions_of_branches(
     location: TableLocation, branches: Iterable[str]
 ) -> dict[str, list[int]]:
-    """The same for branches of a table; those that are not there are left out.
+    """List the versions of several branches; branches that are not there are left out.
 
     A local folder is listed for each. On an object store, where each would be a request, all
     folders of branches are listed as one.
@@ -183,12 +183,12 @@ def _list_version_files(location: TableLocation) -> list[str]:
 
 
 def has_versions(location: TableLocation) -> bool:
-    """Whether any version is there, that is, whether there is a table (or a branch) at all."""
+    """Return whether any version is there, that is, a table or a branch at all."""
     return bool(list_version_numbers(location))
 
 
 def is_lance_branch(location: TableLocation, branch: str) -> bool:
-    """Whether the table knows the branch. Its files may exist without that: see `branches`."""
+    """Return whether the table has a ref of the branch; its files may exist without one."""
     root = location.on_branch(None).local_folder
     if root is not None:
         return os.path.isfile(f"{root}/{name_branch_file(branch)}")
@@ -197,7 +197,7 @@ def is_lance_branch(location: TableLocation, branch: str) -> bool:
 
 
 def is_never_written(location: TableLocation) -> bool:
-    """Whether a local branch has nothing but the version it starts at; False says nothing."""
+    """Return whether a local branch surely has only the version it starts at."""
     folder = location.local_folder
     if folder is None:
         return False

@@ -37,7 +37,7 @@ _DATA_SUFFIX, _BLOB_SUFFIX = ".lance", ".blob"
 
 @dataclass(slots=True)
 class LongBlobs:
-    """What of some rows goes to blob files."""
+    """The number and size of the values of some rows that go to blob files."""
 
     bytes: int = 0
     alone: int = 0
@@ -157,14 +157,14 @@ def write_small(table: Table, rows: pa.Table, most_rows: int) -> FragmentMetadat
 
 
 def _has_only_plain_columns(table: pa.Schema, rows: pa.Schema) -> bool:
-    """Whether the rows fit the table without a second look, and have no columns within columns."""
+    """Return whether the rows fit the table as they are, without nested columns."""
     if not rows.equals(table) and not _are_part_of(table, rows):
         return False
     return all(field.type.id in _PLAIN_TYPES for field in rows)
 
 
 def _are_part_of(table: pa.Schema, rows: pa.Schema) -> bool:
-    """Whether the rows have columns of the table and leave out only such as may be null."""
+    """Return whether the rows have columns of the table and omit only nullable ones."""
     given = dict(zip(rows.names, rows, strict=True))
     for field in table:
         one = given.pop(field.name, None)
@@ -270,7 +270,7 @@ def sum_complete_version(
 
 
 def _has_valid_footer(content: bytes) -> bool:
-    """Whether the last part of the file reaches exactly to the footer that says where it starts."""
+    """Return whether the last part of the file ends where the footer starts."""
     footer_at = len(content) - _FOOTER.size
     if footer_at < 0:
         return False
@@ -282,7 +282,7 @@ def _has_valid_footer(content: bytes) -> bool:
 
 
 def _has_transaction(content: bytes, uuid: str, read_version: int) -> bool:
-    """Whether the first part of the file is a transaction of this identity."""
+    """Return whether the first part of the file is a transaction of this identity."""
     name = uuid.encode()
     base = _READ_VERSION_TAG + _encode_varint(read_version) if read_version else b""
     return content.startswith(base + _UUID_TAG + _encode_varint(len(name)) + name, _LENGTH.size)
@@ -346,7 +346,7 @@ def _read_deletions(place: str) -> bytes:
 
 
 def _count_deletions(name: str, content: bytes) -> int:
-    """How many rows a deletion file names; 0 for one that ends too early."""
+    """Count the rows a deletion file names; 0 for a truncated one."""
     try:
         if not name.endswith(".arrow"):
             return _count_bitmap(content)

@@ -71,7 +71,7 @@ class TableIndex:
         return self.unindexed_rows == 0
 
     def serves(self, spec: IndexSpec) -> bool:
-        """Whether it is an index of this kind on this column, whatever it is called."""
+        """Return whether it is an index of this kind on this column, whatever its name."""
         return self.columns == (spec.column,) and self.kind.upper() == spec.kind
 
 
@@ -98,7 +98,7 @@ class BuiltSegment:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a version of a table is made of, described once for all who want to know."""
+    """The fragments and indices of a version of a table."""
 
     fragments: tuple[Fragment, ...]
     indices: tuple[TableIndex, ...]
@@ -144,7 +144,7 @@ def _describe_indices(table: Table, fragments: Sequence[Fragment]) -> tuple[Tabl
 
 
 def plan_segment(layout: Layout, spec: IndexSpec) -> SegmentPlan | None:
-    """What must be built for the index to cover every row; None if it does, or if there is none.
+    """Plan a segment with which the index covers every row; None if it does already.
 
     Only the rows that are not covered, and segments not much larger than those: an index has few
     segments, and each row is indexed a few times in its life.
@@ -397,6 +397,6 @@ def find_nearest(table: Table, column: str, query: npt.NDArray[np.float32], coun
 
 
 def has_lossy_index(table: Table, column: str) -> bool:
-    """Whether the vectors of the column are indexed in a form that drops some of their detail."""
+    """Return whether the column has a vector index that drops some of the detail."""
     kinds = {index.kind for index in describe_indices(table) if index.columns == (column,)}
     return bool(kinds - {_EXACT_INDEX})

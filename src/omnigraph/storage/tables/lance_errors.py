@@ -131,7 +131,7 @@ def is_preempted(error: BaseException) -> bool:
 
 
 def is_unreadable_rewrite(error: TypeError) -> bool:
-    """Whether the record of a compaction cannot be made into objects of the substrate's own."""
+    """Return whether Lance failed to parse its own record of a compaction."""
     return "RewrittenIndex" in str(error)
 
 
@@ -189,6 +189,6 @@ def find_translation(error: BaseException, doing: str) -> OmniError | None:
 
 
 def _get_first_line(error: BaseException) -> str:
-    """What happened, without the places in the substrate's own source that it appends."""
+    """Return the first line of an error, without the source locations Lance appends."""
     text = str(error).strip().split("\n", 1)[0]
     return re.sub(r", /[^,\s]+\.rs:\d+:\d+", "", text) or type(error).__name__

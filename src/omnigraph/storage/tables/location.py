@@ -77,7 +77,7 @@ class TableLocation:
 
     @property
     def cache_key(self) -> tuple[str, str]:
-        """What anything kept in memory about the table is kept under."""
+        """The key of whatever is cached about the table."""
         return self.native_uri, "" if self.generation is None else self.generation.name
 
     @property
@@ -85,11 +85,11 @@ class TableLocation:
         return dict(self.storage_options) if self.storage_options else None
 
     def on_branch(self, branch: str | None) -> TableLocation:
-        """The same table on another branch."""
+        """Return the location of the table on another branch."""
         return replace(self, branch=branch)
 
     def of_generation(self, generation: Generation) -> TableLocation:
-        """The same address, once it is known which table is there."""
+        """Return the location with the generation of its graph."""
         return replace(self, generation=generation)
 
 
@@ -157,7 +157,7 @@ _MAGIC = b"LANC"
 
 
 def open_at_home(location: TableLocation, native: lance.LanceDataset) -> lance.LanceDataset:
-    """The same version, reading shared files where the table is now.
+    """Reopen the version so that it reads shared files where the table is now.
 
     Raises:
         ManifestCorrupt: it shares files with something that is no part of the table.

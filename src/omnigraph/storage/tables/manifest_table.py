@@ -57,7 +57,7 @@ class LedgerState:
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """What the file of a state holds: its rows, and after them the newest of the lineage."""
+    """The file of a state: its rows, and after them the newest of the lineage."""
 
     rows: pa.Table
     """In one piece: pieces would add up over the publishes of a handle, and each costs time."""
@@ -165,7 +165,7 @@ def stage_manifest(
 def _replace_state(
     base: LedgerState, added: list[FragmentMetadata]
 ) -> LanceOperation.BaseOperation:
-    """What puts these fragments in the place of the state.
+    """Make the operation that puts these fragments in the place of the state.
 
     Without an anchor there is nothing but the state, and nothing to name: all is overwritten. That
     is never put on top of another version, however late it comes.

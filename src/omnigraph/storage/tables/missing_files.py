@@ -30,7 +30,7 @@ class TableFiles:
 
 
 def list_referred_files(table: Table) -> TableFiles:
-    """What the version refers to, apart from the file of the version itself."""
+    """List the files the version refers to, apart from the file of the version itself."""
     homes = _map_homes(table)
     files: set[str] = set()
     folders: set[str] = set()
@@ -52,7 +52,7 @@ def list_referred_files(table: Table) -> TableFiles:
 
 
 def _map_homes(table: Table) -> Mapping[int | None, str]:
-    """What stands before a path in the folder each file may be in: its own, or one it shares."""
+    """Map base ids to path prefixes: of the branch itself, and of those it shares files with."""
     location = table.location
     own = "" if location.branch is None else f"tree/{location.branch}/"
     homes: dict[int | None, str] = {None: own}
@@ -92,7 +92,7 @@ def find_missing_staged(staged: StagedTransaction) -> str | None:
 
 
 def list_staged_paths(staged: StagedTransaction, *, is_fork: bool) -> Iterator[str]:
-    """What a transaction brings in, relative to the root of the table.
+    """List the files a transaction adds, relative to the root of the table.
 
     That includes the fork it is on, if that was made for it. One that the graph shows already is
     not staged: a cleanup that saw it while it was being made may still have it on its list.

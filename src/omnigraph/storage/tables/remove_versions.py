@@ -60,7 +60,7 @@ _DELETIONS = "_deletions"
 
 @dataclass(frozen=True, slots=True)
 class Removed:
-    """How much went, or would go."""
+    """Numbers of versions and bytes that were removed, or would be."""
 
     versions: int = 0
     bytes: int = 0
@@ -97,7 +97,7 @@ def list_tagged_versions(location: TableLocation) -> set[tuple[str | None, int]]
 
 
 def preview_removal(location: TableLocation, versions: Sequence[int]) -> Removed:
-    """What `remove_versions` would remove."""
+    """Preview what `remove_versions` would remove."""
     if not versions:
         return Removed()
     table = open_newest(location)
@@ -128,7 +128,7 @@ def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed
 def remove_versions_by_list(
     store: ObjectStore, location: TableLocation, versions: Sequence[int], concurrency: int
 ) -> Removed:
-    """The same, file by file, with nothing that these versions did not name.
+    """Remove these versions file by file, and nothing that they did not name.
 
     Along with versions the substrate takes files that none names and that are a week old by the
     clock of this machine. Whoever may lose the fence on the way must not: a writer may just have
@@ -160,7 +160,7 @@ def remove_versions_by_list(
 def _find_named(
     location: TableLocation, versions: Sequence[int], among: Collection[str], concurrency: int
 ) -> set[str]:
-    """Which of these files are named by these versions, be it as part of an index or as a blob."""
+    """Find those of the files that these versions name, also as part of an index or as a blob."""
     if not among:
         return set()
 
@@ -180,7 +180,7 @@ def _find_named(
 def _explain_removal(
     table: Table, versions: Sequence[int], *, delete_unverified: bool = False
 ) -> CleanupExplanation:
-    """What the substrate would remove with these versions, and every file of it."""
+    """Explain what Lance would remove with these versions, with every file of it."""
     return table.native.explain_cleanup_old_versions(
         versions=list(versions),
         delete_unverified=delete_unverified,
@@ -230,7 +230,7 @@ def list_unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
 
 
 def _names_all_files(location: TableLocation) -> bool:
-    """Whether the versions of a branch themselves name every file in its folder.
+    """Return whether the versions of a branch themselves name every file in its folder.
 
     Mostly they do. The substrate would read what every other branch of the table starts from to
     find that out, which is too dear to ask of each of thousands of branches.
@@ -301,7 +301,7 @@ def _list_named_deletions(table: Table) -> set[str]:
 
 
 def _measure_local_size(location: TableLocation, path: str) -> int:
-    """How long a file is, where that costs nothing to know."""
+    """Return the size of a local file; 0 on an object store."""
     folder = location.local_folder
     if folder is None:
         return 0

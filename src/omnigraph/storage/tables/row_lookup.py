@@ -56,7 +56,7 @@ def build_in_list(column: str, keys: pa.Array | pa.ChunkedArray) -> str:
 
 
 def can_be_listed(kind: pa.DataType) -> bool:
-    """Whether `build_in_list` can write values of this type."""
+    """Return whether `build_in_list` can write values of this type."""
     return bool(pa.types.is_string(kind) or pa.types.is_integer(kind))
 
 
@@ -72,7 +72,7 @@ _ROWS_PER_KEY = 8
 
 
 def are_few_keys(keys: int, rows: int) -> bool:
-    """Whether so many keys, of so many rows, are found faster by lists than by a scan."""
+    """Return whether so many keys, of so many rows, are found faster by lists than by a scan."""
     return keys <= max(_FEW_KEYS, int(rows * _LIST_SHARE))
 
 
@@ -152,7 +152,7 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 
 
 class ReadTable(Protocol):
-    """What a directory needs of a table, which holds it and so cannot be imported here."""
+    """The interface a directory needs of a table, whose module imports this one."""
 
     version: int
 
@@ -175,7 +175,7 @@ class ReadTable(Protocol):
 
 
 class SmallChange(Protocol):
-    """What it needs of a transaction: from which version, and whose rows came and went."""
+    """The interface it needs of a transaction: its base version, keys added and removed."""
 
     @property
     def read_version(self) -> int: ...

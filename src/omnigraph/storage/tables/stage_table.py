@@ -69,7 +69,7 @@ class StagedTransaction:
 
     @property
     def changes_only_rows(self) -> bool:
-        """Whether the table has the same columns before and after."""
+        """True if the columns of the table do not change."""
         return isinstance(self.native.operation, LanceOperation.Update)
 
     @property
@@ -186,7 +186,7 @@ def stage_fragments(
     uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction | None:
-    """The same transaction from fragments written elsewhere by `write_fragments`.
+    """Stage fragments that were written elsewhere by `write_fragments`.
 
     `removed_addresses` are the row addresses of every row that is deleted or replaced, as
     `lookup` gives them at this version; `deletions` are such rows marked already. So many of
@@ -316,7 +316,7 @@ def make_strict_update(
 
 
 def _count_replaced(found: pa.ChunkedArray, written: pa.Array, deleted: pa.Array) -> int:
-    """How many of the rows that were found are written again."""
+    """Count the rows found that are written again."""
     if not len(written) or not len(deleted):
         return len(found) if len(written) else 0
     return int(pc.sum(pc.is_in(found, value_set=written)).as_py() or 0)

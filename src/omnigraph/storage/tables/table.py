@@ -148,7 +148,7 @@ class Table:
             return dict(self.native.schema_metadata)
 
     def widen(self, like: Table, values: Mapping[str, object]) -> Table:
-        """The same version, for `rows_at` with columns of another table that it does not have.
+        """Return the version with columns of another table that it does not have.
 
         Each of them has one value in every row.
         """
@@ -157,7 +157,7 @@ class Table:
         return wide
 
     def remember_rows(self, most: int) -> Table:
-        """The same version, for somebody who reads the same rows several times.
+        """Return a handle for a reader that reads the same rows several times.
 
         Rows read by their addresses are kept with it, up to so many at a time.
         """
@@ -178,7 +178,7 @@ class Table:
         self.kept_rows = ()
 
     def is_there(self) -> bool:
-        """Whether the version this handle shows still exists."""
+        """Return whether the version of this handle still exists."""
         return file_probes.is_version(self.location, self.version)
 
     def newest_version(self) -> int:
@@ -193,12 +193,12 @@ class Table:
             return int(self.native.count_rows(filter=filter))
 
     def fragments(self) -> tuple[Fragment, ...]:
-        """What the table is made of, from metadata alone."""
+        """List the fragments of the table, from metadata alone."""
         with self._translate_read_errors("listing fragments"):
             return tuple(_describe_fragment(f.metadata) for f in self.native.get_fragments())
 
     def fragment_sizes(self) -> Mapping[int, int]:
-        """How many rows each fragment was written with, by its number."""
+        """Return the number of rows each fragment was written with, by its id."""
         return {fragment.id: fragment.physical_rows for fragment in self.fragments()}
 
     def fragment_ids(self) -> Collection[int]:
@@ -221,7 +221,7 @@ class Table:
         return self._newest_fragment
 
     def read_made_at_ns(self) -> int:
-        """When this version was made, as it says itself, in nanoseconds since 1970.
+        """Read the commit time of this version from its own file, in nanoseconds since 1970.
 
         Where another table was put in the place of this one, its version of this number has
         another time.
@@ -406,7 +406,7 @@ class Table:
         return _ReadErrors(self, doing)
 
     def is_reclaimed(self, failure: BaseException) -> bool:
-        """Whether this version was cleaned away; one that a branch starts at loses its files only.
+        """Return whether this version was cleaned away; a fork point loses its files only.
 
         A file that the newest version misses is a loss, and no cleanup explains it.
         """
@@ -504,14 +504,14 @@ def find_latest_version(location: TableLocation) -> int:
 
 
 def is_table(location: TableLocation) -> bool:
-    """Whether there is a table, or the branch of it that the location names."""
+    """Return whether there is a table, or the branch of it that the location names."""
     if location.branch is not None and not file_probes.is_lance_branch(location, location.branch):
         return False
     return file_probes.has_versions(location)
 
 
 def _explain_open_failure(location: TableLocation, version: int, error: Exception) -> OmniError:
-    """What is missing, found out by looking: the table, the version, or neither."""
+    """Explain a failure to open: find out whether table, version or neither is missing."""
     if file_probes.is_version(location, version):
         return translate(error, f"opening version {version} of {location}")
     if not file_probes.has_versions(location):
@@ -552,7 +552,7 @@ def _describe_fragment(metadata: lance.FragmentMetadata) -> Fragment:
 
 @dataclass(frozen=True, slots=True)
 class PinnedTable:
-    """Where a table is, and which of its versions is meant.
+    """The location and version of a table, as plain data.
 
     A pickled `Table` is opened by whoever unpickles it. This is opened where a version that is
     gone can be told from other failures.

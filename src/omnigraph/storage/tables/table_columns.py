@@ -90,7 +90,7 @@ def read_computed(
     blob_bytes: bool = False,
     batch_rows: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """What these expressions give for the rows, a batch at a time, in the order they are stored.
+    """Evaluate expressions for the rows, a batch at a time, in storage order.
 
     Blob columns come as descriptors unless `blob_bytes` is set. With them comes the row id: the
     substrate reads no rows for constants alone.
@@ -134,7 +134,7 @@ def find_mistake(table: Table, expression: str) -> str | None:
 def _find_failure(
     table: Table, expression: str, fragments: list[LanceFragment] | None
 ) -> str | None:
-    """What goes wrong with an expression by itself, as values do; None if nothing does."""
+    """Find the error of evaluating an expression by itself; None if there is none."""
     try:
         for _ in table.native.scanner(
             columns={"value": expression}, with_row_id=True, fragments=fragments
@@ -146,7 +146,7 @@ def _find_failure(
 
 
 def _find_reason(error: Exception) -> str:
-    """What the substrate says, without where in its code it says so."""
+    """Return the message of Lance, without its source location."""
     said = str(error).partition(", /")[0]
     for prefix in ("External error: ", "Invalid user input: ", "LanceError(Arrow): "):
         said = said.removeprefix(prefix)
@@ -427,7 +427,7 @@ def _schema_of(fields: Sequence[pa.Field], numbers: Sequence[int], metadata: str
 
 
 def _width(field: pa.Field) -> int:
-    """How many numbers a field takes, nested ones included."""
+    """Count the field ids a field takes, nested ones included."""
     (one,) = LanceSchema.from_pyarrow(pa.schema([field])).fields()
     return _nodes(one)
 

@@ -36,7 +36,7 @@ from omnigraph.typed_reading import decode_into
 
 
 def mark_of(table: Table) -> Hashable:
-    """What no other version of the same number has: its file, or the name of its newest data."""
+    """Return a mark that no other version of the same number has: its file, or its newest data."""
     folder = table.location.local_folder
     if folder is not None:
         return _read_file_mark(folder, table.version)
@@ -71,7 +71,7 @@ LanceOperation.RewrittenIndex.__init__.__defaults__ = (None, None, None)
 
 @dataclass(frozen=True, slots=True)
 class TableVersionRecord:
-    """What made one version. Without an operation it can no longer be told."""
+    """The transaction that made one version; without an operation it is unknown."""
 
     version: int
     operation: str | None
@@ -158,7 +158,7 @@ def _list_ancestry(table: Table) -> dict[str | None, int]:
 
 
 def read_fork_point(location: TableLocation, branch: str) -> tuple[str | None, int] | None:
-    """Which branch at which version this one was made from; None if it is gone.
+    """Read the branch and version this branch was made from; None if it is gone.
 
     The substrate would read the records of all branches for it.
     """
@@ -177,7 +177,7 @@ def read_fork_point(location: TableLocation, branch: str) -> tuple[str | None, i
 
 
 class _BranchRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """What is needed of the record that the substrate keeps of a branch."""
+    """The part that is needed of the record Lance keeps of a branch."""
 
     parent_branch: str | None
     parent_version: int
@@ -245,7 +245,7 @@ def _list_branches(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
 
 
 def has_own_versions(location: TableLocation) -> bool:
-    """Whether anything was committed to a branch since it was made.
+    """Return whether anything was committed to a branch since it was made.
 
     Nothing was to a ref without a folder, which a creator leaves that slept while its folder was
     taken for that of a dead one.

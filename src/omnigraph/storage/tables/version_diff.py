@@ -237,7 +237,7 @@ def _index_by_files(table: Table | None) -> Mapping[tuple[str, ...], FragmentMet
 
 
 def _get_deletion_id(fragment: FragmentMetadata) -> tuple[int, int] | None:
-    """What names a deletion file; the number is random, so equal means the same file."""
+    """Return the identity of a deletion file; its number is random."""
     file = fragment.deletion_file
     return None if file is None else (file.read_version, file.id)
 
@@ -265,7 +265,7 @@ def _compute_addresses(fragment: FragmentMetadata, offsets: npt.NDArray[np.uint3
 def _drop_moved(
     before: Table, old: Addresses, after: Table, new: Addresses
 ) -> tuple[Addresses, Addresses]:
-    """The same without rows that are in both, unchanged since before the histories parted."""
+    """Drop rows that are in both, unchanged since before the histories diverged."""
     common = find_common_version(before, after)
     if not common:
         return old, new
@@ -337,7 +337,7 @@ def read_rows_at_addresses(
 
 
 def find_unmoved(before: Table, after: Table, addresses: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which rows of one version another one has at the same address, unless it deleted them."""
+    """Mask the rows that both versions have at one address, unless one deleted them."""
     old, new = _index_by_files(before), _index_by_files(after)
     shared = [old[f].id for f in old.keys() & new.keys() if old[f].id == new[f].id]
     found: npt.NDArray[np.bool_] = np.isin(addresses.to_numpy() >> _OFFSET_BITS, shared)

@@ -67,7 +67,7 @@ class Part:
 
     @property
     def holds(self) -> str:
-        """What is in it, for people."""
+        """The content of the file, for messages."""
         match self.kind:
             case PartKind.DATA:
                 return f"the {self.rows} rows of fragment {self.fragments[0]}"
@@ -474,7 +474,7 @@ def drop_stale_checksums(location: TableLocation) -> None:
 
 
 def small_file_problems(location: TableLocation) -> list[tuple[str, str]]:
-    """What is wrong with the log of checksums and the note of the newest version.
+    """List problems of the checksum log and of the hint of the newest version.
 
     Each with the name of the check.
     """
