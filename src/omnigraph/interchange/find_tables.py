@@ -38,13 +38,13 @@ BUCKETS = "s3://"
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What an address of a bucket names, as files and folders of this machine."""
+    """Local copies of the files that an address of a bucket names."""
 
     paths: tuple[Path, ...]
     folder: str
 
     def rename(self, found: SourceGraph) -> SourceGraph:
-        """The same tables under the addresses they came from."""
+        """Return the tables with the addresses they came from as origins."""
         tables = (replace(one, origin=self.name_address(one.origin)) for one in found.tables)
         return SourceGraph(tuple(tables), tuple(map(self.name_address, found.lost)))
 

@@ -76,7 +76,7 @@ def make_unique(name: str, taken: Container[str]) -> str:
 
 
 def normalize(text: str) -> str:
-    """What is the same in two spellings of a name."""
+    """Normalize a name: two spellings of it become equal."""
     return re.sub(r"[^a-z0-9]", "", text.lower())
 
 
@@ -96,7 +96,7 @@ _FROM_ENDS = ":ends"
 
 @dataclass
 class _Profile:
-    """What the tables of one name hold."""
+    """Data of the tables that have one name."""
 
     tables: list[SourceTable]
     rows: int = 0
@@ -471,7 +471,7 @@ class _Proposer:
         ends: tuple[str, str],
         candidates: tuple[tuple[str, ...], tuple[str, ...]],
     ) -> tuple[dict[tuple[str, str], int], int]:
-        """How many rows there are of each pair of types, and how many have no place."""
+        """Count the rows of each pair of types, and those that have none."""
         ids = {one.name: one.ids for one in self._made}
         counted: dict[tuple[str, str], int] = {}
         unplaced = 0
@@ -519,7 +519,7 @@ def _name(profile: _Profile) -> str:
 def place_ids(
     column: pa.Array, names: Sequence[str], ids: Mapping[str, pa.Array]
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Which of the types each id is of, by its place among the names; -1 for none.
+    """Return the type of each id as its position among the names; -1 for none.
 
     Where there is one type only, every id is taken for one of it, and the load says if it is not.
     """

@@ -1,4 +1,4 @@
-"""What Kuzu's `EXPORT DATABASE` leaves: `schema.cypher`, `copy.cypher`, and a file for each table.
+"""Read Kuzu's `EXPORT DATABASE`: `schema.cypher`, `copy.cypher`, and a file for each table.
 
     CREATE NODE TABLE `User` (`name` STRING, `age` INT64, PRIMARY KEY(`name`));
     CREATE REL TABLE `Follows` (FROM `User` TO `User`, `since` INT64, MANY_MANY);
@@ -90,7 +90,7 @@ class _KuzuTable:
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """Which file holds which columns of a table."""
+    """A `COPY` statement: the file and columns of a table."""
 
     table: str
     columns: tuple[str, ...]
@@ -103,7 +103,7 @@ def is_kuzu_export(folder: Path) -> bool:
 
 
 def is_kuzu_database(path: Path) -> bool:
-    """Whether this is a database itself: a file with its mark, or a folder of its files."""
+    """Return whether this is a database itself: a file with its mark, or a folder of its files."""
     if path.is_dir():
         return (path / "catalog.kz").is_file() or (path / "data.kz").is_file()
     try:

@@ -49,7 +49,7 @@ class _HeaderField:
 
 
 def is_neo4j_header(names: Sequence[str]) -> bool:
-    """Whether these are headers of Neo4j's."""
+    """Return whether these are headers of Neo4j's."""
     if "_id" in names and "_labels" in names and "_type" in names:
         return True
     return any(_parse_field(name).role is not None for name in names)

@@ -88,7 +88,7 @@ class ProposedEdge:
 
 @dataclass(frozen=True)
 class SchemaProposal:
-    """What `infer_schema` gives: the text of a schema, and what is uncertain about it.
+    """Result of `infer_schema`: the text of a schema, and what is uncertain about it.
 
     `print(proposal)` shows the text; `omnigraph.init(uri, proposal.source)` uses it as it is.
     """
@@ -96,7 +96,7 @@ class SchemaProposal:
     nodes: tuple[ProposedNode, ...]
     edges: tuple[ProposedEdge, ...]
     lost: tuple[str, ...] = ()
-    """What cannot be carried over."""
+    """Data that cannot be imported."""
 
     @cached_property
     def source(self) -> str:

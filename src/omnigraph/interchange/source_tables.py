@@ -25,15 +25,15 @@ class SourceTable:
     """Rows of one type, or of a part of it; nothing is read before it is asked for."""
 
     name: str
-    """What its type may be called."""
+    """Candidates for the name of its type."""
     origin: str
     """The file, for messages."""
     read: Callable[[], Iterable[pa.RecordBatch]]
-    """Gives all rows, as often as it is called."""
+    """Return all rows; may be called repeatedly."""
     has_text_values: bool = False
-    """Whether numbers, truth values and lists are written as text, as in CSV."""
+    """True if numbers, booleans and lists are written as text, as in CSV."""
     has_text_dates: bool = False
-    """Whether dates are written as text, as in JSON."""
+    """True if dates are written as text, as in JSON."""
     kind: EntityKind | None = None
     """None where only the columns tell."""
     key: str | None = None
@@ -47,9 +47,9 @@ class SourceTable:
     types: Mapping[str, PropertyType] = field(default_factory=lambda: NOTHING)
     """Of the columns whose types the format declares."""
     is_sparse: bool = False
-    """Whether the columns are those of several types, so that an empty one is none of its own."""
+    """True if the columns are those of several types: an empty one may belong to another type."""
     is_named_exactly: bool = False
-    """Whether the name is that of a type already, and not of a file."""
+    """True if the name is that of a type already, and not of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,11 @@ class Delimited:
     path: Path
     delimiter: str
     names: tuple[str, ...] | None = None
-    """Where the file has no header of its own."""
+    """Names of the columns of a file without a header."""
     quote: str = '"'
     escape: str | None = None
     has_header: bool = True
-    """Whether the first line is a header; with `names` it is then passed over."""
+    """True if the first line is a header; with `names` it is skipped."""
 
     def read_names(self) -> list[str]:
         """The names of the columns."""

@@ -46,7 +46,7 @@ class FoundType:
     type: PropertyType
     comment: str | None = None
     is_carried: bool = True
-    """Whether a property can hold the values."""
+    """True if a property can hold the values."""
 
 
 def is_text_type(kind: pa.DataType) -> bool:
@@ -59,7 +59,7 @@ def is_list_type(kind: pa.DataType) -> bool:
 
 @dataclass
 class ColumnFacts:
-    """What is known of a column so far."""
+    """Statistics of the values of a column so far."""
 
     name: str
     has_text_values: bool
@@ -161,7 +161,7 @@ class ColumnFacts:
 
 @dataclass
 class _ListFacts:
-    """What is known of the lists in a column."""
+    """Statistics of the lists in a column."""
 
     least: int | None = None
     most: int = 0
@@ -170,7 +170,7 @@ class _ListFacts:
     holds_null: bool = False
     kinds: set[Scalar] = field(default_factory=set)
     is_odd: bool = False
-    """Whether some lists hold what no list may."""
+    """True if a list holds a value that lists cannot."""
 
     def add(self, lists: pa.Array) -> None:
         if pat.is_null(lists.type):

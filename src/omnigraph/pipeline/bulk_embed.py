@@ -57,7 +57,7 @@ from omnigraph.types.arrow import to_arrow_type
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A task whose provider did not answer; asking again at once would be no use."""
+    """A task whose provider did not answer; an immediate retry would be no use."""
 
     reason: str
 
@@ -75,11 +75,11 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWork:
-    """What every task of a file needs: the request, and a folder for pieces."""
+    """Settings shared by the tasks of a file: the request, and a folder for pieces."""
 
     request: EmbedRequest
     folder: Path
-    asking: EmbedderSpec
+    embedder_spec: EmbedderSpec
 
     def output(self, number: int) -> Path:
         return self.folder / f"{number:06}.out"
@@ -93,7 +93,7 @@ def embed_piece(work: FileWork, piece: Piece) -> EmbedSummary | Failed:
     try:
         gathered = _Gathering()
         embed_file(request, gathered)
-        ready = _Ready(embed_texts(work.asking, gathered.texts))
+        ready = _Ready(embed_texts(work.embedder_spec, gathered.texts))
         return embed_file(request, ready)
     except EmbeddingFailed as failure:
         return Failed(failure.message)
@@ -101,7 +101,7 @@ def embed_piece(work: FileWork, piece: Piece) -> EmbedSummary | Failed:
 
 @dataclass
 class _Gathering:
-    """Notes which texts are asked for, and gives any vector."""
+    """Embedder that collects the texts it is given, and returns placeholder vectors."""
 
     model: str = ""
     texts: list[str] = field(default_factory=list)
@@ -113,7 +113,7 @@ class _Gathering:
 
 @dataclass(frozen=True)
 class _Ready:
-    """Gives vectors that are there already."""
+    """Embedder that returns vectors computed before."""
 
     vectors: Mapping[str, list[float]]
     model: str = ""
@@ -146,10 +146,10 @@ class RowTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowWork:
-    """What every task of a graph needs; dimensions are those of the properties."""
+    """Settings shared by the tasks of a graph; dimensions are those of the properties."""
 
     stage: StageSpec
-    asking: EmbedderSpec
+    embedder_spec: EmbedderSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,8 +201,8 @@ def _fill_vectors(
     property_ = task.scan.type_.property(fill.target)
     assert property_ is not None, "the driver looked it up"
     assert property_.type.dimension is not None, "the driver lets only vectors through"
-    asking = replace(work.asking, dimension=property_.type.dimension)
-    vectors = embed_texts(asking, [text for text in texts if text is not None])
+    embedder_spec = replace(work.embedder_spec, dimension=property_.type.dimension)
+    vectors = embed_texts(embedder_spec, [text for text in texts if text is not None])
     old = rows.column(fill.target).to_pylist()
     new = [
         before if text is None else vectors[text] for before, text in zip(old, texts, strict=True)
@@ -218,14 +218,14 @@ _ROWS_PER_TASK = 2_048
 
 
 def _divide_work(per_minute: float | None, tasks: Tasks, count: int) -> float | None:
-    """How many texts each of the tasks that run at the same time may ask for."""
+    """Return the number of texts that each concurrent task may request per minute."""
     if per_minute is None:
         return None
     return per_minute / max(1, min(tasks.parallelism, count))
 
 
 def _require_successes(results: Sequence[Result | Failed]) -> list[Result]:
-    """What all tasks gave; raises if one of them got no answer."""
+    """Return the results of all tasks; raise if one of them failed."""
     done: list[Result] = []
     for result in results:
         if isinstance(result, Failed):
@@ -254,7 +254,7 @@ def embed_file_in_tasks(
     folder = request.output.with_name(f"{request.output.name}.pieces")
     answers = request.output.with_name(f"{request.output.name}.vectors")
     pieces = list(_split_pieces(request.input))
-    asking = EmbedderSpec(
+    embedder_spec = EmbedderSpec(
         settings=settings,
         dimension=request.spec.dimension,
         answers=str(answers.absolute()),
@@ -263,7 +263,7 @@ def embed_file_in_tasks(
     )
     with _list_folders(folder, answers, is_kept=request.is_resumable):
         located = replace(request, input=request.input.absolute())
-        work = FileWork(request=located, folder=folder.absolute(), asking=asking)
+        work = FileWork(request=located, folder=folder.absolute(), embedder_spec=embedder_spec)
         done = _require_successes(tasks.run(embed_piece, pieces, work, stage="embed"))
         _gather(output, [work.output(piece.number) for piece in pieces])
     return _sum_counts(request, done, settings)
@@ -271,7 +271,7 @@ def embed_file_in_tasks(
 
 @contextmanager
 def _list_folders(pieces: Path, answers: Path, *, is_kept: bool) -> Iterator[None]:
-    """Where tasks write. Answers outlive a run that failed, if a later one shall go on."""
+    """Provide the folders that tasks write to; answers outlive a failed run that may be resumed."""
     try:
         shutil.rmtree(pieces, ignore_errors=True)
         pieces.mkdir(parents=True)
@@ -351,7 +351,7 @@ class GraphTarget:
 def list_graph_targets(
     catalog: Catalog, types: Sequence[str], spec: EmbedSpec | None, model: str
 ) -> list[GraphTarget]:
-    """What to fill: what the spec says, or every vector the schema says the source of."""
+    """List the vectors to fill: those of the spec, or every vector with a source in the schema."""
     if spec is not None:
         found = [_list_specified(catalog, name, spec) for name in spec.types]
     else:
@@ -420,7 +420,7 @@ class GraphEmbedding:
         locations = {key: place.table_location(key) for key in catalog.by_table_key}
         rows = list(self._plan_tasks(snapshot, ir))
         share = _divide_work(self.per_minute, self.tasks, len(rows))
-        asking = EmbedderSpec(
+        embedder_spec = EmbedderSpec(
             settings=self.settings,
             dimension=0,
             answers=find_answers_folder(snapshot.root),
@@ -429,7 +429,7 @@ class GraphEmbedding:
         )
         options = LoadOptions(mode=LoadMode.MERGE)
         stage = StageSpec(ir=ir, locations=locations, aws=aws, options=options)
-        work = RowWork(stage=stage, asking=asking)
+        work = RowWork(stage=stage, embedder_spec=embedder_spec)
         return _require_successes(self.tasks.run(embed_rows, rows, work, stage="embed"))
 
     def _plan_tasks(self, snapshot: Snapshot, ir: str) -> Iterator[RowTask]:

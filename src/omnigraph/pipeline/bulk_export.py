@@ -157,7 +157,7 @@ _FOLDERS = {EntityKind.NODE: "nodes", EntityKind.EDGE: "edges"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportResult:
-    """What an export wrote."""
+    """Result of an export."""
 
     out: str
     format: str

@@ -72,7 +72,7 @@ class FileSource:
 
     places: tuple[str | Path, ...]
     name: str | None = ""
-    """What reports call the input; empty for the names of its files."""
+    """Name of the input in reports; empty for the names of its files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ Source = FileSource | TableSource | FrameSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a load did, for its report."""
+    """Measurements of a load, for its report."""
 
     engine: str
     spark_app_id: str | None
@@ -128,14 +128,14 @@ class LoadJob:
         self._began = time.monotonic()
         self._ir: str | None = None
         self._versions: dict[TableKey, int | None] = {}
-        """What the input was matched with."""
+        """Versions of the tables that the input was matched with."""
         self._splits: list[StagedSplit] = []
         self._staged: dict[TableKey, Staged] = {}
         self._places = Places((), ())
         self._outputs = Outputs(root, tasks, options.mode, self._sizes, reusable=not options.skips)
         self._left = Left()
         self._left_of_type: Counter[TableKey] = Counter()
-        """How many readable rows of each type were left out."""
+        """Number of readable rows of each type that were skipped."""
         self._rejects: Table | None = None
 
     def close(self) -> None:
@@ -144,7 +144,7 @@ class LoadJob:
 
     @property
     def counts(self) -> Mapping[TableKey, int]:
-        """How many records of each type were loaded."""
+        """Number of records of each type that were loaded."""
         counts: Counter[TableKey] = Counter()
         for split in self._splits:
             counts.update({key: one.rows for key, one in split.tables.items()})
@@ -252,7 +252,7 @@ class LoadJob:
             options=self._options,
             input=self._root.settings.input,
             rejects=rejects,
-            asking=make_embedder_spec(self._root),
+            embedder_spec=make_embedder_spec(self._root),
             matched=matched,
             stored=stored,
         )
@@ -439,7 +439,7 @@ class StagedWrite:
     ir: str
     splits: Sequence[StagedSplit]
     origin: str | None = None
-    """What the write calls itself; a branch that has a commit of this origin is left as it is."""
+    """Identity of the write; a branch that has a commit of this origin is left unchanged."""
     message: str | None = None
     """A text kept with the commit."""
 
@@ -478,7 +478,7 @@ class StagedLoad(LoadJob):
     def _match(
         self, key: TableKey, staged: Staged, base: Table | None, schema: pa.Schema
     ) -> Staged:
-        """The same edges with ids, among what is there now."""
+        """Stage edges anew with the ids of the stored edges they match."""
         target = self._area.fresh("matched")
         tasks = [
             MatchTask(table_key=key, staged=staged.table, fragment=one.id, base=base, target=target)

@@ -23,14 +23,14 @@ from omnigraph.storage.tables import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenPiece:
-    """What was delivered for a piece of an order, and whether its table was to be seen at all."""
+    """Result for one piece of an order, and whether its table could be opened."""
 
     delivery: CompactionOutput | None
     was_there: bool
 
 
 def write_piece(spec: None, task: CompactionJob) -> WrittenPiece:
-    """What was written; running it twice leaves unreferenced files, which is harmless."""
+    """Write one piece; a repeated run leaves unreferenced files, which is harmless."""
     del spec
     if not is_available(task):
         return WrittenPiece(delivery=None, was_there=False)
@@ -38,7 +38,7 @@ def write_piece(spec: None, task: CompactionJob) -> WrittenPiece:
 
 
 def write_column_file(spec: None, task: ColumnOrder) -> WrittenColumns:
-    """What was written; running it twice leaves a file nobody refers to, and does no harm."""
+    """Write one column file; a repeated run leaves an unreferenced file, which is harmless."""
     del spec
     return carry_out(task)
 
@@ -60,7 +60,7 @@ class CompactionTasks:
         return self.start()
 
     def carry_out(self, orders: Sequence[CompactionJob]) -> list[CompactionOutput | None]:
-        """What was written for each order; None where the version to read from is gone.
+        """Carry out orders and return their results; None where the version to read from is gone.
 
         Raises:
             StorageFailure: tasks do not see a table that is there.

@@ -47,7 +47,7 @@ from omnigraph.storage.tables import Table, TableLocation
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How work is divided."""
+    """Limits by which work is divided into tasks."""
 
     keys_per_task: int = 4 << 20
     """More keys than this are divided into buckets, for the sake of memory."""
@@ -82,10 +82,10 @@ class Checks:
     left: Left = field(default_factory=Left)
     rejects: TableLocation | None = None
     rejected: list[str] = field(default_factory=list)
-    """What was written to the table of rejects."""
+    """Fragments written to the table of rejects."""
     keys: dict[TableKey, list[KeyFindings]] = field(default_factory=dict)
     dropped: Counter[TableKey] = field(default_factory=Counter)
-    """How many rows were dropped at most; one that breaks two rules counts twice."""
+    """Upper bound of dropped rows; one that breaks two rules counts twice."""
 
     def base(self, key: TableKey) -> Table | None:
         """The committed rows of a type, unless there are none."""

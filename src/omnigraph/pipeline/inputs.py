@@ -1,4 +1,4 @@
-"""What a load reads: which files, of which kind, cut into pieces that tasks read alone.
+"""Plan the input of a load: its files, their formats, and the splits that tasks read alone.
 
 A file of JSON lines is cut every few mebibytes; a line belongs to the piece it starts in. A
 Parquet file is cut between row groups. Compressed files and CSV are read from the start to the
@@ -55,7 +55,7 @@ _DELIMITED = frozenset({Format.CSV, Format.TSV})
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
-    """Which type the rows of a table are of, and which of its columns is what.
+    """Type of the rows of a table, and the columns that hold its properties.
 
     `columns` maps `id`, `src`, `dst` and property names to column names.
     """
@@ -129,7 +129,7 @@ def build_table_mapping(
     columns: Mapping[str, str],
     selected: Sequence[str] = (),
 ) -> ColumnMapping | None:
-    """How the rows of a table become rows of a type; None for records that say it themselves."""
+    """Map the columns of a table to a type; None for records, which name their own."""
     if type_name is None:
         if columns or selected:
             raise BadOptions(f"columns can only be named with the type of the rows; {_GIVE_TYPE}")
@@ -266,7 +266,7 @@ def _identify_file(name: str, aws: AwsSettings) -> str:
 
 
 def open_filesystem(place: str, aws: AwsSettings) -> FileSystem:
-    """How to reach a file: the local disk, or an object store by its own protocol."""
+    """Return the file system of an address: the local disk, or an object store."""
     import pyarrow.fs as fs  # noqa: PLC0415 - the driver may never read a file itself
 
     if not place.startswith(_S3):

@@ -1,4 +1,4 @@
-"""What a load found wrong, put into words: in order, with file and line, counted."""
+"""Report the problems of a load: in order, with file and line, counted."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REPORTED = 100
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a piece of input came from: its file, and whether it is the first piece of it."""
+    """Origin of a split: its file, and whether it is the first split of it."""
 
     file: str | None = None
     is_start: bool = False
@@ -45,7 +45,7 @@ class Places:
 
     origins: Sequence[Origin]
     lines: Sequence[int]
-    """How many lines each piece has."""
+    """Number of lines of each split."""
     _before: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -77,10 +77,10 @@ class Places:
 
 @dataclass
 class Left:
-    """What was left out of a load that skips bad rows."""
+    """Rows that a load skipped because of problems."""
 
     total: int = 0
-    """How many rows."""
+    """Number of rows."""
     first: list[RowProblem] = field(default_factory=list)
     """The first of them, each with the first reason that was found."""
     _places: set[tuple[str | None, int | None]] = field(default_factory=set)

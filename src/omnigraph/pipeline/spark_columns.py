@@ -132,7 +132,7 @@ def _is_whole(kind: pa.DataType) -> bool:
 
 
 ID, TYPE, HOPS = "#id", "#type", "#hops"
-"""What a variable has besides its properties; no property can have such a name."""
+"""Columns of a variable besides its properties; no property can have such a name."""
 
 SMALL_ROWS = 100_000
 """So many rows at most are sent to every executor instead of being shuffled."""
@@ -164,14 +164,14 @@ class Frame:
         return replace(self, data=data)
 
     def of(self, variables: Iterable[str]) -> dict[Slot, Held]:
-        """What is held about some variables."""
+        """Return the columns held for some variables."""
         wanted = set(variables)
         return {slot: held for slot, held in self.slots.items() if slot[0] in wanted}
 
 
 @dataclass
 class ColumnNames:
-    """Gives every column a name of its own, so that no join is ambiguous."""
+    """Source of unique column names, so that no join is ambiguous."""
 
     _numbers: Callable[[], int] = field(default_factory=lambda: count().__next__)
 
@@ -220,7 +220,7 @@ def build_column(frame: Frame, value: Output, given: Given) -> Column:
 
 
 def name_member(place: int) -> str:
-    """What a member of an object is called until the end: Spark's names have no case."""
+    """Return a temporary name for a member of an object: Spark's names are case-insensitive."""
     return f"f{place}"
 
 

@@ -20,7 +20,7 @@ INSTALL = "pip install 'omnigraph[spark]'"
 
 
 def is_spark_installed() -> bool:
-    """Whether work can run on Spark here; looking does not load it."""
+    """Return whether work can run on Spark here, without loading it."""
     return find_spec("pyspark") is not None
 
 
@@ -137,7 +137,7 @@ def _write_script(program: Path) -> str:
 
 
 def find_cache_folder(environment: Mapping[str, str]) -> Path:
-    """Where small files that can be made again are kept between runs."""
+    """Return the folder for small files that can be created again."""
     base = environment.get("XDG_CACHE_HOME")
     if base:
         return Path(base) / "omnigraph"
@@ -152,7 +152,7 @@ AHEAD_OF_TIME = 24
 
 
 def find_archive(java: Java, cache: Path) -> Path:
-    """Where the archive of this Java and the installed Spark is, or would be."""
+    """Return the path of the archive of this Java and the installed Spark."""
     spec = find_spec("pyspark")
     place = str(spec.origin) if spec is not None else ""
     release = (java.home / "release").read_text(errors="replace")

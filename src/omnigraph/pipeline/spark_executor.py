@@ -70,7 +70,7 @@ _SEARCH = VectorDistance | TextScore | FusedScore | TextMatch
 
 
 def is_search_plan(plan: ReadPlan) -> bool:
-    """Whether a plan ranks or looks for words.
+    """Return whether a plan ranks or searches text.
 
     Both speak about all rows of a table at once, through its indexes; the embedded executor does
     that, in the driver.
@@ -114,7 +114,7 @@ def _list_operands(predicates: tuple[Predicate, ...]) -> Iterator[Output]:
 
 @dataclass(frozen=True)
 class SparkLinks:
-    """What an expansion found: pairs of nodes, and what is bound besides the target."""
+    """Result of an expansion: pairs of nodes, and what is bound besides the target."""
 
     pairs: NodePairs
     extra: dict[Slot, Held]

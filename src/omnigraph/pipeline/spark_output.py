@@ -339,7 +339,7 @@ def _restore_column(column: pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
 
 
 def _translate_error(error: Exception) -> OmniError:
-    """What went wrong, as the embedded executor would say it."""
+    """Translate a failure of Spark to the error of the embedded executor."""
     too_large = find_raised_text(error, SUM_TOO_LARGE)
     if too_large is not None:
         return BadRequest(too_large)

@@ -69,7 +69,7 @@ class ScanPart:
     outputs: tuple[str, ...]
     rows: int
     skips_loops: bool = False
-    """Whether edges from a node to itself are left out."""
+    """True if edges from a node to itself are left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ class ScanTask:
 
     parts: tuple[ScanPart, ...]
     is_set: bool = False
-    """Whether rows that are equal come out once."""
+    """True if equal rows are returned once."""
 
 
 def read_task(task: ScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -138,7 +138,7 @@ def _make_scope(spec: RowFilter, batch: pa.RecordBatch) -> RowScope:
 
 
 def _as_property(operand: Operand) -> Operand:
-    """What is a column here, under the name it has here."""
+    """Convert an operand to the property that holds it in a frame of entities."""
     match operand:
         case TypeNameValue():
             return PropertyValue(operand.variable, TYPE, get_scalar_type(operand))
@@ -189,7 +189,7 @@ class SparkTables:
     # --- edges -----------------------------------------------------------------------------------
 
     def pairs(self, steps: Sequence[EdgeStep]) -> NodePairs:
-        """Which node leads to which by one of the steps, each pair once."""
+        """Return the pairs of nodes that one of the steps connects, each pair once."""
         near, far = Held(self.names.fresh(), pa.string()), Held(self.names.fresh(), pa.string())
         parts = [
             part

@@ -31,30 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def extract_reason(error: Exception) -> str:
-    """The one line of what Spark said that tells most, without the trace of Java."""
-    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
-    named = [line for line in lines if _is_error_line(line)]
-    return named[-1] if named else (lines[0] if lines else type(error).__name__)
-
-
-def _is_error_line(line: str) -> bool:
-    name = line.partition(":")[0]
-    return name.replace(".", "").isidentifier() and name.endswith(("Error", "Failure", "Exception"))
-
-
-def find_missing_module(error: Exception) -> str | None:
-    """The module that an executor could not import, if that was the failure."""
-    found = re.search(r"No module named '(\w+)", str(error))
-    return found[1] if found is not None else None
-
-
-def find_raised_text(error: Exception, start: str) -> str | None:
-    """What `raise_error` was given in a query, if it is this text and a word."""
-    found = re.search(re.escape(start) + r" \w+", str(error))
-    return found[0] if found is not None else None
-
-
 ATTEMPTS = 4
 """So often a task is tried in all; with one attempt a killed worker would end the job."""
 
@@ -118,12 +94,12 @@ def get_application_id(session: SparkSession) -> str:
 
 
 def is_connect(session: SparkSession) -> bool:
-    """Whether the session is a client of a server elsewhere: no context, no listeners."""
+    """Return whether the session is a client of a remote server: no context, no listeners."""
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def is_local(session: SparkSession) -> bool:
-    """Whether tasks run in this machine with this very Python."""
+    """Return whether tasks run in this machine with this very Python."""
     if is_connect(session):
         return False
     master = str(session.sparkContext.master)
@@ -131,7 +107,7 @@ def is_local(session: SparkSession) -> bool:
 
 
 def get_parallelism(session: SparkSession) -> int:
-    """How many tasks run at the same time, as far as Spark tells."""
+    """Return the number of tasks that run at the same time, as far as Spark reports it."""
     if is_connect(session):
         return int(session.conf.get("spark.sql.leafNodeDefaultParallelism", "8") or 8)
     return int(session.sparkContext.defaultParallelism)
@@ -167,7 +143,7 @@ def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _find_java_home() -> dict[str, str]:
-    """What a server that is started on this machine needs to find: this Java, this Python."""
+    """Return the environment a Spark server started here needs: this Java, this Python."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     home = make_launcher_home(find_java(os.environ), find_cache_folder(os.environ))
     return {"JAVA_HOME": str(home), "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", _LOOPBACK)}
@@ -375,3 +351,30 @@ def _count_completed(tracker: Any, group: str) -> int:  # noqa: ANN401 - an obje
             found = tracker.getStageInfo(stage_id)
             done += found.numCompletedTasks if found is not None else 0
     return done
+
+
+# --- errors of Spark ------------------------------------------------------------------------------
+
+
+def extract_reason(error: Exception) -> str:
+    """The one line of what Spark said that tells most, without the trace of Java."""
+    lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
+    named = [line for line in lines if _is_error_line(line)]
+    return named[-1] if named else (lines[0] if lines else type(error).__name__)
+
+
+def _is_error_line(line: str) -> bool:
+    name = line.partition(":")[0]
+    return name.replace(".", "").isidentifier() and name.endswith(("Error", "Failure", "Exception"))
+
+
+def find_missing_module(error: Exception) -> str | None:
+    """The module that an executor could not import, if that was the failure."""
+    found = re.search(r"No module named '(\w+)", str(error))
+    return found[1] if found is not None else None
+
+
+def find_raised_text(error: Exception, start: str) -> str | None:
+    """Return the text that `raise_error` reported, if it is this start and a word."""
+    found = re.search(re.escape(start) + r" \w+", str(error))
+    return found[0] if found is not None else None

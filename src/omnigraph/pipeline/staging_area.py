@@ -30,7 +30,7 @@ from omnigraph.storage.tables import (
 )
 
 AT = "__at"
-"""Where a row came from: the number of its split and its line in it, as one number."""
+"""Position of a row: the number of its split and its line in it, as one number."""
 PRESENT = "__has_"
 """Before the name of a property: whether the record gave it."""
 
@@ -48,7 +48,7 @@ ROW_OUTCOMES = pa.schema(
         pa.field("src", pa.string()),
     ]
 )
-"""What becomes of staged rows, where it is not simply to be added.
+"""Outcomes of staged rows that are not simply inserted.
 
 `address` is the row's own address in the staging table. A dropped row is left out; another one
 replaces the committed row with this id, address and, for an edge, source.
@@ -128,7 +128,7 @@ class StagingArea:
 
     @property
     def note(self) -> str:
-        """Where those who fill it together find the note that keeps cleanup away."""
+        """Path of the writer heartbeat shared by those who fill the area together."""
         return f"{make_staging_path(self.id)}/at-work"
 
     def remove(self) -> None:

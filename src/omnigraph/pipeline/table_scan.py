@@ -33,7 +33,7 @@ _NOTHING_FITS = "FALSE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScan:
-    """What to read of a table: plain data, ready to be sent to another machine."""
+    """Scan of a table: plain data, ready to be sent to another machine."""
 
     ir: str
     table_key: TableKey
@@ -43,9 +43,9 @@ class TableScan:
     columns: tuple[str, ...]
     given: Given
     filters: tuple[Predicate, ...] = ()
-    """What must hold for a row; every property in them is one of this table's."""
+    """Conditions on rows; every property in them is one of this table's."""
     with_blobs: bool = False
-    """Whether blobs are read; otherwise one that is there is an empty one."""
+    """True if blobs are read; otherwise a present blob is an empty one."""
 
     @property
     def type_(self) -> NodeType | EdgeType:
@@ -86,7 +86,7 @@ def scan_rows(scan: TableScan, fragments: Sequence[int]) -> Iterator[pa.RecordBa
 
 @dataclass
 class _Columns:
-    """Which stored columns are read, and how rows are made of them."""
+    """Stored columns of a scan, and the conversion of rows from them."""
 
     scan: TableScan
     filter: str | None = field(init=False)

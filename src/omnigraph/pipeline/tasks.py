@@ -46,28 +46,6 @@ class Partition:
     batches: Iterator[pa.RecordBatch]
 
 
-PACKAGES = ("omnigraph", "pylance", "pyarrow", "msgspec")
-
-
-def describe(spec: object, task: object) -> dict[str, str | None]:
-    """The versions here: of Python without the patch, and of the packages kernels need."""
-    del spec, task
-    return {
-        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
-        **read_package_versions(),
-    }
-
-
-def read_package_versions() -> dict[str, str | None]:
-    found: dict[str, str | None] = {}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            found[name] = None
-    return found
-
-
 Spec = TypeVar("Spec")
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -81,7 +59,7 @@ _checked: set[str] = set()
 
 @dataclass(frozen=True, slots=True)
 class StageTime:
-    """How long one stage took, and of how many tasks it was made."""
+    """Duration of one stage, and its number of tasks."""
 
     stage: str
     seconds: float
@@ -102,7 +80,7 @@ class Job(Generic[Spec, Task, Result_co]):
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[Result_co]):
-    """What a kernel returned."""
+    """Result of a kernel."""
 
     value: Result_co
 
@@ -133,7 +111,7 @@ Outcome: TypeAlias = Done[Result] | Refused
 
 
 class Tasks(Protocol):
-    """Where tasks run."""
+    """Runner of tasks."""
 
     @property
     def engine(self) -> str: ...
@@ -351,6 +329,28 @@ def allow_missing_pandas() -> None:
     import pyspark.sql.pandas.functions as functions  # noqa: PLC0415 - Spark is optional
 
     functions.require_minimum_pandas_version = lambda: None  # type: ignore[attr-defined]
+
+
+PACKAGES = ("omnigraph", "pylance", "pyarrow", "msgspec")
+
+
+def describe(spec: object, task: object) -> dict[str, str | None]:
+    """The versions here: of Python without the patch, and of the packages kernels need."""
+    del spec, task
+    return {
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+        **read_package_versions(),
+    }
+
+
+def read_package_versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = None
+    return found
 
 
 def check_executors(session: SparkSession) -> None:

@@ -27,7 +27,7 @@ def _work_until_gone(sock: socket.socket, authenticated: bool) -> int:  # noqa: 
 
 
 def _print_unless_gone(*words: object, **options: object) -> None:
-    """What the program prints while it handles an error, unless it is this one."""
+    """Print an error as the program would, unless it is this one."""
     if not isinstance(sys.exc_info()[1], _GONE):
         print(*words, **options)  # type: ignore[call-overload]  # noqa: T201
 

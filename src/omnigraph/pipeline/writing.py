@@ -47,7 +47,7 @@ class Outputs:
     ) -> None:
         self._root, self._tasks, self._mode, self._sizes = root, tasks, mode, sizes
         self._reusable = reusable
-        """Whether every staged row is written, whatever the graph holds."""
+        """True if every staged row is written, whatever the graph holds."""
         self._files: dict[TableKey, _Output] = {}
 
     def forget(self) -> None:
@@ -55,7 +55,7 @@ class Outputs:
 
     @property
     def rows(self) -> dict[TableKey, int]:
-        """How many rows were written for each table."""
+        """Number of rows written for each table."""
         return {key: output.rows for key, output in self._files.items()}
 
     def write(

@@ -12,4 +12,21 @@ checks them and publishes one commit, under the graph's own fence.
 
 from __future__ import annotations
 
-from omnigraph.spark_source.register import register as register
+from typing import TYPE_CHECKING
+
+from omnigraph.pipeline.spark_environment import require_spark
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def register(session: SparkSession) -> None:
+    """Register the format `omnigraph` with a session.
+
+    Raises:
+        MissingPackage: Spark is not installed.
+    """
+    require_spark("the data source")
+    from omnigraph.spark_source.datasource import GraphSource  # noqa: PLC0415 - loads Spark
+
+    session.dataSource.register(GraphSource)

@@ -37,12 +37,12 @@ from omnigraph.storage.snapshot import Snapshot
 
 
 def read_environment_settings() -> Settings:
-    """What the environment of this process asks for."""
+    """Read the settings from the environment of this process."""
     return Settings.from_environment(os.environ)
 
 
 def resolve_pin(pin: Pin, settings: Settings) -> Pin:
-    """The same state, named by its commit: what is written later does not change it."""
+    """Resolve a state to its commit, which later writes do not change."""
     graph = _open(pin, settings)
     commit = pin.snapshot
     if pin.at_us is not None:

@@ -46,7 +46,7 @@ _RUN = "spark.jobGroup.id"
 
 @dataclass
 class StagedMessage(WriterCommitMessage):
-    """What one task staged, where, and for which stream."""
+    """Rows staged by one task, their location, and their stream."""
 
     area: str
     split: StagedSplit
@@ -54,7 +54,7 @@ class StagedMessage(WriterCommitMessage):
 
 
 class _Target:
-    """Where rows go: opened once where the write is planned, then sent to the tasks."""
+    """Target of a write: opened once where the write is planned, then sent to the tasks."""
 
     def __init__(self, options: SourceWriteOptions, mode: LoadMode) -> None:
         self.options, self.mode, self.settings = options, mode, read_environment_settings()
@@ -77,7 +77,7 @@ class _Target:
             locations=locations,
             aws=self.settings.aws,
             options=LoadOptions(mode=self.mode, partial=self.options.partial),
-            asking=make_embedder_spec(place.root),
+            embedder_spec=make_embedder_spec(place.root),
             stored=self._find_stored(key),
         )
         context = TaskContext.get()
@@ -216,7 +216,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def name_stream_origin(query: str, epoch: int) -> str:
-    """What the commit of an epoch is called, however often Spark repeats the epoch."""
+    """Name the commit of an epoch: equal however often Spark repeats the epoch."""
     return f"spark-stream:{query}:{epoch}"
 
 

@@ -56,7 +56,7 @@ def _open(table: PinnedTable) -> Table:
 
 @dataclass(frozen=True)
 class FeedPiece:
-    """What one commit changed in one type, or a part of that: plain data for an executor."""
+    """Changes of one commit to one type, or a part of them: plain data for an executor."""
 
     commit_id: CommitId
     position: int
@@ -89,7 +89,7 @@ class FeedPiece:
 
 @dataclass
 class ChangedPieces(InputPartition):
-    """What one task reads."""
+    """Changes that one task reads."""
 
     pieces: tuple[FeedPiece, ...]
 
@@ -159,7 +159,7 @@ def _list_pieces(
     only: NodeType | EdgeType | None,
     rows_per_task: int,
 ) -> Iterator[FeedPiece]:
-    """What a commit changed, type by type; a type with many changes is divided."""
+    """Yield the changes of a commit, type by type; a type with many changes is divided."""
     for pair in list_changed_types(history, commit, wanted):
         if only is not None and not build_logical_schema(pair.type_).equals(
             build_logical_schema(only)
@@ -296,7 +296,7 @@ def _make_key_finder(piece: FeedPiece) -> Callable[[Table | None, Table | None],
 
 
 def _choose_image_maker(kind: pa.DataType) -> Callable[[FeedPiece, pa.Table], pa.Array]:
-    """How rows become a column of this type: structs, or JSON."""
+    """Return the conversion of rows to a column of this type: structs, or JSON."""
 
     def make_structs(piece: FeedPiece, rows: pa.Table) -> pa.Array:  # noqa: ARG001 - as below
         batch = rows.combine_chunks().to_batches()

@@ -62,7 +62,7 @@ _RENEWALS = 4
 
 @dataclass(frozen=True)
 class PinnedChanges:
-    """What is read, decided when the frame is loaded."""
+    """Changes to read, pinned when the frame is loaded."""
 
     options: ChangeOptions
     wanted: ChangeFilter
@@ -153,18 +153,18 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._pinned, self._settings = pinned, settings
         self._rows = ChangeRows(pinned.wanted, make_arrow_schema(schema))
         self._cut: CommitId | None = None
-        """Where a query that reads what is available ends."""
+        """End of a query that reads what is available."""
         self._plan: ChangePlan | None = None
         """The newest one: Spark asks for the offset first, then for its partitions."""
         self._views: BranchSnapshots | None = None
         self._noted_at: float | None = None
         self._is_bound = False
-        """Whether its offsets are known to be of this branch."""
+        """True if its offsets are known to be of this branch."""
 
     # --- offsets ------------------------------------------------------------------------------
 
     def initialOffset(self) -> Offset:
-        """Where a stream without a checkpoint starts: the same, however often it is asked."""
+        """Return the start of a stream without a checkpoint, equal on every call."""
         start = self._pinned.options.starting_after or NOW
         if start.strip() == NOW:
             return {"commit": NOW, "cursor": ""}

@@ -1,4 +1,4 @@
-"""What a caller says with `.option(...)`."""
+"""Parse the options of the data source, as given with `.option(...)`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Which state of a graph is read: a branch now, or at most one of what follows."""
+    """State of a graph to read: a branch now, or at most one of what follows."""
 
     uri: str
     branch: str = MAIN
@@ -71,9 +71,9 @@ class Pin:
     at_us: int | None = None
     """A moment, in microseconds since 1970: the newest commit at or before it."""
     actor: str | None = None
-    """Who reads."""
+    """Actor that reads."""
     policy: Policy | None = None
-    """What decides whether they may; read where the work is planned, and sent to the tasks."""
+    """Policy that authorizes the read; loaded where the work is planned, and sent to the tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class ChangeOptions:
 
 
 def pin_option(given: Mapping[str, str]) -> Pin:
-    """Which graph is meant, and which state of it; a name that is no option at all is refused."""
+    """Parse the graph and its state; an unknown option is refused."""
     if "provider" in _lower_names(given):
         raise BadRequest(
             "CREATE TABLE cannot use this format: Spark keeps a table without its options; use "
@@ -180,7 +180,7 @@ def read_options(given: Mapping[str, str]) -> SourceReadOptions:
 
 
 def asks_for_changes(given: Mapping[str, str]) -> bool:
-    """Whether what changed is read, and not what there is."""
+    """Return whether changes are read instead of rows."""
     return _parse_flag(_lower_names(given), "changes", default=False)
 
 

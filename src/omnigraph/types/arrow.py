@@ -52,7 +52,7 @@ _SCALARS = {
 
 
 class ColumnProperty(Protocol):
-    """What a column needs to know of a property of the schema."""
+    """Storage attributes of a property."""
 
     @property
     def id(self) -> int: ...
@@ -169,7 +169,7 @@ def render_datetimes(instants: pa.Array) -> pa.Array:
 
 
 def mask_outside(integers: pa.Array, low: int, high: int) -> pa.Array:
-    """Which integers, of any width, lie outside the bounds; nulls do not."""
+    """Return a mask of integers, of any width, outside the bounds; nulls are inside."""
     # A bound beyond what the width can hold is no bound, and could not be written in it.
     width = np.iinfo(integers.type.to_pandas_dtype())
     least = pa.scalar(max(low, int(width.min)), integers.type)

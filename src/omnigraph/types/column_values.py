@@ -223,7 +223,7 @@ def _convert_vectors(
 
 
 def _find_places(lengths: Integers) -> Callable[[int], tuple[int, int]]:
-    """How to find the row of an item, and its place in the row."""
+    """Return a function from an item to its row and its position in the row."""
     ends = np.cumsum(lengths)
 
     def place_of(item: int) -> tuple[int, int]:

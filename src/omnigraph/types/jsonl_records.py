@@ -32,7 +32,7 @@ from omnigraph.types.property import (
 )
 
 NO_DATA = Raw(b"{}")
-"""What a record without `data` holds: recognised by identity, since `{}` may be written out."""
+"""Data of a record without `data`: recognised by identity, since `{}` may be written out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class TypeSpec:
 
 @dataclass(frozen=True, slots=True)
 class LineLimits:
-    """How large one line may be: in bytes, and in structural characters outside strings."""
+    """Limits of one line: bytes, and structural characters outside strings."""
 
     line_bytes: int = 32 * 1024 * 1024
     structural_slots: int = 131_072
@@ -71,7 +71,7 @@ class LineLimits:
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """How lines are read.
+    """Options for reading lines.
 
     With `partial`, any property may be left out, for a merge that keeps what is stored. With
     `with_presence`, the result says which properties each line gave, null or not. Problems
@@ -111,7 +111,7 @@ class RecordType:
     decode: Callable[[Raw], msgspec.Struct]
     id: Callable[[msgspec.Struct], object]
     values: tuple[Callable[[msgspec.Struct], object], ...]
-    """How to take each property out of a record, in the order of the specification."""
+    """Getters of the properties of a record, in the order of the specification."""
 
 
 class _EdgeNames(dict[str, RecordType]):
@@ -204,7 +204,7 @@ class LineRefused(Exception):
 
 
 def examine_line(line: bytes, types: RecordTypes, *, partial: bool) -> ExaminedLine:
-    """What the line holds; raises `LineRefused`.
+    """Return the record of the line; raise `LineRefused`.
 
     Args:
         line: One line, not blank.

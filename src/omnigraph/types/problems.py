@@ -77,7 +77,7 @@ def describe_closest(word: str, known: frozenset[str]) -> str:
 
 
 def name_json_kind(value: object) -> str:
-    """What kind of JSON value this is, as a message names it."""
+    """Name the kind of a JSON value for a message."""
     match value:
         case None:
             return "null"

@@ -102,7 +102,7 @@ class PropertyType:
 
 
 def are_comparable(left: PropertyType, right: PropertyType) -> bool:
-    """Whether two values can be compared: the same scalar, or two numbers; lists with lists.
+    """Return whether two values are comparable: the same scalar, or two numbers; lists with lists.
 
     Nullability and enum members do not matter. `Date` and `DateTime` do not mix.
     """

@@ -120,7 +120,7 @@ def _parse_time_of_day(found: re.Match[str]) -> int | None:
 
 
 def _is_end_of_month(milliseconds: int) -> bool:
-    """Whether a leap second counted as the next second falls on the first second of a month."""
+    """Return whether a leap second, counted as the next second, falls on the first of a month."""
     days, in_day = divmod(milliseconds, MILLISECONDS_PER_DAY)
     if in_day >= 1000 or not MIN_DAYS <= days <= MAX_DAYS:
         return False

@@ -85,7 +85,7 @@ def export_values(array: pa.Array) -> list[object]:
 
 
 def encode_image_values(array: pa.Array) -> list[object]:
-    """The same for the images of changes, where a number JSON cannot write stops nothing."""
+    """Convert the images of changes, where a number that JSON cannot write is no error."""
     return _convert_stored_values(array, _convert_named_floats)
 
 

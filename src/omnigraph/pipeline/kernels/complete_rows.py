@@ -30,61 +30,6 @@ from omnigraph.types.arrow import BLOB
 from omnigraph.types.jsonl import TypedRows
 from omnigraph.types.jsonl_records import PropertySpec, make_missing_value
 
-_COUNTED_BITS = 40
-_COUNTED_CHARACTERS = 8
-_ALPHABET = np.frombuffer(b"0123456789ABCDEFGHJKMNPQRSTVWXYZ", np.uint8)
-
-
-def mint_ids(count: int) -> pa.Array:
-    """`count` ids in increasing order that are unique, as one column."""
-    milliseconds = time.time_ns() // 1_000_000
-    # The top bit of the counted part stays clear, so that counting never carries over.
-    randomness = int.from_bytes(os.urandom(10), "big") & ~(1 << _COUNTED_BITS - 1)
-    head = encode_ulid(milliseconds, randomness)[:-_COUNTED_CHARACTERS].encode()
-    first = randomness & (1 << _COUNTED_BITS) - 1
-    numbers = np.arange(first, first + count, dtype=np.uint64)
-    text = np.empty((count, len(head) + _COUNTED_CHARACTERS), np.uint8)
-    text[:, : len(head)] = np.frombuffer(head, np.uint8)
-    for place in range(_COUNTED_CHARACTERS):
-        shift = np.uint64(5 * (_COUNTED_CHARACTERS - 1 - place))
-        text[:, len(head) + place] = _ALPHABET[(numbers >> shift & np.uint64(31)).astype(np.intp)]
-    offsets = np.arange(0, (count + 1) * text.shape[1], text.shape[1], dtype=np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text.reshape(-1))]
-    return pa.Array.from_buffers(pa.string(), count, buffers)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MatchTask:
-    """One fragment of staged edges, and the edges of their type that are there, if any."""
-
-    table_key: TableKey
-    staged: Table
-    fragment: int
-    base: Table | None
-    target: TableLocation
-
-
-def match_rows(ir: str, task: MatchTask) -> list[str]:
-    """The same rows with ids, in their order, as files elsewhere."""
-    type_ = decode_catalog_cached(ir).by_table_key[task.table_key]
-    key = find_match_key(type_)
-    assert isinstance(type_, EdgeType), "only edges are staged without ids"
-    assert key is not None, "and only where they can be found"
-    rows = pa.Table.from_batches(list(task.staged.batches(fragments=[task.fragment])))
-    columns = {name: get_column(rows, name) for name in rows.column_names}
-    find = partial(find_edges, task.base)
-    columns["id"] = match_ids(type_, columns, key, find, mint_ids(rows.num_rows))
-    whole = pa.table(columns, schema=rows.schema)
-    return write_fragments(task.target, whole, rows_per_file=max(1, rows.num_rows))
-
-
-def find_edges(table: Table | None, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
-    """Stored edges; of a type that has none, none."""
-    if table is None or not len(values):
-        return pa.table({name: pa.array([], pa.string()) for name in columns})
-    return table.lookup(by, values, columns)
-
-
 NO_ADDRESS = "no address is on the graph's list"
 """Why a blob that is given as an address is refused."""
 
@@ -95,7 +40,7 @@ class Whole:
 
     rows: pa.Table
     all_minted: bool = False
-    """Whether every id was made here, so that none of them can exist already."""
+    """True if every id was created here, so that none of them can exist already."""
     address: str | None = None
     """The first blob that was given as an address."""
     problems: list[RowProblem] = field(default_factory=list)
@@ -226,3 +171,64 @@ def _compute_first_address(rows: pa.Table) -> str | None:
             if len(uris):
                 return str(uris[0].as_py())
     return None
+
+
+# --- edges without ids ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MatchTask:
+    """One fragment of staged edges, and the edges of their type that are there, if any."""
+
+    table_key: TableKey
+    staged: Table
+    fragment: int
+    base: Table | None
+    target: TableLocation
+
+
+def match_rows(ir: str, task: MatchTask) -> list[str]:
+    """Write the staged rows with ids, in their order, to the files of another table."""
+    type_ = decode_catalog_cached(ir).by_table_key[task.table_key]
+    key = find_match_key(type_)
+    assert isinstance(type_, EdgeType), "only edges are staged without ids"
+    assert key is not None, "and only where they can be found"
+    rows = pa.Table.from_batches(list(task.staged.batches(fragments=[task.fragment])))
+    columns = {name: get_column(rows, name) for name in rows.column_names}
+    find = partial(find_edges, task.base)
+    columns["id"] = match_ids(type_, columns, key, find, mint_ids(rows.num_rows))
+    whole = pa.table(columns, schema=rows.schema)
+    return write_fragments(task.target, whole, rows_per_file=max(1, rows.num_rows))
+
+
+def find_edges(table: Table | None, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
+    """Stored edges; of a type that has none, none."""
+    if table is None or not len(values):
+        return pa.table({name: pa.array([], pa.string()) for name in columns})
+    return table.lookup(by, values, columns)
+
+
+# --- fresh ids ------------------------------------------------------------------------------------
+
+
+_COUNTED_BITS = 40
+_COUNTED_CHARACTERS = 8
+_ALPHABET = np.frombuffer(b"0123456789ABCDEFGHJKMNPQRSTVWXYZ", np.uint8)
+
+
+def mint_ids(count: int) -> pa.Array:
+    """`count` ids in increasing order that are unique, as one column."""
+    milliseconds = time.time_ns() // 1_000_000
+    # The top bit of the counted part stays clear, so that counting never carries over.
+    randomness = int.from_bytes(os.urandom(10), "big") & ~(1 << _COUNTED_BITS - 1)
+    head = encode_ulid(milliseconds, randomness)[:-_COUNTED_CHARACTERS].encode()
+    first = randomness & (1 << _COUNTED_BITS) - 1
+    numbers = np.arange(first, first + count, dtype=np.uint64)
+    text = np.empty((count, len(head) + _COUNTED_CHARACTERS), np.uint8)
+    text[:, : len(head)] = np.frombuffer(head, np.uint8)
+    for place in range(_COUNTED_CHARACTERS):
+        shift = np.uint64(5 * (_COUNTED_CHARACTERS - 1 - place))
+        text[:, len(head) + place] = _ALPHABET[(numbers >> shift & np.uint64(31)).astype(np.intp)]
+    offsets = np.arange(0, (count + 1) * text.shape[1], text.shape[1], dtype=np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text.reshape(-1))]
+    return pa.Array.from_buffers(pa.string(), count, buffers)

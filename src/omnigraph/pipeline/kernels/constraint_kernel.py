@@ -118,11 +118,11 @@ class ValueTask:
     staged: Staged
     fragments: tuple[int, ...]
     drop_to: TableLocation | None = None
-    """Where to note the rows that break a rule, to leave them out."""
+    """Table of outcomes in which rows that break a rule are dropped."""
 
 
 def check_values(spec: RuleSpec, task: ValueTask) -> list[RuleFindings]:
-    """What each rule of the type finds, in the order of the rules."""
+    """Return the findings of each value rule of the type, in the order of the rules."""
     type_ = decode_catalog_cached(spec.ir).by_table_key[task.table_key]
     rows = read_staged_rows(
         task.staged, ["id", *list_ruled_columns(type_)], fragments=task.fragments
@@ -206,7 +206,7 @@ class CardinalityTask:
     """The nodes that were there before, in that case."""
     bucket: Bucket
     drop_to: TableLocation | None = None
-    """Where to note the edges that are left out; None to leave none out."""
+    """Table of outcomes in which surplus edges are dropped; None to drop none."""
 
 
 def check_cardinality(spec: RuleSpec, task: CardinalityTask) -> list[RuleFindings]:

@@ -44,7 +44,7 @@ _SUFFIX = ".arrow"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmbedderSpec:
-    """Who is asked for vectors, how often, and where answers are written down."""
+    """Embedder to request vectors from, its rate, and the folder of its answers."""
 
     settings: EmbedSettings = field(repr=False)
     dimension: int
@@ -52,25 +52,25 @@ class EmbedderSpec:
     """A folder that all tasks reach."""
     aws: AwsSettings = field(repr=False)
     per_minute: float | None = None
-    """How many texts each task may ask for."""
+    """Number of texts that each task may request."""
     texts_per_request: int = TEXTS_PER_REQUEST
 
 
-def embed_texts(asking: EmbedderSpec, texts: Iterable[str]) -> dict[str, list[float]]:
+def embed_texts(embedder_spec: EmbedderSpec, texts: Iterable[str]) -> dict[str, list[float]]:
     """The vector of every text.
 
     Raises:
         EmbeddingFailed: the provider did not answer properly; what it did answer is kept.
     """
-    embedder = open_embedder(asking.settings)
-    answers = _Answers(asking, embedder.model)
+    embedder = open_embedder(embedder_spec.settings)
+    answers = _Answers(embedder_spec, embedder.model)
     found = answers.read_known()
     wanted = {text: answers.key(text) for text in texts}
     missing = [text for text, key in wanted.items() if key not in found]
-    pace = _Pace(asking.per_minute)
-    for batch in _read_batches(missing, asking.texts_per_request):
+    pace = _Pace(embedder_spec.per_minute)
+    for batch in _read_batches(missing, embedder_spec.texts_per_request):
         pace.wait(len(batch))
-        vectors = ask_embedder(embedder, batch, asking.dimension)
+        vectors = ask_embedder(embedder, batch, embedder_spec.dimension)
         keys = [wanted[text] for text in batch]
         answers.keep(keys, vectors)
         found.update(zip(keys, vectors, strict=True))
@@ -98,14 +98,14 @@ class _Pace:
 
 
 class _Answers:
-    """What was asked before: small files of texts and vectors in one folder."""
+    """Answers of earlier requests: small files of texts and vectors in one folder."""
 
-    def __init__(self, asking: EmbedderSpec, model: str) -> None:
+    def __init__(self, embedder_spec: EmbedderSpec, model: str) -> None:
         self._folder, self._store = (
-            store_path(asking.answers),
-            open_filesystem(asking.answers, asking.aws),
+            store_path(embedder_spec.answers),
+            open_filesystem(embedder_spec.answers, embedder_spec.aws),
         )
-        self._name = f"{model}\0{asking.dimension}"
+        self._name = f"{model}\0{embedder_spec.dimension}"
 
     def key(self, text: str) -> str:
         """A text as one model embeds it in one dimension."""
@@ -137,7 +137,7 @@ class _Answers:
 
 
 def make_embedder_spec(root: GraphRoot) -> EmbedderSpec:
-    """Who makes the vectors of rows that are written to a graph."""
+    """Return the embedder of rows that are written to a graph."""
     settings = root.settings
     return EmbedderSpec(
         settings=settings.embed,
@@ -158,7 +158,7 @@ def forget_answers(root: GraphRoot) -> None:
 
 
 def find_answers_folder(root: GraphRoot) -> str:
-    """Where the answers for a graph wait until they are part of it."""
+    """Return the folder that holds the answers for a graph until its rows are committed."""
     place = root.location(make_staging_path("embed-answers")).native_uri
     return place.removeprefix("file://")
 
@@ -169,7 +169,7 @@ _NOT_ASKED = "no provider is asked here"
 def make_vectors(
     type_: NodeType | EdgeType,
     whole: Whole,
-    asking: EmbedderSpec | None,
+    embedder_spec: EmbedderSpec | None,
     split: int,
     *,
     partial: bool,
@@ -183,11 +183,15 @@ def make_vectors(
     for property_ in list_embedded_properties(type_):
         assert property_.embed is not None, "only such vectors are made"
         stale = _find_stale(whole.rows, property_, partial=partial)
-        obstacle = _NOT_ASKED if asking is None else find_obstacle(asking.settings, property_)
-        if asking is not None and obstacle is None and stale.any():
+        obstacle = (
+            _NOT_ASKED
+            if embedder_spec is None
+            else find_obstacle(embedder_spec.settings, property_)
+        )
+        if embedder_spec is not None and obstacle is None and stale.any():
             if stored is not None:
                 whole.rows = reuse_stored_vectors(whole.rows, property_, stale, stored)
-            _fill(type_, whole, property_, stale, asking, partial=partial)
+            _fill(type_, whole, property_, stale, embedder_spec, partial=partial)
         if not property_.type.nullable:
             _refuse_lacking(type_, whole, property_, obstacle, split, partial=partial)
 
@@ -210,14 +214,14 @@ def _fill(
     whole: Whole,
     property_: Property,
     stale: Flags,
-    asking: EmbedderSpec,
+    embedder_spec: EmbedderSpec,
     *,
     partial: bool,
 ) -> None:
     assert property_.embed is not None, "only such vectors are made"
 
     def ask(texts: Sequence[str], dimension: int) -> Mapping[str, list[float]]:
-        return embed_texts(replace(asking, dimension=dimension), texts)
+        return embed_texts(replace(embedder_spec, dimension=dimension), texts)
 
     says = mask_texts(get_column(whole.rows, property_.embed.source))
     lacking = stale & mask_null(get_column(whole.rows, property_.name))

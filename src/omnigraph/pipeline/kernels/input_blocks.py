@@ -9,7 +9,6 @@ from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from omnigraph.errors import InputTooLarge
 from omnigraph.pipeline.inputs import InputFile, InputSplit, open_filesystem, store_path
@@ -120,6 +119,8 @@ class ParquetRows:
 
     def __init__(self, stream: BinaryIO, split: InputSplit, limits: InputSettings) -> None:
         self._stream, self._split, self._limits = stream, split, limits
+        import pyarrow.parquet as pq  # noqa: PLC0415 - only for Parquet input
+
         self._metadata = pq.ParquetFile(stream).metadata
         self._schema = self._metadata.schema.to_arrow_schema()
 
@@ -137,6 +138,8 @@ class ParquetRows:
         groups = list(range(self._split.start, self._split.end))
         self._require_declared(groups, set(columns))
         texts = self._list_texts(set(columns))
+        import pyarrow.parquet as pq  # noqa: PLC0415 - only for Parquet input
+
         file = pq.ParquetFile(self._stream, metadata=self._metadata, read_dictionary=texts)
         given = 0
         for batch in file.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=list(columns)):
@@ -181,12 +184,12 @@ class ParquetRows:
 
 
 def _is_within(path: str, columns: set[str]) -> bool:
-    """Whether a path in the file is that of one of the columns, or of a part of one."""
+    """Return whether a path in the file is that of one of the columns, or of a part of one."""
     return path in columns or path.partition(".")[0] in columns
 
 
 def _count_expanded_bytes(column: pa.Array) -> int:
-    """How many bytes the values take once each is written out."""
+    """Return the number of bytes the values take once each is written out."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         if not _has_length(kind.value_type):
@@ -206,7 +209,7 @@ def _count_expanded_bytes(column: pa.Array) -> int:
 
 
 def _has_length(kind: pa.DataType) -> bool:
-    """Whether it is a type of texts or bytes."""
+    """Return whether it is a type of texts or bytes."""
     return any(
         is_kind(kind)
         for is_kind in (

@@ -27,7 +27,7 @@ from omnigraph.pipeline.staging_area import AT, ROW_OUTCOMES, Staged, decode_cat
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, TableLocation
 
 FIRST_AT = "first_at"
-"""Where the input gives the id of a row for the first time."""
+"""Position at which the input first gives the id of a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +60,11 @@ class Conflict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyFindings:
-    """What is wrong with the ids, and what becomes of the rows."""
+    """Violations of ids, and the outcomes of the rows."""
 
     table_key: TableKey
     repeated_keys: int = 0
-    """How many rows have a key that stood before."""
+    """Number of rows that repeat a key."""
     violations: tuple[Violation, ...] = ()
     """The first of them."""
     repeated: Conflict | None = None
@@ -72,11 +72,11 @@ class KeyFindings:
     taken: Conflict | None = None
     """The first id that is there already where it must be new."""
     skipped: int = 0
-    """How many rows are left out."""
+    """Number of rows that are skipped."""
     left: tuple[Violation, ...] = ()
     """The first of them."""
     superseded: int = 0
-    """How many rows count no more because a later one has their id."""
+    """Number of rows superseded by a later row of the same id."""
     replaced: int = 0
     touched: tuple[int, ...] = ()
     """The fragments of the committed rows that are replaced."""

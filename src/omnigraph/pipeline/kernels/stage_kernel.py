@@ -54,7 +54,7 @@ SHOWN_BYTES = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageSpec:
-    """What every task of the stage needs to know."""
+    """Settings shared by every task of the stage."""
 
     ir: str
     locations: Mapping[TableKey, TableLocation]
@@ -63,9 +63,9 @@ class StageSpec:
     input: InputSettings = field(default_factory=InputSettings)
     limit: int = 100
     rejects: TableLocation | None = None
-    """Where all refused records go, if they are wanted."""
-    asking: EmbedderSpec | None = None
-    """Who makes the vectors that records leave out."""
+    """Table of rejects for all refused records, if requested."""
+    embedder_spec: EmbedderSpec | None = None
+    """Embedder of the vectors that records leave out."""
     matched: Mapping[TableKey, Table | None] | None = None
     """The edges that are there, of types whose edges without ids are looked up among them. None
     leaves looking them up to whoever commits the rows: they are staged without ids."""
@@ -85,7 +85,7 @@ class StagedBlock:
 
 @dataclass
 class StagedSplit:
-    """What one piece of input gave; lines are counted from the start of the piece."""
+    """Result of staging one split; lines are counted from its start."""
 
     split: int
     lines: int = 0
@@ -137,7 +137,7 @@ def stage_table(spec: StageSpec, piece: TablePiece) -> StagedSplit:
 
 @dataclass(frozen=True, slots=True)
 class FrameSpec:
-    """How the rows of a data frame are staged."""
+    """Settings for staging the rows of a data frame."""
 
     stage: StageSpec
     mapping: ColumnMapping
@@ -181,7 +181,7 @@ class _Stager:
             make_vectors(
                 self.catalog.by_table_key[key],
                 whole,
-                self.spec.asking,
+                self.spec.embedder_spec,
                 result.split,
                 partial=self.spec.options.partial,
                 stored=self.spec.stored.get(key),
@@ -260,7 +260,7 @@ def _stage_lines(stager: _Stager, split: InputSplit) -> None:
 
 
 def _read_blocks(split: InputSplit, spec: StageSpec, longest: int) -> Iterator[tuple[bytes, bool]]:
-    """Whole lines, and whether they start the file."""
+    """Yield blocks of whole lines, and whether they start the file."""
     try:
         if split.file.compression is None:
             store = open_filesystem(split.file.place, spec.aws)

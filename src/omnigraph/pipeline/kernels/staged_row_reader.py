@@ -65,7 +65,7 @@ class Bucket:
     of: int = 1
 
     def mask(self, keys: pa.Array) -> pa.Array | None:
-        """Which keys belong here; None stands for all of them."""
+        """Return a mask of the keys of this bucket; None stands for all of them."""
         if self.of == 1:
             return None
         hashed = hash_strings(keys)
@@ -83,11 +83,11 @@ ALL = Bucket()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleSpec:
-    """What every task that checks a rule needs to know."""
+    """Settings shared by every task that checks a rule."""
 
     ir: str
     rejects: TableLocation | None = None
-    """Where everything that is found goes, if it is wanted."""
+    """Table of rejects for all violations, if requested."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,14 +97,14 @@ class RuleFindings:
     total: int = 0
     first: tuple[Violation, ...] = ()
     row_outcomes: tuple[str, ...] = ()
-    """Where dropped rows are noted."""
+    """Table of outcomes that lists dropped rows."""
     rejects: tuple[str, ...] = ()
 
 
 def encode_findings(
     found: Iterable[Violation], rejects: TableLocation | None, row_outcomes: tuple[str, ...] = ()
 ) -> RuleFindings:
-    """What a rule found: counted, the first ones kept, all of them written where wanted."""
+    """Encode the violations of a rule: counted, the first ones retained, all written on request."""
     if rejects is None:
         total, first = count_findings(found)
         return RuleFindings(total=total, first=first, row_outcomes=row_outcomes)
@@ -234,7 +234,7 @@ class CountTask:
 
 
 def count_rows(spec: None, task: CountTask) -> int:
-    """How many staged rows still count."""
+    """Count the staged rows that are not dropped."""
     del spec
     gone = read_dropped_addresses(task.staged.row_outcomes)
     return task.staged.rows - int(pc.count_distinct(gone).as_py())
@@ -278,7 +278,7 @@ def list_fragments(addresses: pa.Array) -> pa.Array:
 def count_findings(
     found: Iterable[Violation], limit: int = REPORTED
 ) -> tuple[int, tuple[Violation, ...]]:
-    """How many, and the first ones."""
+    """Count violations and retain the first ones."""
     first: list[Violation] = []
     total = 0
     for violation in found:

@@ -38,7 +38,7 @@ _ALIASES = {"src": ("from", "src"), "dst": ("to", "dst"), "id": ("id",)}
 def resolve_columns(
     type_: NodeType | EdgeType, mapping: ColumnMapping, names: Sequence[str], where: str
 ) -> dict[str, str]:
-    """Which column holds `id`, the ends and each property; a column left over is a mistake."""
+    """Assign columns to `id`, the ends and each property; an unassigned column is a mistake."""
     chosen = dict(mapping.columns)
     given = names
     for column in mapping.selected:

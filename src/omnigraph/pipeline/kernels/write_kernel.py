@@ -63,7 +63,7 @@ class WriteTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a task wrote for a table: files of new rows, or marks on rows that are replaced."""
+    """Result of a task for a table: files of new rows, or deletion marks on replaced rows."""
 
     table_key: TableKey
     fragments: tuple[str, ...] = ()
@@ -165,12 +165,12 @@ class FillTask:
     base: Table | None
     target: TableLocation
     drop_to: TableLocation | None = None
-    """Where to note the rows that cannot be made whole, to leave them out."""
+    """Table of outcomes in which rows that cannot be completed are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedProblem:
-    """What is wrong with a row, and where it is in the input."""
+    """Problem of a row, and its position in the input."""
 
     position: int
     problem: RowProblem
@@ -229,7 +229,7 @@ def _drop_rows(
 
 
 def _insert_rows(type_: NodeType | EdgeType, property_: Property, count: int) -> pa.Array:
-    """What a property of a new entity holds when nothing is said about it."""
+    """Return the default of a property, for the rows of new entities."""
     if property_.default is None:
         return pa.nulls(count, to_arrow_type(property_.type))
     return pa.repeat(get_default_value(property_, f"{type_.name}.{property_.name}"), count)
