@@ -1,7 +1,6 @@
-"""Authentication and authorization.
+"""Authentication: bearer tokens, of which only digests are stored, and the runtime state.
 
-Bearer tokens, of which only digests are stored, and the state a server runs in by its tokens
-and policy.
+The runtime state says what happens to requests, by whether there are tokens and a policy.
 """
 
 from __future__ import annotations
@@ -17,16 +16,18 @@ from pathlib import Path
 
 from omnigraph.errors import BadRequest
 from omnigraph.graph.results import check_actor
-from omnigraph.policy import Action, Authority, NoPolicy, authorize
 from omnigraph.settings import ServerSettings
 from omnigraph.types.json_value import parse_json
 from omnigraph.types.problems import ValueRefused
 
-__all__ = ["Action", "Authority", "NoPolicy", "RuntimeState", "authorize", "classify_state"]
+DEFAULT_ACTOR = "default"
+"""Actor of the single token given by its own variable."""
+_DIGEST = re.compile("[0-9a-fA-F]{64}")
+_MEMBERS = frozenset({"token", "sha256", "expires"})
 
 
 class RuntimeState(StrEnum):
-    """What a server does about requests, by what it was given."""
+    """Treatment of requests, as determined by tokens and policy."""
 
     OPEN = "open"
     DEFAULT_DENY = "default_deny"
@@ -34,10 +35,10 @@ class RuntimeState(StrEnum):
 
 
 def classify_state(*, has_tokens: bool, has_policy: bool, is_unauthenticated: bool) -> RuntimeState:
-    """The state for what a server was given.
+    """Determine the runtime state.
 
     Raises:
-        BadRequest: it could serve nobody, or would serve everybody without having been asked to.
+        BadRequest: every request would be refused, or everyone would be served without the flag.
     """
     if has_policy and not has_tokens:
         raise BadRequest(
@@ -56,15 +57,9 @@ def classify_state(*, has_tokens: bool, has_policy: bool, is_unauthenticated: bo
     return RuntimeState.OPEN
 
 
-DEFAULT_ACTOR = "default"
-"""Who a single token belongs to."""
-_DIGEST = re.compile("[0-9a-fA-F]{64}")
-_MEMBERS = frozenset({"token", "sha256", "expires"})
-
-
 @dataclass(frozen=True, slots=True)
-class KnownToken:
-    """The digest of a token, and whose it is until when."""
+class TokenRecord:
+    """The digest of a token, its actor and its expiry."""
 
     digest: bytes
     actor: str
@@ -73,9 +68,9 @@ class KnownToken:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Every token that is accepted."""
+    """Every accepted token."""
 
-    known: tuple[KnownToken, ...] = ()
+    known: tuple[TokenRecord, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.known)
@@ -85,7 +80,7 @@ class Tokens:
         return frozenset(one.actor for one in self.known)
 
     def find_actor(self, token: str, now: datetime.datetime) -> str | None:
-        """Whose token this is; None if nobody's, or if it has expired."""
+        """Return the actor of a token; None if it is unknown or expired."""
         digest = _digest(token)
         found = None
         for one in self.known:
@@ -96,10 +91,10 @@ class Tokens:
 
 
 def load_tokens(settings: ServerSettings) -> Tokens:
-    """The tokens the environment names.
+    """Load the tokens that the environment names.
 
     Raises:
-        BadRequest: a source cannot be read or used; no message repeats a token.
+        BadRequest: a source cannot be read or parsed; no message contains a token.
     """
     if settings.tokens_aws_secret is not None:
         name = ServerSettings.variable("tokens_aws_secret")
@@ -109,7 +104,7 @@ def load_tokens(settings: ServerSettings) -> Tokens:
     return Tokens(tuple(known))
 
 
-def _from_file(settings: ServerSettings) -> Iterator[KnownToken]:
+def _from_file(settings: ServerSettings) -> Iterator[TokenRecord]:
     if settings.tokens_file is not None:
         name = ServerSettings.variable("tokens_file")
         try:
@@ -138,13 +133,13 @@ def _from_file(settings: ServerSettings) -> Iterator[KnownToken]:
             yield _read_token(actor.strip(), one, name)
 
 
-def _from_variable(settings: ServerSettings) -> Iterator[KnownToken]:
+def _from_variable(settings: ServerSettings) -> Iterator[TokenRecord]:
     if settings.token is not None:
-        yield KnownToken(_digest(settings.token), DEFAULT_ACTOR)
+        yield TokenRecord(_digest(settings.token), DEFAULT_ACTOR)
 
 
-def _read_token(actor: str, given: object, source: str) -> KnownToken:
-    """One token of an actor: its text, or an object."""
+def _read_token(actor: str, given: object, source: str) -> TokenRecord:
+    """Parse one token of an actor: a string, or an object."""
     members = {"token": given} if isinstance(given, str) else given
     if not isinstance(members, dict) or not members.keys() <= _MEMBERS:
         raise BadRequest(
@@ -158,10 +153,10 @@ def _read_token(actor: str, given: object, source: str) -> KnownToken:
     if digest is not None:
         if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
             raise BadRequest(f"{source}: the sha256 of '{actor}' must be 64 hexadecimal digits")
-        return KnownToken(bytes.fromhex(digest), actor, expires)
+        return TokenRecord(bytes.fromhex(digest), actor, expires)
     if not isinstance(token, str) or not token.strip():
         raise BadRequest(f"{source}: a token of '{actor}' is blank")
-    return KnownToken(_digest(token), actor, expires)
+    return TokenRecord(_digest(token), actor, expires)
 
 
 def _read_expiry(actor: str, given: object, source: str) -> datetime.datetime | None:
@@ -178,7 +173,7 @@ def _read_expiry(actor: str, given: object, source: str) -> datetime.datetime | 
     return moment
 
 
-def _require_distinct(known: list[KnownToken]) -> None:
+def _require_distinct(known: list[TokenRecord]) -> None:
     seen: dict[bytes, str] = {}
     for one in known:
         other = seen.setdefault(one.digest, one.actor)

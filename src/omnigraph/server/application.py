@@ -1,7 +1,6 @@
-"""ASGI application.
+"""ASGI application: dispatch by the route table, request logging, error responses, CORS.
 
-Dispatch by the route table, one frame around every request, CORS, and the routes of the server
-itself (health, readiness, the list of graphs, the OpenAPI document).
+It also has the handlers of the server itself: health, readiness, graphs, the OpenAPI document.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from omnigraph.errors import (
     RouteNotFound,
     TooManyRequests,
 )
+from omnigraph.policy import Action
 from omnigraph.server import blob_routes, history_routes, read_routes, write_routes
-from omnigraph.server.access import Action
 from omnigraph.server.http_request import Call
-from omnigraph.server.http_responses import answer_json
+from omnigraph.server.http_responses import json_response
 from omnigraph.server.request_limits import ClientDisconnected
 from omnigraph.server.server_logs import RequestLog, choose_request_id
 from omnigraph.server.service import Service
@@ -37,46 +36,20 @@ from omnigraph.wire.http_protocol import REQUEST_ID, RouteSpec
 from omnigraph.wire.openapi import describe_api
 from omnigraph.wire.route_table import ROUTES
 
-_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
-_SENT = (
-    *("Authorization", "Content-Type", "Accept", "traceparent"),
-    *("If-Match", "If-None-Match", "If-Range", "Range"),
-    *(http_protocol.REQUEST_ID, http_protocol.IDEMPOTENCY_KEY, http_protocol.IF_GRAPH_COMMIT),
-)
-_READ = (
-    *("ETag", "Content-Range", "Accept-Ranges", "Location", "Retry-After"),
-    *("Deprecation", "Link", "WWW-Authenticate"),
-    *(http_protocol.REQUEST_ID, http_protocol.COMMIT_ID, http_protocol.QUERY_NAME),
-    *(http_protocol.SNAPSHOT_ID, http_protocol.ENTITY_KIND, http_protocol.REPLAYED),
-)
-
-
-def allow_origins(application: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-    """The application with what browsers need to know; without any origin, as it is."""
-    if not origins:
-        return application
-    return CORSMiddleware(
-        application,
-        allow_origins=origins,
-        allow_methods=_METHODS,
-        allow_headers=_SENT,
-        expose_headers=_READ,
-    )
-
 
 async def health(call: Call) -> Response:
-    """Alive; nothing is looked at."""
+    """Report liveness; no graph is accessed."""
     body: dict[str, object] = {
         "status": "ok",
         "version": __version__,
         "internal_schema_version": INTERNAL_SCHEMA_VERSION,
     }
     source = call.service.options.server.source_version
-    return answer_json(body if source is None else {**body, "source_version": source})
+    return json_response(body if source is None else {**body, "source_version": source})
 
 
 async def ready(call: Call) -> Response:
-    """Whether more requests should be sent here; ids of graphs are not for everybody."""
+    """Report readiness; ids of graphs are not disclosed, since no token is needed."""
     service = call.service
     body = {
         "ready": not service.is_draining,
@@ -87,11 +60,11 @@ async def ready(call: Call) -> Response:
         "quarantined_graph_count": len(service.graphs.quarantined),
         "shutdown_grace_seconds": service.options.server.grace_s,
     }
-    return answer_json(body, 503 if service.is_draining else 200)
+    return json_response(body, 503 if service.is_draining else 200)
 
 
 async def openapi(call: Call) -> Response:
-    return answer_json(describe_api(has_auth=not call.service.is_open))
+    return json_response(describe_api(has_auth=not call.service.is_open))
 
 
 async def list_graphs(call: Call) -> Response:
@@ -102,7 +75,7 @@ async def list_graphs(call: Call) -> Response:
         {"graph_id": id, "reason": "it could not be opened; the log says why"}
         for id in graphs.quarantined
     ]
-    return answer_json({"graphs": served, "quarantined": quarantined})
+    return json_response({"graphs": served, "quarantined": quarantined})
 
 
 Handler = Callable[[Call], Awaitable[Response]]
@@ -158,24 +131,24 @@ HANDLERS: Mapping[str, Handler] = {
     "getWrite": history_routes.get_write,
 }
 _WITH_SLASHES = {f"{{{name}}}": f"{{{name}:path}}" for name in ("branch", "tag", "consumer", "key")}
-"""What may contain a slash: a server sees addresses only after `%2F` was undone."""
-_ASKED_MOST = frozenset(one.path for one in ROUTES if one.operation in ("query", "mutate"))
-_STATE = "omnigraph"
-_UNKNOWN_OPERATION = "unknown"
+"""Path parameters that may contain a slash: a server sees paths after `%2F` is decoded."""
+_HOT_PATHS = frozenset(one.path for one in ROUTES if one.operation in ("query", "mutate"))
+_LOG = "omnigraph"
+_NO_OPERATION = "unknown"
 
 
 def make_application(service: Service) -> ASGIApp:
-    """What answers the requests of a worker."""
+    """Build the ASGI application of a worker."""
     by_path: dict[str, dict[str, RouteSpec]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route
     routes = [_make_route(path, methods, service) for path, methods in by_path.items()]
-    # A fixed word goes before a name: a branch may be called `merge` all the same. The router
-    # tries one after the other, so what is asked for most goes before the rest.
-    routes.sort(key=lambda route: (":path}" in route.path, route.path not in _ASKED_MOST))
+    # Fixed paths match before those with a name: a branch may be called `merge` all the same. The
+    # router tries the routes in order, so the most frequent ones come first.
+    routes.sort(key=lambda route: (":path}" in route.path, route.path not in _HOT_PATHS))
     router = Router(routes, redirect_slashes=False, default=_refuse_path)
-    # Outside the frame: a page reads failures as well.
-    return allow_origins(_Frame(router, service), service.options.server.cors_origins)
+    # CORS is outermost: web pages read error responses as well.
+    return allow_origins(_RequestMiddleware(router, service), service.options.server.cors_origins)
 
 
 def _make_route(path: str, methods: Mapping[str, RouteSpec], service: Service) -> Route:
@@ -192,7 +165,7 @@ async def _refuse_path(scope: Scope, receive: Receive, send: Send) -> None:  # n
 
 
 class _Endpoint:
-    """Everything that comes before the handler: who asks, for which graph, with what."""
+    """Steps before the handler: admission, authentication, the graph and the parameters."""
 
     def __init__(self, methods: Mapping[str, RouteSpec], service: Service) -> None:
         self._methods, self._service = methods, service
@@ -200,9 +173,9 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, service = Request(scope, receive), self._service
         route = self._methods[request.method]
-        log: RequestLog = scope[_STATE]
+        log: RequestLog = scope[_LOG]
         log.add(operation=route.operation)
-        if route.is_open:  # who looks whether the server lives is never turned away
+        if route.is_open:  # health checks are never refused
             await self._answer(Call(request, route, service, log.request_id, None, log), send)
             return
         with service.requests.admit():
@@ -219,7 +192,7 @@ class _Endpoint:
         try:
             answer = await HANDLERS[route.operation](call)
         except PolicyDenied as denied:
-            call.note_denial(denied)  # the graph has its own to say: about types and properties
+            call.log_denial(denied)  # the graph itself denies types and properties
             raise
         if route.successor is not None:
             answer.headers["Deprecation"] = "true"
@@ -227,8 +200,8 @@ class _Endpoint:
         await answer(request.scope, request.receive, send)
 
 
-class _Frame:
-    """Around every request: its id, its line in the log, its measures, and its failure."""
+class _RequestMiddleware:
+    """Middleware of every request: request id, log line, metrics, trace, and error response."""
 
     def __init__(self, inner: ASGIApp, service: Service) -> None:
         self._inner, self._service = inner, service
@@ -240,24 +213,29 @@ class _Frame:
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         log = RequestLog(choose_request_id(headers), {"method": scope["method"]})
-        scope[_STATE], scope["app"] = log, self
-        sent = _Sent(send, log.request_id)
+        scope[_LOG], scope["app"] = log, self
+        sent = _ResponseRecorder(send, log.request_id)
         metrics, started = self._service.metrics, time.perf_counter()
         metrics.begin_request()
         with self._service.tracing.follow(headers) as finish:
             try:
                 await self._inner(scope, receive, sent)
-            except Exception as error:  # noqa: BLE001 - the one place where nothing may pass
+            except Exception as error:  # noqa: BLE001 - every error becomes a response
                 await self._answer_failure(_translate(error, scope), scope, receive, sent, log)
             finally:
                 seconds = time.perf_counter() - started
-                operation = str(log.facts.get("operation", _UNKNOWN_OPERATION))
+                operation = str(log.facts.get("operation", _NO_OPERATION))
                 metrics.end_request(operation, sent.status, seconds)
                 log.finish(sent.status, seconds)
                 finish(operation, sent.status, lambda: _describe_for_trace(log))
 
     async def _answer_failure(
-        self, error: BaseException, scope: Scope, receive: Receive, sent: _Sent, log: RequestLog
+        self,
+        error: BaseException,
+        scope: Scope,
+        receive: Receive,
+        sent: _ResponseRecorder,
+        log: RequestLog,
     ) -> None:
         if isinstance(error, ClientDisconnected):
             sent.status = error.http_status
@@ -271,19 +249,19 @@ class _Frame:
         if (described.status >= 500 and not is_refused) or sent.has_begun:
             log.fail("request failed", error)
         if sent.has_begun:
-            # The rest does not come, and neither does the end: the connection is closed.
+            # The body stays incomplete: the connection is closed without the final chunk.
             return
-        answer = answer_json(described.body, described.status, described.headers)
+        answer = json_response(described.body, described.status, described.headers)
         if scope["method"] == "HEAD":
             answer.body = b""
         if described.status == 408:
-            # The rest may never come. Of a body that is refused, what still comes is dropped.
+            # The rest of the body may never arrive.
             answer.headers["Connection"] = "close"
         await answer(scope, receive, sent)
 
 
 def _describe_for_trace(log: RequestLog) -> dict[str, str | int]:
-    """What a span says of a request: nothing that came in a body."""
+    """Return the attributes of a request's span; none comes from a body."""
     known = {"http.request.method": log.facts.get("method"), "omnigraph.request_id": log.request_id}
     named = ("graph", "actor", "branch", "graph_commit_id", "rows", "kind")
     found = {f"omnigraph.{name}": log.facts.get(name) for name in named}
@@ -294,8 +272,8 @@ def _describe_for_trace(log: RequestLog) -> dict[str, str | int]:
     }
 
 
-class _Sent:
-    """What is sent, with the id of the request; remembers whether anything was."""
+class _ResponseRecorder:
+    """Adds the request id to a response, and records its status and whether it has begun."""
 
     def __init__(self, send: Send, request_id: str) -> None:
         self._send = send
@@ -310,8 +288,35 @@ class _Sent:
 
 
 def _translate(error: Exception, scope: Scope) -> Exception:
-    """What the router raises, as an error of ours."""
+    """Translate an exception of the router into an OmniError."""
     if isinstance(error, HTTPException) and error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
         return MethodNotAllowed(scope["method"][:20], sorted(allowed.split(", ")))
     return error
+
+
+_CORS_METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE")
+_CORS_REQUEST_HEADERS = (
+    *("Authorization", "Content-Type", "Accept", "traceparent"),
+    *("If-Match", "If-None-Match", "If-Range", "Range"),
+    *(http_protocol.REQUEST_ID, http_protocol.IDEMPOTENCY_KEY, http_protocol.IF_GRAPH_COMMIT),
+)
+_CORS_RESPONSE_HEADERS = (
+    *("ETag", "Content-Range", "Accept-Ranges", "Location", "Retry-After"),
+    *("Deprecation", "Link", "WWW-Authenticate"),
+    *(http_protocol.REQUEST_ID, http_protocol.COMMIT_ID, http_protocol.QUERY_NAME),
+    *(http_protocol.SNAPSHOT_ID, http_protocol.ENTITY_KIND, http_protocol.REPLAYED),
+)
+
+
+def allow_origins(application: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+    """Add CORS headers for web pages of these origins; without any, do nothing."""
+    if not origins:
+        return application
+    return CORSMiddleware(
+        application,
+        allow_origins=origins,
+        allow_methods=_CORS_METHODS,
+        allow_headers=_CORS_REQUEST_HEADERS,
+        expose_headers=_CORS_RESPONSE_HEADERS,
+    )

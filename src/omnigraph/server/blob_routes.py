@@ -1,4 +1,4 @@
-"""Routes about blobs: their bytes, what is known of them, and writing them."""
+"""Handlers of blobs: ranges, conditional requests, and writing a value."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from omnigraph.errors import (
     EntityNotFound,
     PreconditionFailed,
 )
-from omnigraph.server.access import Action
+from omnigraph.policy import Action
 from omnigraph.server.http_request import Call
-from omnigraph.server.http_responses import StreamAnswer, answer_json
+from omnigraph.server.http_responses import StreamResponse, json_response
 from omnigraph.wire.http_protocol import ENTITY_KIND, OCTETS, SNAPSHOT_ID
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 _RANGE = re.compile(r"bytes=\s*(\d{0,18})-(\d{0,18})\s*", re.IGNORECASE)
 _TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*')
-_ATTEMPTS = 16
-"""So often a blob is written again when others changed the branch meanwhile."""
+_MAX_ATTEMPTS = 16
+"""Attempts to write a blob when concurrent commits change the branch."""
 
 
 async def get_blob(call: Call) -> Response:
@@ -56,12 +56,12 @@ async def _read_blob(call: Call, *, wants_bytes: bool) -> Response:
     view, blob = await call.read(work)
     if blob.stat.uri is not None:
         headers = {"Location": blob.stat.uri, "Cache-Control": "no-store"}
-        return Response(None, 302, {**headers, **_describe_place(blob)})
-    return await _answer_managed(call, view, blob, wants_bytes=wants_bytes)
+        return Response(None, 302, {**headers, **_location_headers(blob)})
+    return await _managed_response(call, view, blob, wants_bytes=wants_bytes)
 
 
-def _describe_place(blob: Blob) -> dict[str, str]:
-    """Where a blob was found; who named no kind of entity is told which it is."""
+def _location_headers(blob: Blob) -> dict[str, str]:
+    """Return the headers with the snapshot and the entity kind of a blob."""
     return {SNAPSHOT_ID: blob.stat.snapshot_id, ENTITY_KIND: blob.stat.entity_kind}
 
 
@@ -74,14 +74,14 @@ def _open_blob(
     )
 
 
-async def _answer_managed(
+async def _managed_response(
     call: Call, view: GraphView, blob: Blob, *, wants_bytes: bool
 ) -> Response:
     given, etag, size = call.request.headers, blob.etag or "", blob.size or 0
     headers = {
         "Accept-Ranges": "bytes",
         "ETag": etag,
-        **_describe_place(blob),
+        **_location_headers(blob),
         "Content-Length": str(size),
         "Content-Type": OCTETS,
     }
@@ -106,14 +106,14 @@ def _send(
 ) -> Response:
     idle_s = call.service.options.server.idle_s
     pieces = call.stream(b"", chunks)
-    return StreamAnswer(pieces, OCTETS, headers=headers, status=status, idle_s=idle_s)
+    return StreamResponse(pieces, OCTETS, headers=headers, status=status, idle_s=idle_s)
 
 
 # --- conditions and ranges ------------------------------------------------------------------------
 
 
 def matches(headers: Headers, name: str, etag: str) -> bool:
-    """Whether a condition for one of several values holds; a malformed one never does."""
+    """Return whether an `If-Match` condition holds; a malformed one never does."""
     given = headers.getlist(name)
     if not given:
         return True
@@ -122,7 +122,7 @@ def matches(headers: Headers, name: str, etag: str) -> bool:
 
 
 def is_known(headers: Headers, etag: str) -> bool:
-    """Whether the client has the value already; a malformed list says nothing."""
+    """Return whether the client has the value already; a malformed list counts as absent."""
     given = headers.getlist("if-none-match")
     if not given:
         return False
@@ -131,7 +131,7 @@ def is_known(headers: Headers, etag: str) -> bool:
 
 
 def _read_tags(text: str) -> list[str] | None:
-    """The tags of a list as they are written; None if it is not a list of tags."""
+    """Parse a list of entity tags; None if it is malformed."""
     if text.strip() == "*":
         return ["*"]
     tags, at = [], 0
@@ -149,10 +149,10 @@ def _read_tags(text: str) -> list[str] | None:
 
 
 def _choose_range(headers: Headers, etag: str, size: int) -> tuple[int, int] | None:
-    """The bytes that are asked for; None for all of them.
+    """Return the requested byte range; None for the whole value.
 
     Raises:
-        BlobRangeNotSatisfiable: the value has none of them.
+        BlobRangeNotSatisfiable: the range is outside the value.
     """
     given, condition = headers.getlist("range"), headers.getlist("if-range")
     if len(given) != 1 or (condition and condition != [etag]):
@@ -178,9 +178,9 @@ def _choose_range(headers: Headers, etag: str, size: int) -> tuple[int, int] | N
 
 
 async def put_blob(call: Call) -> Response:
-    """Write a value as one commit, if it still is the one the client has seen.
+    """Write a value as one commit, provided the conditions of the request hold.
 
-    The answer tells what the cell held and holds, so that it takes the right to read as well.
+    The response discloses the value's metadata, so the right to read is required as well.
     """
     branch = call.read_branch(call.find("branch"))
     key = call.read_key()
@@ -191,10 +191,10 @@ async def put_blob(call: Call) -> Response:
     with call.admit(len(data)):
         stat, done = await call.write(lambda: _write_blob(call, branch, data, key))
     assert done.commit is not None, "a blob that was written is in a commit"
-    call.note_commit(done.commit, branch, replayed=done.is_replayed)
-    return answer_json(
+    call.log_commit(done.commit, branch, replayed=done.is_replayed)
+    return json_response(
         {"blob": stat.wire(), "commit": done.commit.wire()},
-        headers=call.describe_replay(is_replayed=done.is_replayed),
+        headers=call.replay_header(is_replayed=done.is_replayed),
     )
 
 
@@ -204,9 +204,9 @@ def _write_blob(
     type_name, id, property = (call.find(name) or "" for name in ("type", "id", "property"))
     is_conditional = any(name in call.request.headers for name in ("if-match", "if-none-match"))
     value = f"base64:{b64encode(data).decode()}"
-    for remaining in reversed(range(_ATTEMPTS)):
+    for remaining in reversed(range(_MAX_ATTEMPTS)):
         view = call.graph.at(branch=branch)
-        _require_seen(call, view)  # the names are declared ones from here on
+        _check_conditions(call, view)  # the names are declared ones from here on
         try:
             done = call.graph.mutate(
                 f"query put_blob($id: String, $value: Blob) {{ "
@@ -228,8 +228,8 @@ def _write_blob(
     raise AssertionError("the last attempt returns or raises")
 
 
-def _require_seen(call: Call, view: GraphView) -> None:
-    """Raise unless there is such a cell, and its value is what the conditions say."""
+def _check_conditions(call: Call, view: GraphView) -> None:
+    """Check that the cell exists and its value meets the conditions of the request."""
     try:
         etag = _open_blob(call, view).etag
     except BlobIsNull:

@@ -1,8 +1,4 @@
-"""Handlers of history.
-
-Commits and their changes, diffs, the change feed and its consumers, entity history, tags, and
-keyed writes.
-"""
+"""Handlers of history: commits, diffs, the change feed and its consumers, tags, keyed writes."""
 
 from __future__ import annotations
 
@@ -17,16 +13,16 @@ from starlette.responses import Response
 
 from omnigraph.errors import BadRequest, CommitNotFound, PolicyDenied
 from omnigraph.history.diff import Diff, list_rows_of_diff
-from omnigraph.server.access import Action
+from omnigraph.policy import Action
 from omnigraph.server.http_request import Call
 from omnigraph.server.http_responses import (
-    StreamAnswer,
-    answer_json,
+    StreamResponse,
     choose_media,
-    cut_page,
-    decode_page,
+    decode_page_token,
     encode_arrow,
-    encode_page,
+    encode_page_token,
+    json_response,
+    paginate,
 )
 from omnigraph.wire.http_protocol import ARROW_STREAM, JSON, LINES, NDJSON
 from omnigraph.wire.request_bodies import ConsumerSetRequest, TagCreateRequest
@@ -35,17 +31,21 @@ if TYPE_CHECKING:
     from omnigraph.graph.results import Commit
 
 
-DEFAULT_COMMITS = 10_000
+MAX_COMMITS = 10_000
+_MAX_ENTRIES = 10_000
+_MAX_CONSUMER_S = 10 * 365 * 24 * 3600.0
+_REQUEST_BYTES = 256
+"""The size that a request about a name counts as, among the writes of its actor."""
 _PAGE_CHANGES = 1_000
 _PAGE_COMMITS = 128
 _LINES_AT_ONCE = 256
 
 
 async def list_commits(call: Call) -> Response:
-    """Newest first. All pages show the branch as it was for the first one."""
+    """List commits, newest first; every page shows the branch as it was for the first one."""
     branch = call.read_branch(call.find("branch"))
     call.authorize(Action.READ, branch)
-    limit, token = call.read_limit(DEFAULT_COMMITS), decode_page(call.find("page_token"), 2)
+    limit, token = call.read_limit(MAX_COMMITS), decode_page_token(call.find("page_token"), 2)
     before, after = call.find("before"), call.find("after")
     types, kinds = call.list("type"), call.list("commit_kind")
 
@@ -62,14 +62,14 @@ async def list_commits(call: Call) -> Response:
         body: dict[str, object] = {"commits": [commit.wire() for commit in page]}
         if len(rest) > limit:
             head = commits[0].commit_id if token is None else token[0]
-            body["next_page_token"] = encode_page(head, page[-1].commit_id)
+            body["next_page_token"] = encode_page_token(head, page[-1].commit_id)
         return body
 
-    return answer_json(await call.read(work))
+    return json_response(await call.read(work))
 
 
 def _list_after(commits: Sequence[Commit], head: str, last: str) -> Sequence[Commit]:
-    """Those that come after `last` in the list of what `head` came from."""
+    """Return the ancestors of `head` that follow `last` in the list."""
     known = {commit.commit_id: commit for commit in commits}
     seen: set[str] = set()
     waiting = [head]
@@ -88,11 +88,11 @@ def _list_after(commits: Sequence[Commit], head: str, last: str) -> Sequence[Com
 async def get_commit(call: Call) -> Response:
     call.authorize(Action.READ)
     wanted = _read_commit_id(call)
-    return answer_json(await call.read(lambda: call.graph.commit(wanted).wire()))
+    return json_response(await call.read(lambda: call.graph.commit(wanted).wire()))
 
 
 async def get_commit_changes(call: Call) -> Response:
-    """What a commit changed; one that may not be read is as one that is not there."""
+    """Return a page of the changes of a commit; one that may not be read is reported as missing."""
     wanted = _read_commit_id(call)
     limit = call.read_number("limit", _PAGE_CHANGES)
     commit = await call.read(lambda: call.unguarded.commit(wanted))
@@ -110,11 +110,11 @@ async def get_commit_changes(call: Call) -> Response:
             max_changes=limit,
         ).wire()
     )
-    return answer_json(page)
+    return json_response(page)
 
 
 def _read_commit_id(call: Call) -> str:
-    """The id as written in the address; only whole ids, so nothing can be probed."""
+    """Read the id in the path; only full ids are accepted, so that ids cannot be probed."""
     wanted: str = call.request.path_params["commit_id"]
     if len(wanted) != 26 or not wanted.isascii() or not wanted.isalnum():
         raise CommitNotFound(wanted[:80])
@@ -129,7 +129,7 @@ async def poll_changes(call: Call) -> Response:
     if len(given) > 1:
         raise BadRequest("give one of cursor, start and page_token")
     limit = call.read_number("limit", _PAGE_CHANGES)
-    most_commits = call.read_number("max_commits", _PAGE_COMMITS)
+    max_commits = call.read_number("max_commits", _PAGE_COMMITS)
     page = await call.read(
         lambda: call.graph.changes(
             given[0] if given else "now",
@@ -137,15 +137,15 @@ async def poll_changes(call: Call) -> Response:
             types=call.list("type"),
             ops=call.list("op"),
             max_changes=limit,
-            max_commits=most_commits,
+            max_commits=max_commits,
             branch=branch,
         ).wire()
     )
-    return answer_json(page)
+    return json_response(page)
 
 
 async def diff(call: Call) -> Response:
-    """Counts by type in one document, every change as a line, or a table of those of one type."""
+    """Compare two revisions: counts by type, changes as lines, or those of one type as Arrow."""
     branch = call.read_branch(call.find("branch"))
     media = choose_media(call.request.headers.get("accept"), call.route.answer_media)
     places = (call.find("before"), call.find("after"))
@@ -166,7 +166,7 @@ async def diff(call: Call) -> Response:
         )
 
     if media == JSON:
-        return answer_json(await call.read(lambda: start().wire_stats()))
+        return json_response(await call.read(lambda: start().wire_stats()))
 
     def begin() -> tuple[bytes, Iterator[bytes]]:
         found = start()
@@ -174,11 +174,11 @@ async def diff(call: Call) -> Response:
             pieces = _encode_changes(found)
         else:
             pieces = encode_arrow(*list_rows_of_diff(found), call.service.metrics.count_rows)
-        return next(pieces, b""), pieces  # mistakes come before the answer begins
+        return next(pieces, b""), pieces  # errors are raised before the response begins
 
     first, rest = await call.read(begin)
     content, idle_s = LINES if media == NDJSON else media, call.service.options.server.idle_s
-    return StreamAnswer(call.stream(first, rest), content, idle_s=idle_s)
+    return StreamResponse(call.stream(first, rest), content, idle_s=idle_s)
 
 
 def _encode_changes(found: Diff) -> Iterator[bytes]:
@@ -196,30 +196,24 @@ async def get_entity_history(call: Call) -> Response:
             type_name, id, kind=call.find("entity"), branch=branch
         ).wire()
     )
-    return answer_json(found)
+    return json_response(found)
 
 
 async def get_write(call: Call) -> Response:
-    """What became of a write of the actor: the commit it made, and what it was answered."""
+    """Return the outcome of a keyed write of the actor: its commit and its response."""
     branch = call.read_branch(call.find("branch"))
     call.authorize(Action.CHANGE, branch)
     key = call.request.path_params["key"]
     found = await call.read(lambda: call.graph.find_write(key, branch=branch, actor=call.actor))
-    return answer_json(found.wire())
-
-
-_MOST_ENTRIES = 10_000
-_REQUEST_BYTES = 256
-"""What a request about a name counts for among those of its actor."""
-_LONGEST_S = 10 * 365 * 24 * 3600.0
+    return json_response(found.wire())
 
 
 async def list_tags(call: Call) -> Response:
     call.authorize(Action.READ)
-    limit = call.read_limit(_MOST_ENTRIES)
+    limit = call.read_limit(_MAX_ENTRIES)
     tags = await call.read(call.graph.tags)
-    page, more = cut_page(tags, lambda tag: tag.name, call.find("page_token"), limit)
-    return answer_json({"tags": [tag.wire() for tag in page], **more})
+    page, more = paginate(tags, lambda tag: tag.name, call.find("page_token"), limit)
+    return json_response({"tags": [tag.wire() for tag in page], **more})
 
 
 async def create_tag(call: Call) -> Response:
@@ -227,28 +221,28 @@ async def create_tag(call: Call) -> Response:
     branch = call.read_branch(body.branch)
     call.authorize(Action.CHANGE, branch)
     with call.admit(_REQUEST_BYTES):
-        made = await call.write(
+        created = await call.write(
             lambda: call.graph.tag(body.name, body.at, branch=branch, actor=call.actor)
         )
-    call.note_write(branch)
-    return answer_json(made.wire())
+    call.log_write(branch)
+    return json_response(created.wire())
 
 
 async def delete_tag(call: Call) -> Response:
     call.authorize(Action.CHANGE)
     name = call.request.path_params["tag"]
     with call.admit(_REQUEST_BYTES):
-        gone = await call.write(lambda: call.graph.delete_tag(name))
-    call.note_write(gone.branch)
-    return answer_json(gone.wire())
+        deleted = await call.write(lambda: call.graph.delete_tag(name))
+    call.log_write(deleted.branch)
+    return json_response(deleted.wire())
 
 
 async def list_consumers(call: Call) -> Response:
     call.authorize(Action.READ)
-    limit = call.read_limit(_MOST_ENTRIES)
+    limit = call.read_limit(_MAX_ENTRIES)
     found = await call.read(call.graph.consumers)
-    page, more = cut_page(found, lambda one: one.name, call.find("page_token"), limit)
-    return answer_json({"consumers": [one.wire() for one in page], **more})
+    page, more = paginate(found, lambda one: one.name, call.find("page_token"), limit)
+    return json_response({"consumers": [one.wire() for one in page], **more})
 
 
 async def set_consumer(call: Call) -> Response:
@@ -256,21 +250,21 @@ async def set_consumer(call: Call) -> Response:
     branch, name = call.read_branch(body.branch), call.request.path_params["consumer"]
     call.authorize(Action.CHANGE, branch)
     seconds = body.lasts_seconds
-    if not math.isfinite(seconds) or not 0 < seconds <= _LONGEST_S:
+    if not math.isfinite(seconds) or not 0 < seconds <= _MAX_CONSUMER_S:
         raise BadRequest("lasts_seconds is more than 0 and at most ten years")
     lasts = datetime.timedelta(seconds=seconds)
     with call.admit(_REQUEST_BYTES):
-        made = await call.write(
+        created = await call.write(
             lambda: call.graph.set_consumer(name, body.position, lasts=lasts, branch=branch)
         )
-    call.note_write(branch)
-    return answer_json(made.wire())
+    call.log_write(branch)
+    return json_response(created.wire())
 
 
 async def delete_consumer(call: Call) -> Response:
     call.authorize(Action.CHANGE)
     name = call.request.path_params["consumer"]
     with call.admit(_REQUEST_BYTES):
-        gone = await call.write(lambda: call.graph.delete_consumer(name))
-    call.note_write(gone.branch)
-    return answer_json(gone.wire())
+        deleted = await call.write(lambda: call.graph.delete_consumer(name))
+    call.log_write(deleted.branch)
+    return json_response(deleted.wire())

@@ -1,4 +1,4 @@
-"""The graphs a server has: which it serves, and which it could not open."""
+"""The graphs a server serves, and those it could not open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from omnigraph.errors import BadRequest, NotFoundError, OmniError, StorageFailure, StorageKind
-from omnigraph.server.access import Authority, NoPolicy
+from omnigraph.policy import Authority, NoPolicy
 from omnigraph.server.serving_config import GraphDefinition, ServingDefinitions
 from omnigraph.settings import Settings
 from omnigraph.stored_queries import QueryRegistry, check_queries
@@ -25,24 +25,24 @@ OPENED_AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class HostedGraph:
-    """One graph that is served, and what decides who may do what with it."""
+    """A served graph with its policy and its stored queries."""
 
     id: str
     uri: str
     unguarded: Graph
-    """As it was opened: nobody is asked. For what the server itself must know of it."""
+    """The graph without a policy, for the server's own reads."""
     guarded: Graph
-    """Under its authority; each request uses it on behalf of its actor."""
+    """The graph under its policy; each request uses it on behalf of its actor."""
     authority: Authority
     queries: QueryRegistry
 
     @classmethod
     def bind(cls, definition: GraphDefinition, graph: Graph, fallback: NoPolicy) -> HostedGraph:
-        """An open graph with the policy and the stored queries that are defined for it.
+        """Combine an open graph with the policy and stored queries of its definition.
 
         Raises:
-            OmniError: one of them cannot be read, the policy names something that the schema does
-                not have, or a query does not fit the schema.
+            OmniError: one of them cannot be read, the policy names something missing in the
+                schema, or a query does not compile against the schema.
         """
         policy, queries = definition.load_policy(), definition.load_queries()
         broken = check_queries(queries, graph.catalog).breakages
@@ -55,25 +55,25 @@ class HostedGraph:
 
 @dataclass(frozen=True, slots=True)
 class HostedGraphs:
-    """All of them; replaced as a whole when the server reads its configuration again."""
+    """The served and the quarantined graphs; replaced as a whole by a reload."""
 
     served: Mapping[str, HostedGraph]
     quarantined: Mapping[str, str] = field(default_factory=dict)
     revision: int = 1
-    held: Mapping[str, str] = field(default_factory=dict)
-    """Those that are served as before although they are defined otherwise by now, and why."""
+    outdated: Mapping[str, str] = field(default_factory=dict)
+    """Graphs served by their last definition although it has changed, and why."""
 
     @property
-    def is_settled(self) -> bool:
-        """Whether everything is served as it was defined."""
-        return not self.quarantined and not self.held
+    def is_current(self) -> bool:
+        """Whether every graph is served as defined."""
+        return not self.quarantined and not self.outdated
 
     def find(self, graph_id: str) -> HostedGraph:
-        """A graph that is served.
+        """Return a served graph.
 
         Raises:
-            BadRequest: there can be no graph of this id.
-            NotFoundError: there is none, or it is quarantined.
+            BadRequest: the id is invalid.
+            NotFoundError: there is no such graph, or it is quarantined.
         """
         found = self.served.get(check_graph_id(graph_id))
         if found is None:
@@ -82,7 +82,7 @@ class HostedGraphs:
 
 
 def digest_serving(graphs: HostedGraphs, server_authority: Authority) -> str:
-    """Differs where what is served differs: graphs, their policies, queries and embeddings."""
+    """Return a digest of the served graphs, their policies, stored queries and embedding models."""
     served = [
         (one.id, one.authority, [(query.name, query.source.text) for query in one.queries])
         for one in graphs.served.values()
@@ -95,47 +95,47 @@ def digest_serving(graphs: HostedGraphs, server_authority: Authority) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GraphOpener:
-    """Opens graphs as they are defined, and takes over what is open already."""
+    """Opens graphs by their definitions, and reuses those already open."""
 
     settings: Settings
     fallback: NoPolicy
-    """What holds for a graph without a policy."""
+    """The authority of a graph without a policy."""
     known: Mapping[str, HostedGraph]
-    """The graphs that are served already."""
+    """The graphs served so far."""
     quarantines_served: bool = False
-    """Whether one of them is quarantined if its definition cannot be used."""
+    """Whether one of them is quarantined if its definition is invalid."""
 
     def open(self, definitions: ServingDefinitions, revision: int) -> HostedGraphs:
-        """Open every graph, several at a time.
+        """Open every graph, several concurrently.
 
-        A graph that cannot be opened, or whose policy or queries cannot be used, is quarantined. A
-        graph that is served already stays as it is while its definition is being changed, or its
-        storage cannot be read.
+        A graph that cannot be opened, or whose policy or queries are invalid, is quarantined. A
+        graph served so far is kept unchanged while its definition is changing or its storage
+        cannot be read.
 
         Raises:
-            OmniError: the definition of a graph that is served already cannot be used, and it is
-                not to be quarantined.
+            OmniError: the definition of a graph served so far is invalid, and such a graph is not
+                to be quarantined.
         """
-        # The engine is loaded here and not by the threads: its native modules come one by one.
+        # Import the engine here and not in the threads: native modules are loaded one at a time.
         import omnigraph.graph.graph  # noqa: F401, PLC0415
 
         with ThreadPoolExecutor(OPENED_AT_ONCE, "omnigraph-open") as threads:
             opened = list(threads.map(self._open_one, definitions.graphs))
         served: dict[str, HostedGraph] = {}
-        reasons, held = dict(definitions.unsettled), set(definitions.unsettled)
+        reasons, outdated = dict(definitions.unresolved), set(definitions.unresolved)
         for definition, result in zip(definitions.graphs, opened, strict=True):
             if isinstance(result, HostedGraph):
                 served[definition.id] = result
             else:
                 reasons[definition.id] = result.message
-                held |= {definition.id} if _may_pass(result) else set()
-        held &= self.known.keys()
-        served |= {id: self.known[id] for id in held}
+                outdated |= {definition.id} if _is_transient(result) else set()
+        outdated &= self.known.keys()
+        served |= {id: self.known[id] for id in outdated}
         return HostedGraphs(
             {id: served[id] for id in sorted(served)},
-            {id: reasons[id] for id in sorted(reasons.keys() - held)},
+            {id: reasons[id] for id in sorted(reasons.keys() - outdated)},
             revision,
-            {id: reasons[id] for id in sorted(held)},
+            {id: reasons[id] for id in sorted(outdated)},
         )
 
     def _open_one(self, definition: GraphDefinition) -> HostedGraph | OmniError:
@@ -158,7 +158,7 @@ class GraphOpener:
         return open_graph(definition.uri, settings=settings)
 
 
-def _may_pass(error: OmniError) -> bool:
-    """Whether it is the storage that failed for now, and nothing that was defined."""
+def _is_transient(error: OmniError) -> bool:
+    """Whether the storage failed transiently, rather than the definition being invalid."""
     passing = (StorageKind.TRANSIENT, StorageKind.UNKNOWN)
     return isinstance(error, StorageFailure) and error.kind in passing

@@ -1,6 +1,6 @@
-"""One request: its parameters, headers and body, validated against its route.
+"""Requests as handlers see them: parameters, headers and body validated against the route.
 
-The graph, actor and policy it is handled with.
+A `Call` adds the graph, the actor and the policy of the request, and runs the engine for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.results import normalize_branch
 from omnigraph.identity import MAIN
-from omnigraph.server.access import Action, authorize
+from omnigraph.policy import Action, authorize
 from omnigraph.server.hosted_graphs import HostedGraph
 from omnigraph.server.request_limits import ANONYMOUS, ClientDisconnected, QueryLimits
 from omnigraph.server.server_logs import RequestLog
@@ -46,18 +46,20 @@ if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph, GraphView
     from omnigraph.graph.results import Commit
 
-
+T = TypeVar("T")
 BodyT = TypeVar("BodyT", bound=msgspec.Struct)
 
 BODY_BYTES = 1 << 20
-"""How large a body may be that is no load."""
-_MANY_BYTES = 64 << 10
-"""A body larger than this is not parsed on the event loop."""
+"""Maximum size of a body, except that of a load."""
+_INLINE_PARSE_BYTES = 64 << 10
+"""Maximum size of a body that is parsed on the event loop."""
+_FAST_QUERY_S = 0.02
+"""Time before a running query starts to be watched for a disconnect of its client."""
 
 
 @dataclass(slots=True)
 class ParsedRequest:
-    """A request of a route."""
+    """A request of a route, with the readers of its parameters, headers and body."""
 
     request: Request
     route: RouteSpec
@@ -101,21 +103,21 @@ class ParsedRequest:
             raise BadRequest(f"parameter '{name}' is not a whole number")
         return int(text)
 
-    def read_limit(self, most: int) -> int:
-        """How many entries a page may have: what was asked for, or as many as there may be."""
-        limit = self.read_number("limit", most)
+    def read_limit(self, maximum: int) -> int:
+        """Return the page size: the requested limit, or the maximum."""
+        limit = self.read_number("limit", maximum)
         if limit < 1:
             raise BadRequest("parameter 'limit' is at least 1")
-        if limit > most:
-            raise ResourceLimitExceeded("page_entries", most, limit)
+        if limit > maximum:
+            raise ResourceLimitExceeded("page_entries", maximum, limit)
         return limit
 
     def read_branch(self, given: str | None) -> str:
-        """The name of a branch as it is used from here on; `main` if none is given."""
+        """Return the normalized name of a branch; `main` if none is given."""
         return MAIN if given is None else normalize_branch(given)
 
     def read_branch_unless(self, given: str | None, snapshot: str | None) -> str | None:
-        """The same, or None where a snapshot is read instead.
+        """Return the normalized name of a branch, or None if a snapshot is read instead.
 
         Raises:
             BadRequest: both are given.
@@ -127,7 +129,7 @@ class ParsedRequest:
         return None
 
     def read_condition(self) -> str | None:
-        """The head the branch must have, on routes that are about that."""
+        """Return the head a conditional route requires the branch to be at."""
         given = self.request.headers.getlist(IF_GRAPH_COMMIT)
         if not self.route.is_conditional:
             if given:
@@ -153,7 +155,7 @@ class ParsedRequest:
         return key
 
     async def read_bytes(self, limit: int, resource: str) -> bytes:
-        """The body, if it is not too large and comes in time."""
+        """Read the body; raise if it is too large or arrives too slowly."""
         declared = self.request.headers.get("content-length")
         if declared is not None and declared.isdigit() and int(declared) > limit:
             raise ResourceLimitExceeded(resource, limit, int(declared))
@@ -184,18 +186,18 @@ class ParsedRequest:
             raise UnsupportedMediaType(media[:80] or None, expected)
 
     async def read_body(self, kind: type[BodyT], limit: int = BODY_BYTES) -> tuple[BodyT, int]:
-        """The body as the route declares it, and its size."""
+        """Decode the body into the declared type; return it and its size."""
         data = await self.read_bytes(limit, "request_bytes")
         if self.route.is_body_optional and data.strip() in (b"", b"null"):
             return kind(), len(data)
         self.require_media(JSON)
-        if len(data) > _MANY_BYTES:
+        if len(data) > _INLINE_PARSE_BYTES:
             return await self.service.threads.read(lambda: decode_body(data, kind)), len(data)
         return decode_body(data, kind), len(data)
 
 
 def decode_body(data: bytes, kind: type[BodyT]) -> BodyT:
-    """A body, read strictly: a member that is unknown or there twice is refused."""
+    """Decode a body strictly: unknown and duplicate members are refused."""
     try:
         return convert_into(parse_json(data), kind)
     except ValueRefused as refused:
@@ -204,21 +206,15 @@ def decode_body(data: bytes, kind: type[BodyT]) -> BodyT:
         raise BadRequest(f"the body: {error}") from None
 
 
-T = TypeVar("T")
-
-_SOON_S = 0.02
-"""A query that is over sooner does not need its client watched."""
-
-
 @dataclass(slots=True)
 class Call(ParsedRequest):
-    """What a handler is given."""
+    """A request of one actor for one graph; the argument of every handler."""
 
     request_id: str
     actor: str | None
     log: RequestLog
     hosted: HostedGraph | None = None
-    _noted: PolicyDenied | None = None
+    _logged_denial: PolicyDenied | None = None
 
     # --- the graph -------------------------------------------------------------------------------
 
@@ -230,13 +226,13 @@ class Call(ParsedRequest):
 
     @property
     def unguarded(self) -> Graph:
-        """The graph without its policy: to find out what there is to ask the policy about."""
+        """The graph without its policy, to look up the object a policy decision is about."""
         assert self.hosted is not None, "only routes of a graph ask for it"
         return self.hosted.unguarded
 
     @property
     def graph_url(self) -> str:
-        """The address at which clients find the graph; where it is stored is not shown."""
+        """The public URL of the graph; its storage URI is never disclosed."""
         assert self.hosted is not None, "only routes of a graph ask for it"
         return f"{self.base_url}/graphs/{self.hosted.id}"
 
@@ -252,10 +248,10 @@ class Call(ParsedRequest):
         *,
         query: str | None = None,
     ) -> None:
-        """Go on only if the actor may do this; every decision is logged.
+        """Check an action against the policy; every decision is logged.
 
         Raises:
-            PolicyDenied: it may not.
+            PolicyDenied: the actor lacks the right.
         """
         if self.hosted is None:
             authority = self.service.configuration.server_authority
@@ -266,7 +262,7 @@ class Call(ParsedRequest):
                 authority, self.actor, action, branch=branch, target_branch=target, query=query
             )
         except PolicyDenied as denied:
-            self.note_denial(denied)
+            self.log_denial(denied)
             raise
         self.log.add_decision(
             allowed=True,
@@ -278,18 +274,18 @@ class Call(ParsedRequest):
         )
 
     def authorize_snapshot(self, snapshot: str | None, action: Action = Action.READ) -> None:
-        """Go on only if the actor may read the branch that a snapshot is of.
+        """Check that the actor may read the branch of a snapshot.
 
-        One that does not exist counts as one of `main`: only who may read that is told.
+        A missing snapshot counts as one of `main`: only readers of `main` learn that it is missing.
 
         Raises:
-            PolicyDenied: it may not.
+            PolicyDenied: the actor lacks the right.
             OmniError: there is no such snapshot.
         """
         self._authorize_view(lambda: self.unguarded.at(snapshot=snapshot), action)
 
     def authorize_place(self, place: str | None, branch: str) -> None:
-        """The same for a place, whose versions and times are those of a branch."""
+        """Check that the actor may read the branch of a revision, resolved against `branch`."""
         self._authorize_view(lambda: self.unguarded.at(place, branch=branch), Action.READ)
 
     def _authorize_view(self, find: Callable[[], GraphView], action: Action) -> None:
@@ -300,11 +296,11 @@ class Call(ParsedRequest):
             raise
         self.authorize(action, view.view.snapshot.branch)
 
-    def note_denial(self, denied: PolicyDenied) -> None:
-        """Leave a trace of a denial, once."""
-        if denied is self._noted:
+    def log_denial(self, denied: PolicyDenied) -> None:
+        """Log, count and audit a denial, once."""
+        if denied is self._logged_denial:
             return
-        self._noted = denied
+        self._logged_denial = denied
         facts = {
             "action": str(denied.action),
             "branch": denied.branch,
@@ -326,52 +322,52 @@ class Call(ParsedRequest):
     # --- running the engine ----------------------------------------------------------------------
 
     async def read(self, work: Callable[[], T]) -> T:
-        """The result of work that reads."""
+        """Run a read in an engine thread."""
         return await self.service.threads.read(work)
 
     async def read_limited(self, limits: QueryLimits, work: Callable[[], T]) -> T:
-        """The result of a query, unless it takes too long or its client leaves.
+        """Run a query; raise if it exceeds its deadline or its client disconnects.
 
-        The answer does not wait for the engine to notice; its thread is busy until it does.
+        The response does not wait for the engine to notice; the thread is busy until it does.
         """
         running = self.service.threads.start_read(work)
         limit_s = self.service.options.server.query_timeout_s or None
-        soon_s = _SOON_S if limit_s is None else min(_SOON_S, limit_s)
-        await asyncio.wait([running], timeout=soon_s)
+        fast_s = _FAST_QUERY_S if limit_s is None else min(_FAST_QUERY_S, limit_s)
+        await asyncio.wait([running], timeout=fast_s)
         if not running.done():
-            await self._wait_unless_left(
-                running, limits, None if limit_s is None else limit_s - soon_s
+            await self._wait_unless_disconnected(
+                running, limits, None if limit_s is None else limit_s - fast_s
             )
         return running.result()
 
-    async def _wait_unless_left(
+    async def _wait_unless_disconnected(
         self, running: asyncio.Future[T], limits: QueryLimits, limit_s: float | None
     ) -> None:
-        leaving = asyncio.ensure_future(self._wait_for_leave())
+        disconnect = asyncio.ensure_future(self._wait_for_disconnect())
         try:
-            either: set[asyncio.Future[Any]] = {running, leaving}
+            either: set[asyncio.Future[Any]] = {running, disconnect}
             await asyncio.wait(either, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
             if running.done():
                 return
             limits.abandon()
-            running.add_done_callback(_ignore_outcome)
-            if leaving.done():
+            running.add_done_callback(_discard_outcome)
+            if disconnect.done():
                 raise ClientDisconnected
             # The clock of the loop may be a little ahead of that of the limits.
             raise DeadlineExceeded(self.service.options.server.query_timeout_s)
         finally:
-            leaving.cancel()
+            disconnect.cancel()
 
-    async def _wait_for_leave(self) -> None:
+    async def _wait_for_disconnect(self) -> None:
         while (await self.request.receive())["type"] != "http.disconnect":
             pass
 
     @contextmanager
     def admit(self, size: int) -> Iterator[None]:
-        """Hold a place among the writes of the actor.
+        """Count a write against the limits of the actor.
 
         Raises:
-            TooManyRequests: it has too many under way.
+            TooManyRequests: the actor has too many writes in progress.
         """
         metrics, name = self.service.metrics, self.actor or ANONYMOUS
         with self.service.admission.admit(self.actor, size):
@@ -382,28 +378,28 @@ class Call(ParsedRequest):
                 metrics.end_write(name)
 
     async def write(self, work: Callable[[], T]) -> T:
-        """The result of work that writes; it is finished even if the client leaves."""
+        """Run a write in an engine thread; it completes even if the client disconnects."""
         return await self.service.threads.write(work)
 
     async def stream(self, first: bytes, rest: Iterator[bytes]) -> AsyncGenerator[bytes, None]:
-        """A piece that is there, and then the others as they are made."""
+        """Yield the first chunk, then the others as engine threads compute them."""
         yield first
         async for piece in self.service.threads.iterate(rest):
             yield piece
 
-    def note_write(self, branch: str) -> None:
-        """Leave a trace of a write that makes no commit."""
-        self._note("write", branch, None)
+    def log_write(self, branch: str) -> None:
+        """Log and audit a write that creates no commit."""
+        self._audit("write", branch, None)
 
-    def note_commit(self, commit: Commit | None, branch: str, *, replayed: bool = False) -> None:
-        """Leave a trace of a write that was made."""
+    def log_commit(self, commit: Commit | None, branch: str, *, replayed: bool = False) -> None:
+        """Log, count and audit a commit; a replayed one is only logged."""
         if commit is not None and not replayed:
             self.service.metrics.count_commit(self.route.operation)
-            self._note("write", branch, commit.commit_id)
+            self._audit("write", branch, commit.commit_id)
         else:
             self.log.add(graph_commit_id=commit.commit_id if commit else None, branch=branch)
 
-    def _note(self, event: str, branch: str, commit_id: str | None) -> None:
+    def _audit(self, event: str, branch: str, commit_id: str | None) -> None:
         assert self.hosted is not None, "only graphs are written"
         facts = {"branch": branch, "graph_commit_id": commit_id}
         self.log.add(**facts)
@@ -416,12 +412,12 @@ class Call(ParsedRequest):
             **facts,
         )
 
-    def describe_replay(self, *, is_replayed: bool) -> dict[str, str]:
-        """The header that tells a repeated write from one that was made now."""
+    def replay_header(self, *, is_replayed: bool) -> dict[str, str]:
+        """Return the header that marks the response of a replayed write."""
         return {REPLAYED: "true"} if is_replayed else {}
 
 
-def _ignore_outcome(running: asyncio.Future[T]) -> None:
-    """Take note of how an abandoned query ended, so that nobody complains about it."""
+def _discard_outcome(running: asyncio.Future[T]) -> None:
+    """Retrieve the exception of an abandoned query, so that asyncio does not report it."""
     if not running.cancelled():
         running.exception()

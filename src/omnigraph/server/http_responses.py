@@ -23,30 +23,33 @@ if TYPE_CHECKING:
 
     from omnigraph.graph.query_result import QueryResult
 
+T = TypeVar("T")
+
+_MAX_TOKEN_LENGTH = 4_096
 
 _log = structlog.get_logger("omnigraph.server")
 
 
-def answer_json(
+def json_response(
     body: object, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """One JSON document."""
+    """Return a response with one JSON document."""
     return Response(msgspec.json.encode(body), status, headers, JSON)
 
 
 def choose_media(accept: str | None, offered: tuple[str, ...]) -> str:
-    """The format a client wants most among those there are; the first one if it does not say.
+    """Negotiate the media type: the best match of `Accept`, or the first one offered.
 
     Raises:
-        NotAcceptable: it accepts none of them.
+        NotAcceptable: the client accepts none of them.
     """
     if accept is None or not accept.strip():
         return offered[0]
-    best, most = None, 0.0
+    best, best_quality = None, 0.0
     for wanted, quality in _read_accept(accept):
         found = next((one for one in offered if _is_accepted(one, wanted)), None)
-        if found is not None and quality > most:
-            best, most = found, quality
+        if found is not None and quality > best_quality:
+            best, best_quality = found, quality
     if best is None:
         raise NotAcceptable(accept[:200], offered)
     return best
@@ -67,7 +70,7 @@ def _is_accepted(offered: str, wanted: str) -> bool:
 
 
 def encode_rows(result: QueryResult, media: str, count: Callable[[int], None]) -> Iterator[bytes]:
-    """The rows of a result, a batch at a time."""
+    """Encode the rows of a query result batch by batch, as Arrow or JSON lines."""
     if media == ARROW_STREAM:
         return encode_arrow(result.arrow_schema, result.batches(), count)
     return _encode_lines(result, count)
@@ -84,10 +87,10 @@ def _encode_lines(result: QueryResult, count: Callable[[int], None]) -> Iterator
 def encode_arrow(
     schema: pa.Schema, batches: Iterator[pa.RecordBatch], count: Callable[[int], None]
 ) -> Iterator[bytes]:
-    """Batches as an Arrow stream, each of them a piece."""
+    """Encode batches as an Arrow stream, one chunk for each."""
     import pyarrow as pa  # noqa: PLC0415 - loaded with the engine
 
-    sink = _Drained(pa)
+    sink = _ChunkSink(pa)
     with pa.ipc.new_stream(sink.file, schema) as writer:
         yield sink.take()
         for batch in batches:
@@ -97,8 +100,8 @@ def encode_arrow(
     yield sink.take()
 
 
-class _Drained:
-    """A file in memory that is emptied while it is written."""
+class _ChunkSink:
+    """An in-memory file whose content is taken out between writes."""
 
     def __init__(self, arrow: object) -> None:
         self._pieces: list[bytes] = []
@@ -110,7 +113,7 @@ class _Drained:
         return len(data)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: writes are not buffered."""
 
     def close(self) -> None:
         self.closed = True
@@ -124,11 +127,11 @@ class _Drained:
         return taken
 
 
-class StreamAnswer(Response):
-    """A body of any length, made while it is sent.
+class StreamResponse(Response):
+    """A body of any length, encoded while it is sent.
 
-    A failure after the first byte ends the connection without the end of the body, so that nobody
-    takes a part for the whole. A client that leaves, or stops reading for too long, ends the work.
+    A failure after the first byte closes the connection without the final chunk, so that no client
+    mistakes a part for the whole. A client that disconnects or stops reading cancels the work.
     """
 
     def __init__(
@@ -147,12 +150,12 @@ class StreamAnswer(Response):
         self._pieces, self._idle_s, self._on_end = pieces, idle_s, on_end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        leaving = asyncio.ensure_future(_wait_for_leave(receive))
+        disconnect = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
             start = {"type": "http.response.start", "status": self.status_code}
             await send({**start, "headers": self.raw_headers})
             async for piece in self._pieces:
-                if leaving.done():
+                if disconnect.done():
                     return
                 if piece:
                     async with asyncio.timeout(self._idle_s):
@@ -161,37 +164,32 @@ class StreamAnswer(Response):
         except TimeoutError:
             _log.warning("a client stopped reading its stream", path=scope.get("path"))
         finally:
-            leaving.cancel()
+            disconnect.cancel()
             await self._pieces.aclose()
             if self._on_end is not None:
                 self._on_end()
 
 
-async def _wait_for_leave(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
-T = TypeVar("T")
-
-_LONGEST = 4_096
-
-
-def encode_page(*facts: str) -> str:
-    """The token of a page that starts after these."""
+def encode_page_token(*facts: str) -> str:
+    """Encode the token of the page that starts after these values."""
     return urlsafe_b64encode("\0".join(facts).encode()).decode().rstrip("=")
 
 
-def decode_page(token: str | None, count: int) -> tuple[str, ...] | None:
-    """What a token of so many facts says; None without one.
+def decode_page_token(token: str | None, count: int) -> tuple[str, ...] | None:
+    """Decode a page token of `count` values; None without a token.
 
     Raises:
-        BadRequest: it is no token of ours.
+        BadRequest: the token is malformed.
     """
     if token is None:
         return None
     try:
-        if len(token) > _LONGEST:
+        if len(token) > _MAX_TOKEN_LENGTH:
             raise ValueError
         padded = token + "=" * (-len(token) % 4)
         facts = tuple(urlsafe_b64decode(padded.encode("ascii")).decode().split("\0"))
@@ -202,15 +200,15 @@ def decode_page(token: str | None, count: int) -> tuple[str, ...] | None:
     return facts
 
 
-def cut_page(
+def paginate(
     entries: Iterable[T], name_of: Callable[[T], str], token: str | None, limit: int
 ) -> tuple[list[T], dict[str, str]]:
-    """Entries in the order of their names, after those of the page before.
+    """Return one page of the entries in name order, and its `next_page_token` member.
 
-    Gives the page, and the member that says where the next one starts if there is one.
+    The member is absent on the last page.
     """
-    ordered, after = sorted(entries, key=name_of), decode_page(token, 1)
+    ordered, after = sorted(entries, key=name_of), decode_page_token(token, 1)
     start = bisect_right(ordered, after[0], key=name_of) if after else 0
     page = ordered[start : start + limit]
     has_more = start + limit < len(ordered)
-    return page, {"next_page_token": encode_page(name_of(page[-1]))} if has_more else {}
+    return page, {"next_page_token": encode_page_token(name_of(page[-1]))} if has_more else {}

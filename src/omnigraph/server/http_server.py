@@ -1,7 +1,7 @@
-"""Running one worker: listening, draining, and reading its configuration again.
+"""Run one worker: listen, answer requests, drain, and reload on SIGHUP.
 
-The first signal to stop lets requests finish; when they take longer than they may, or a second
-signal comes, the process ends at once with code 2. Writes that are under way belong to requests.
+The first stop signal lets requests finish; when they exceed the grace period, or on a second
+signal, the process exits at once with code 2. Writes in progress count as requests.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from omnigraph.server.serving_config import Address, ServeOptions
 from omnigraph.server.telemetry import serve_metrics
 
 LISTENING = "OMNIGRAPH_LISTEN_ADDR="
-"""Before the address, in the one line of stdout."""
+"""Prefix of the listen address in the only line written to stdout."""
 EXIT_DEADLINE = 2
 _BACKLOG = 2_048
 _KEEP_ALIVE_S = 75
-"""How long a connection without a request stays open: longer than most proxies keep theirs."""
+"""Idle time of a connection before it is closed: longer than that of most proxies."""
 
 _log = structlog.get_logger("omnigraph.server")
 
 
 def run_alone(options: ServeOptions) -> int:
-    """Serve in this process; gives the exit code."""
+    """Serve with this process as the only worker; return the exit code."""
     set_up_logging(options.server)
-    # Until everything is open there is nothing to be read again.
+    # Until everything is open there is nothing to reload.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with open_socket(Address.parse(options.server.bind)) as listener:
         return run_worker(options, listener, lambda: announce(listener))
@@ -52,14 +52,14 @@ def run_worker(
     *,
     has_metrics: bool = True,
 ) -> int:
-    """Open the graphs and answer requests until told to stop.
+    """Open the graphs and answer requests until a stop signal; return the exit code.
 
     Args:
-        options: What to serve.
-        listener: Where requests come from; several workers may share it.
-        on_ready: Called once requests are answered.
-        lifeline: A pipe that ends with the process that started this one.
-        has_metrics: Whether this process itself serves metrics.
+        options: The options of the worker.
+        listener: The listening socket; workers may share it.
+        on_ready: Called once requests are accepted.
+        lifeline: A pipe that closes when the parent process exits.
+        has_metrics: Whether this process serves metrics itself.
     """
     with open_service(options) as service:
         address = options.server.metrics_bind if has_metrics else None
@@ -75,7 +75,7 @@ def run_worker(
                 stop_metrics()
         _log.info("stopped", exit_code=code)
         if code:
-            end_now(code)
+            exit_now(code)
     return code
 
 
@@ -95,7 +95,7 @@ async def _serve(
 
     def stop() -> None:
         if service.is_draining:
-            end_now(EXIT_DEADLINE)
+            exit_now(EXIT_DEADLINE)
         _log.info("draining", grace_seconds=service.options.server.grace_s)
         service.is_draining = True
         server.should_exit = True
@@ -114,17 +114,17 @@ async def _serve(
     loop.add_signal_handler(signal.SIGHUP, reload)
     if lifeline is not None:
         loop.add_reader(lifeline, end_with_parent, lifeline)
-    chores = [asyncio.ensure_future(one) for one in service.list_chores()]
+    background = [asyncio.ensure_future(one) for one in service.list_background_tasks()]
     try:
         await server.serve([listener])
     finally:
-        for one in chores:
+        for one in background:
             one.cancel()
     if not server.has_started:
         return 1
     if server.is_overdue:
         return EXIT_DEADLINE
-    # What a client did not wait for is finished as well, within the same time.
+    # Writes of disconnected clients are completed as well, within the same grace period.
     try:
         async with asyncio.timeout(service.options.server.grace_s):
             await asyncio.to_thread(service.threads.finish_writes)
@@ -134,7 +134,7 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us, and tells when it is ready and whether it waited in vain."""
+    """A uvicorn server that leaves signals to this module and reports readiness and timeouts."""
 
     def __init__(self, service: Service, on_ready: Callable[[], None]) -> None:
         grace_s = service.options.server.grace_s
@@ -168,10 +168,10 @@ class _Server(uvicorn.Server):
 
 
 def open_socket(address: Address) -> socket.socket:
-    """A socket that listens.
+    """Open the listening socket.
 
     Raises:
-        BadRequest: the address is taken, or not one of this machine.
+        BadRequest: the address is in use, or not one of this machine.
     """
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
@@ -182,15 +182,15 @@ def open_socket(address: Address) -> socket.socket:
 
 
 def announce(listener: socket.socket) -> None:
-    """Say on stdout where the server listens; nothing else is ever written there."""
+    """Write the listen address to stdout; nothing else is ever written there."""
     host, port = listener.getsockname()[:2]
     sys.stdout.write(f"{LISTENING}{Address(host, port)}\n")
     sys.stdout.flush()
     _log.info("serving", address=str(Address(host, port)))
 
 
-def end_now(code: int) -> NoReturn:
-    """End without waiting for threads: the engine cannot be interrupted."""
+def exit_now(code: int) -> NoReturn:
+    """Exit without waiting for threads: the engine cannot be interrupted."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

@@ -1,7 +1,4 @@
-"""Handlers that read a branch.
-
-Queries, stored queries, explain, lint, rows, the schema, exports and baselines.
-"""
+"""Handlers that read a graph: queries, stored queries, explain, lint, rows, schema, exports."""
 
 from __future__ import annotations
 
@@ -16,14 +13,14 @@ from omnigraph.graph.graph import GraphView
 from omnigraph.graph.stored_query_verbs import check_request
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
-from omnigraph.server.access import Action
+from omnigraph.policy import Action
 from omnigraph.server.http_request import Call
 from omnigraph.server.http_responses import (
-    StreamAnswer,
-    answer_json,
+    StreamResponse,
     choose_media,
     encode_arrow,
     encode_rows,
+    json_response,
 )
 from omnigraph.server.request_limits import CHUNK_BYTES, QueryLimits
 from omnigraph.server.write_routes import run_mutation
@@ -42,7 +39,7 @@ from omnigraph.wire.request_bodies import (
 
 
 async def get_snapshot(call: Call) -> Response:
-    """What a branch is made of, or what another place is: with the id it can be read by."""
+    """Return the table versions of a branch or another revision, with the id to read it by."""
     branch, place = call.read_branch(call.find("branch")), call.find("at")
     if place is None:
         call.authorize(Action.READ, branch)
@@ -52,23 +49,23 @@ async def get_snapshot(call: Call) -> Response:
             call.authorize_place(place, branch)
         return call.graph.at(place, branch=branch).info().wire()
 
-    return answer_json(await call.read(work))
+    return json_response(await call.read(work))
 
 
 async def get_schema(call: Call) -> Response:
     given, snapshot = call.find("branch"), call.find("snapshot")
     if given is None and snapshot is None:
         call.authorize(Action.READ)
-        return answer_json({"schema_source": await call.read(lambda: call.graph.schema)})
+        return json_response({"schema_source": await call.read(lambda: call.graph.schema)})
     branch = call.read_branch_unless(given, snapshot)
     if branch is not None:
         call.authorize(Action.READ, branch)
     source = await call.read(lambda: _open_view(call, branch, snapshot).schema)
-    return answer_json({"schema_source": source})
+    return json_response({"schema_source": source})
 
 
 async def list_rows(call: Call) -> Response:
-    """Every row of a type, as Arrow batches."""
+    """Stream every row of a type as Arrow batches."""
     snapshot = call.find("snapshot")
     branch = call.read_branch_unless(call.find("branch"), snapshot)
     choose_media(call.request.headers.get("accept"), call.route.answer_media)
@@ -86,11 +83,11 @@ async def list_rows(call: Call) -> Response:
     first, commit_id, rest = await call.read(start)
     headers = {} if commit_id is None else {COMMIT_ID: commit_id}
     idle_s = call.service.options.server.idle_s
-    return StreamAnswer(call.stream(first, rest), ARROW_STREAM, headers=headers, idle_s=idle_s)
+    return StreamResponse(call.stream(first, rest), ARROW_STREAM, headers=headers, idle_s=idle_s)
 
 
 async def explain(call: Call) -> Response:
-    """The plan of a query; with `analyze` it is run, under the limits of a query."""
+    """Return the plan of a query; with `analyze` it is run, under the limits of a query."""
     body, _ = await call.read_body(ExplainRequest)
     branch = call.read_branch_unless(body.branch, body.snapshot)
     if branch is not None:
@@ -106,11 +103,11 @@ async def explain(call: Call) -> Response:
         text = view.explain(body.query, body.name, body.params)
         return {"text": str(text), "plan": view.explain_json(body.query, body.name)}
 
-    return answer_json(await call.read_limited(limits, work))
+    return json_response(await call.read_limited(limits, work))
 
 
 async def lint(call: Call) -> Response:
-    """Every query of a text, checked against what the actor may read of the schema."""
+    """Check queries against the part of the schema that the actor may read."""
     body, _ = await call.read_body(LintRequest)
     branch = call.read_branch_unless(body.branch, body.snapshot)
     if branch is not None:
@@ -121,7 +118,7 @@ async def lint(call: Call) -> Response:
         report = view.lint(SourceText(body.queries, body.name))
         return replace(report, schema_source={"kind": "graph", "uri": call.graph_url}).wire()
 
-    return answer_json(await call.read(work))
+    return json_response(await call.read(work))
 
 
 async def query(call: Call) -> Response:
@@ -146,7 +143,7 @@ async def read(call: Call) -> Response:
 async def run_query(
     call: Call, body: QueryRequest, media: str, *, names_commit: bool = True
 ) -> Response:
-    """Rows in one document, or as they come."""
+    """Run a query; return its rows in one document or as a stream."""
     branch = call.read_branch_unless(body.branch, body.snapshot)
     if branch is not None:
         call.authorize(Action.READ, branch)
@@ -161,7 +158,7 @@ async def run_query(
         document = result.wire()
         if not names_commit:
             del document["graph_commit_id"]
-        return len(result), answer_json(document)
+        return len(result), json_response(document)
 
     rows, answer = await call.read_limited(limits, work)
     call.service.metrics.count_rows(rows)
@@ -177,7 +174,7 @@ async def _stream_query(call: Call, body: QueryRequest, branch: str | None, medi
         view = _open_view(call, branch, body.snapshot)
         result = view.query(body.query, body.name, body.params, limits=limits)
         pieces = encode_rows(result, media, call.service.metrics.count_rows)
-        first = next(pieces, b"")  # mistakes in values come before the answer begins
+        first = next(pieces, b"")  # errors in values are raised before the response begins
         headers = {QUERY_NAME: result.query_name}
         if result.commit_id is not None:
             headers[COMMIT_ID] = result.commit_id
@@ -186,7 +183,7 @@ async def _stream_query(call: Call, body: QueryRequest, branch: str | None, medi
     first, headers, rest = await call.read_limited(limits, start)
     limits.lift_deadline()
     content = LINES if media == NDJSON else media
-    return StreamAnswer(
+    return StreamResponse(
         call.stream(first, rest),
         content,
         headers=headers,
@@ -203,13 +200,13 @@ def _open_view(call: Call, branch: str | None, snapshot: str | None) -> GraphVie
 
 
 async def list_queries(call: Call) -> Response:
-    """What the actor may run."""
+    """List the stored queries that the actor may invoke."""
     call.authorize(Action.READ, MAIN)
-    return answer_json({"queries": await call.read(lambda: call.graph.stored_queries())})
+    return json_response({"queries": await call.read(lambda: call.graph.stored_queries())})
 
 
 async def invoke_query(call: Call) -> Response:
-    """Run a read as `query` does, and a mutation as `mutate` does."""
+    """Run a stored query: a read like `query`, a mutation like `mutate`."""
     body, size = await call.read_body(InvokeQueryRequest)
     found = _find_query(call, call.request.path_params["name"])
     check_request(
@@ -239,7 +236,7 @@ async def invoke_query(call: Call) -> Response:
 
 
 def _find_query(call: Call, name: str) -> StoredQuery:
-    """A query that the actor may run; one that it may not is as one that is not there."""
+    """Find a stored query; one that the actor may not invoke is reported as missing."""
     assert call.hosted is not None, "it is a route of a graph"
     try:
         call.authorize(Action.INVOKE_QUERY, query=name[:200])
@@ -252,7 +249,7 @@ def _find_query(call: Call, name: str) -> StoredQuery:
 
 
 async def export(call: Call) -> Response:
-    """Every record, edges before nodes, of a branch as it is or of a snapshot."""
+    """Stream every record of a branch or a snapshot as JSON lines."""
     body, _ = await call.read_body(ExportRequest)
     branch = call.read_branch_unless(body.branch, body.snapshot)
     if branch is not None:
@@ -268,7 +265,7 @@ async def export(call: Call) -> Response:
 
 
 async def capture_baseline(call: Call) -> Response:
-    """Every record, and in the last line where the feed goes on."""
+    """Stream every record of a branch; the last line has the cursor to follow its feed from."""
     body, _ = await call.read_body(ChangeBaselineRequest)
     branch = call.read_branch(body.branch)
     call.authorize(Action.EXPORT, branch)
@@ -286,9 +283,9 @@ async def capture_baseline(call: Call) -> Response:
 
 
 async def _send_lines(call: Call, start: Callable[[], Iterator[bytes]]) -> Response:
-    """Blocks of lines in small chunks, once the first of them is there."""
+    """Stream blocks of lines in small chunks, after the first one has been computed."""
     slots, metrics = call.service.slots, call.service.metrics
-    await slots.take()
+    await slots.acquire()
     metrics.begin_stream()
 
     def end() -> None:
@@ -296,8 +293,8 @@ async def _send_lines(call: Call, start: Callable[[], Iterator[bytes]]) -> Respo
         metrics.end_stream()
 
     def begin() -> tuple[bytes, Iterator[bytes]]:
-        chunks = _cut(start())
-        return next(chunks, b""), chunks  # mistakes come before the answer begins
+        chunks = _split_chunks(start())
+        return next(chunks, b""), chunks  # errors are raised before the response begins
 
     try:
         first, rest = await call.read(begin)
@@ -305,10 +302,10 @@ async def _send_lines(call: Call, start: Callable[[], Iterator[bytes]]) -> Respo
         end()
         raise
     idle_s = call.service.options.server.idle_s
-    return StreamAnswer(call.stream(first, rest), LINES, idle_s=idle_s, on_end=end)
+    return StreamResponse(call.stream(first, rest), LINES, idle_s=idle_s, on_end=end)
 
 
-def _cut(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def _split_chunks(blocks: Iterator[bytes]) -> Iterator[bytes]:
     for block in blocks:
         for start in range(0, len(block), CHUNK_BYTES):
             yield block[start : start + CHUNK_BYTES]

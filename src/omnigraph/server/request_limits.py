@@ -1,8 +1,4 @@
-"""Limits of a server.
-
-Admission of requests and writes, concurrent streams, and the time, rows and memory of one
-query.
-"""
+"""Limits of a server: admission of requests, writes and streams, and the resources of one query."""
 
 from __future__ import annotations
 
@@ -34,21 +30,21 @@ BUSY_RETRY_AFTER_S = 1
 
 @dataclass(slots=True)
 class RequestCap:
-    """How many requests may be in progress, streams included; 0 stands for any number."""
+    """Limit on requests in progress, streams included; 0 means no limit."""
 
-    most: int
+    limit: int
     _in_progress: int = 0
 
     @contextmanager
     def admit(self) -> Iterator[None]:
-        """Count a request in; on the event loop only.
+        """Count a request as in progress; on the event loop only.
 
         Raises:
-            ServerBusy: there are too many already.
+            ServerBusy: the limit is reached.
         """
-        if self.most and self._in_progress >= self.most:
+        if self.limit and self._in_progress >= self.limit:
             raise ServerBusy(
-                f"this server already has {self.most} requests in progress", BUSY_RETRY_AFTER_S
+                f"this server already has {self.limit} requests in progress", BUSY_RETRY_AFTER_S
             )
         self._in_progress += 1
         try:
@@ -65,29 +61,29 @@ class _Account:
 
 @dataclass(slots=True)
 class Admission:
-    """Admits or refuses writes; on the event loop only, so checking and reserving is one step."""
+    """Limits on the writes of one actor; on the event loop only, so check-and-reserve is atomic."""
 
-    most_requests: int
-    most_bytes: int
+    max_requests: int
+    max_bytes: int
     _accounts: dict[str, _Account] = field(default_factory=dict)
 
     @contextmanager
     def admit(self, actor: str | None, size: int) -> Iterator[None]:
-        """Reserve a place for a write of this many bytes.
+        """Count a write of `size` bytes as in progress.
 
         Raises:
             TooManyRequests: the actor has too many writes in progress.
         """
         name = ANONYMOUS if actor is None else actor
         account = self._accounts.setdefault(name, _Account())
-        if account.requests >= self.most_requests:
+        if account.requests >= self.max_requests:
             raise TooManyRequests(
-                f"this actor already has {self.most_requests} writes in progress", RETRY_AFTER_S
+                f"this actor already has {self.max_requests} writes in progress", RETRY_AFTER_S
             )
-        if account.requests and account.bytes + size > self.most_bytes:
+        if account.requests and account.bytes + size > self.max_bytes:
             raise TooManyRequests(
                 f"this actor's writes in progress have {account.bytes} bytes; the limit is "
-                f"{self.most_bytes}",
+                f"{self.max_bytes}",
                 RETRY_AFTER_S,
             )
         account.requests += 1
@@ -107,32 +103,32 @@ _WAIT_S = 0.25
 
 @dataclass
 class StreamSlots:
-    """Slots of exports and baselines. Reading needs no lock, so a graph may have many."""
+    """Limit on concurrent exports and baselines."""
 
-    most: int
+    limit: int
     _free: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
-        self._free = asyncio.Semaphore(self.most)
+        self._free = asyncio.Semaphore(self.limit)
 
-    async def take(self) -> None:
-        """Take a slot, waiting a moment for one.
+    async def acquire(self) -> None:
+        """Acquire a slot, waiting briefly for one.
 
         Raises:
-            ResourceLimitExceeded: none got free.
+            ResourceLimitExceeded: no slot was released in time.
         """
         try:
             async with asyncio.timeout(_WAIT_S):
                 await self._free.acquire()
         except TimeoutError:
-            raise ResourceLimitExceeded(STREAM_SLOTS, self.most, self.most + 1) from None
+            raise ResourceLimitExceeded(STREAM_SLOTS, self.limit, self.limit + 1) from None
 
     def release(self) -> None:
         self._free.release()
 
 
 class ClientDisconnected(OmniError):
-    """Nobody waits for the answer any more; it is logged and never sent."""
+    """The client disconnected; the error is logged and never sent."""
 
     code = "client_left"
     http_status = 499
@@ -142,39 +138,39 @@ class ClientDisconnected(OmniError):
 
 
 class QueryLimits:
-    """Given to the engine with a query, which asks it between blocks of rows.
+    """Limits of one query, checked by the engine between blocks of rows.
 
-    What it raises ends the query. A block that is being made is finished first: native code
+    An exception it raises ends the query. The current block is completed first: native code
     cannot be interrupted.
     """
 
-    def __init__(self, limit_s: float, most_rows: int = 0, most_bytes: int = 0) -> None:
-        self._limit_s, self._most_rows, self._most_bytes = limit_s, most_rows, most_bytes
+    def __init__(self, limit_s: float, max_rows: int = 0, max_bytes: int = 0) -> None:
+        self._limit_s, self._max_rows, self._max_bytes = limit_s, max_rows, max_bytes
         self._deadline = time.monotonic() + limit_s if limit_s else None
         self._is_abandoned = False
         self._rows, self._bytes = 0, 0
 
     def abandon(self) -> None:
-        """End the query: whoever asked has left."""
+        """Cancel the query: its client disconnected."""
         self._is_abandoned = True
 
     def lift_deadline(self) -> None:
-        """Let the rest take as long as the client takes to read it."""
+        """Remove the deadline once rows are being streamed at the client's pace."""
         self._deadline = None
 
     def check(self) -> None:
-        """Raise if the query shall not go on."""
+        """Raise if the query is cancelled or past its deadline."""
         if self._is_abandoned:
             raise ClientDisconnected
         if self._deadline is not None and time.monotonic() > self._deadline:
             raise DeadlineExceeded(self._limit_s)
 
     def admit(self, batch: pa.RecordBatch) -> None:
-        """Raise if the answer gets too large with this batch."""
+        """Count a batch of the result; raise if the result exceeds its limits."""
         self._rows += batch.num_rows
-        if self._most_rows and self._rows > self._most_rows:
-            raise ResourceLimitExceeded("query_rows", self._most_rows, self._rows)
-        if self._most_bytes:
+        if self._max_rows and self._rows > self._max_rows:
+            raise ResourceLimitExceeded("query_rows", self._max_rows, self._rows)
+        if self._max_bytes:
             self._bytes += batch.nbytes
-            if self._bytes > self._most_bytes:
-                raise ResourceLimitExceeded("query_result_bytes", self._most_bytes, self._bytes)
+            if self._bytes > self._max_bytes:
+                raise ResourceLimitExceeded("query_result_bytes", self._max_bytes, self._bytes)

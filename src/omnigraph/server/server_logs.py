@@ -28,7 +28,7 @@ _TRACE = re.compile("[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 def choose_request_id(headers: Mapping[str, str]) -> str:
-    """The id of a request: the client's, that of its trace, or a fresh one."""
+    """Return the id of a request: the client's, that of its trace, or a new one."""
     given = headers.get("x-request-id", "")
     if _REQUEST_ID.fullmatch(given):
         return given
@@ -38,7 +38,7 @@ def choose_request_id(headers: Mapping[str, str]) -> str:
 
 @dataclass(slots=True)
 class RequestLog:
-    """What is known of a request, said in one line when it is over."""
+    """The log record of a request, written as one line when it completes."""
 
     request_id: str
     facts: dict[str, object] = field(default_factory=dict)
@@ -47,7 +47,7 @@ class RequestLog:
         self.facts.update(facts)
 
     def add_decision(self, *, allowed: bool, **facts: object) -> None:
-        """Log a decision of the policy; the line of the request repeats the last one."""
+        """Log a policy decision; the line of the request repeats the last one."""
         known = {name: value for name, value in facts.items() if value is not None}
         self.add(**known)
         _log.info("policy decision", request_id=self.request_id, allowed=allowed, **known)
@@ -63,12 +63,12 @@ class RequestLog:
         )
 
     def fail(self, message: str, error: BaseException) -> None:
-        """Log what a client is not told."""
+        """Log an error whose details the client does not get."""
         _log.error(message, request_id=self.request_id, exc_info=error)
 
 
 class LineLogger:
-    """Writes what one part of the program says to stderr; a line is one write."""
+    """Logger of one component; each line is one write to stderr."""
 
     def __init__(self, name: str = "omnigraph") -> None:
         self.name = name
@@ -81,9 +81,9 @@ class LineLogger:
 
 
 def set_up_logging(settings: ServerSettings) -> None:
-    """Send everything to stderr, in the format that was asked for.
+    """Configure structlog and logging to write to stderr in the configured format.
 
-    What the server says itself is rendered here; what libraries say comes by `logging`.
+    Records of the server go through structlog, those of libraries through `logging`.
     """
     known, levels = logging.getLevelNamesMapping(), settings.log_levels
     of_modules = {name: known[level.upper()] for name, level in levels.of_modules}
@@ -123,7 +123,7 @@ def set_up_logging(settings: ServerSettings) -> None:
 
 
 class _LevelFilter:
-    """Drops what the level of its part leaves out, and says which part a line is of."""
+    """Drops records below the level of their logger, and adds the logger's name."""
 
     def __init__(self, least: int, of_modules: Mapping[str, int]) -> None:
         self._least, self._of_modules = least, of_modules
@@ -133,13 +133,13 @@ class _LevelFilter:
     ) -> MutableMapping[str, Any]:
         if self._of_modules:
             known = logging.getLevelNamesMapping()
-            if known[method.upper()] < self._find_least(logger.name):
+            if known[method.upper()] < self._find_level(logger.name):
                 raise structlog.DropEvent
         facts["logger"] = logger.name
         return facts
 
-    def _find_least(self, name: str) -> int:
-        """The level of a part, or of the nearest one around it that has its own."""
+    def _find_level(self, name: str) -> int:
+        """Return the level of a logger, or that of its nearest configured ancestor."""
         while name:
             if name in self._of_modules:
                 return self._of_modules[name]
@@ -148,7 +148,7 @@ class _LevelFilter:
 
 
 def render_text(_: object, __: str, facts: MutableMapping[str, Any]) -> str:
-    """A line for people: when, how serious, what, and what else is known of it.
+    """Render a log record as text: time, level, event and fields.
 
     >>> render_text(None, "info", {"timestamp": "T", "level": "info", "event": "e", "a": "x y"})
     'T info    e a="x y"'
@@ -160,7 +160,7 @@ def render_text(_: object, __: str, facts: MutableMapping[str, Any]) -> str:
 
 
 def _quote(value: object) -> str:
-    """A value that nobody takes for several, nor for another line."""
+    """Quote a value with spaces, control characters or quotes, as JSON does."""
     text = str(value)
     if text.isalnum():  # most are names, numbers and ids
         return text
@@ -173,7 +173,7 @@ _log: FilteringBoundLogger = structlog.get_logger("omnigraph.request")
 
 
 class AuditLog:
-    """Adds lines to a file; several processes may share it, since each line is one write."""
+    """Append-only file of JSON lines; processes may share it, since each line is one write."""
 
     def __init__(self, path: str | None) -> None:
         self._file: int | None = None
@@ -186,7 +186,7 @@ class AuditLog:
             raise BadRequest(f"cannot write the audit file: {error.strerror}") from error
 
     def record(self, event: str, **facts: object) -> None:
-        """Add one line; facts without a value are left out."""
+        """Append one line; fields without a value are omitted."""
         if self._file is None:
             return
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")

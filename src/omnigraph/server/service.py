@@ -1,4 +1,4 @@
-"""One worker of a server: what all of its requests share."""
+"""The state of one worker: configuration, limits, logs and metrics shared by its requests."""
 
 from __future__ import annotations
 
@@ -13,38 +13,36 @@ import structlog
 
 from omnigraph.engine_threads import EngineThreads
 from omnigraph.errors import BadRequest, NotAuthenticated, OmniError
-from omnigraph.server.access import (
-    Authority,
-    NoPolicy,
-    RuntimeState,
-    Tokens,
-    classify_state,
-    load_tokens,
-)
+from omnigraph.policy import Authority, NoPolicy
+from omnigraph.server.access import RuntimeState, Tokens, classify_state, load_tokens
 from omnigraph.server.hosted_graphs import GraphOpener, HostedGraphs, digest_serving
 from omnigraph.server.request_limits import Admission, RequestCap, StreamSlots
 from omnigraph.server.server_logs import AuditLog
 from omnigraph.server.serving_config import ServeOptions, list_problems
 from omnigraph.server.telemetry import Metrics, Tracing, open_tracing
 
-_READINGS = 3
-"""So often is read what shall be served, if it changes while graphs are opened."""
+_MAX_ATTEMPTS = 3
+"""Attempts to read the definitions if they change while graphs are opened."""
 
 _log = structlog.get_logger("omnigraph.server")
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a reload replaces, all of it at once."""
+    """The part of a worker's state that a reload replaces as a whole."""
 
     graphs: HostedGraphs
     tokens: Tokens
     state: RuntimeState
     server_authority: Authority
     digest: str
-    """Differs where what is served differs."""
-    mark: str
-    """Of the definitions that it was made from."""
+    """Digest of the served graphs and policies."""
+    fingerprint: str
+    """Fingerprint of the definitions it was made from."""
+
+    def is_equal(self, other: Configuration) -> bool:
+        """Return whether both serve the same definitions in the same way."""
+        return (self.fingerprint, self.digest) == (other.fingerprint, other.digest)
 
 
 @dataclass
@@ -71,14 +69,14 @@ class Service:
 
     @property
     def is_open(self) -> bool:
-        """Whether requests need no token."""
+        """True if requests need no token."""
         return self.configuration.state is RuntimeState.OPEN
 
     def authenticate(self, header: str | None) -> str | None:
-        """The actor of a request, by its `Authorization` header; None where nobody is asked.
+        """Return the actor of a request by its `Authorization` header; None on an open server.
 
         Raises:
-            NotAuthenticated: there is no token, or not a valid one.
+            NotAuthenticated: the token is missing or invalid.
         """
         if self.is_open:
             return None
@@ -92,17 +90,17 @@ class Service:
         return actor
 
     async def reload(self) -> None:
-        """Read again what shall be served, and try quarantined graphs again.
+        """Reload the configuration, and retry quarantined graphs.
 
-        Requests go on meanwhile, and those under way finish with what they began with. A mistake
-        changes nothing.
+        Requests continue meanwhile, and those in progress finish with the configuration they began
+        with. An invalid configuration changes nothing.
         """
-        self._refused = None  # who asks is told, even the same again
+        self._refused = None  # an explicit reload is always answered in the log
         if await self._replace_configuration():
             self._report_reload()
 
     async def _replace_configuration(self) -> bool:
-        """Whether another configuration is in use now; it may say the same."""
+        """Replace the configuration; return whether it was replaced, even by an equal one."""
         async with self._reloading:
             before = self.graphs
             try:
@@ -126,61 +124,60 @@ class Service:
         )
 
     def _refuse(self, error: OmniError) -> None:
-        """Say why nothing was changed, and not again as long as it is for the same reason."""
+        """Log the reason of a refused reload, unless the last one had the same."""
         reason = "; ".join(list_problems(error))
         if reason != self._refused:
             _log.error("reload refused", reason=reason)
         self._refused = reason
 
-    async def keep_watching(self) -> None:
-        """Reload whenever something else is to be served, or something could not be served."""
+    async def poll_definitions(self) -> None:
+        """Reload whenever the definitions have changed, or a graph could not be served."""
         while True:
             await asyncio.sleep(self.options.server.cluster_poll_s)
             try:
-                mark = await self.threads.read(self.options.source.find_mark)
+                fingerprint = await self.threads.read(self.options.source.find_fingerprint)
             except OmniError as error:
                 self._refuse(error)
                 continue
             before = self.configuration
-            if mark == before.mark and self.graphs.is_settled:
+            if fingerprint == before.fingerprint and self.graphs.is_current:
                 continue
             is_replaced = await self._replace_configuration()
-            now = self.configuration
-            if is_replaced and (now.mark, now.digest) != (before.mark, before.digest):
+            if is_replaced and not self.configuration.is_equal(before):
                 self._report_reload()
 
-    def list_chores(self) -> list[Coroutine[None, None, None]]:
-        """What goes on beside requests, until it is cancelled."""
-        settings, chores = self.options.server, []
+    def list_background_tasks(self) -> list[Coroutine[None, None, None]]:
+        """Return the background tasks of a worker, which run until they are cancelled."""
+        settings, tasks = self.options.server, []
         if settings.metrics_bind is not None:
-            chores.append(self.keep_measuring())
+            tasks.append(self.collect_metrics())
         if self.options.source.is_cluster and settings.cluster_poll_s:
-            chores.append(self.keep_watching())
-        return chores
+            tasks.append(self.poll_definitions())
+        return tasks
 
-    async def keep_measuring(self) -> None:
-        """Measure now and then what no request does."""
+    async def collect_metrics(self) -> None:
+        """Update periodically the metrics that no request updates."""
         while True:
             try:
-                await self.threads.read(lambda: self.metrics.measure(self.graphs))
+                await self.threads.read(lambda: self.metrics.collect(self.graphs))
             except OmniError as error:
                 _log.warning("metrics are incomplete", reason=error.message)
             await asyncio.sleep(self.options.server.metrics_interval_s)
 
 
 def configure(options: ServeOptions, known: HostedGraphs | None = None) -> Configuration:
-    """Load tokens, read what shall be served, decide the state and open the graphs.
+    """Load tokens, read the definitions, determine the runtime state and open the graphs.
 
     Raises:
-        BadRequest: the server must not start like this.
-        OmniError: what shall be served cannot be told, or what is defined for the server, or for a
-            graph that is served already, cannot be used.
+        BadRequest: the server must not start with these options.
+        OmniError: the definitions cannot be read, or those of the server or of a graph served so
+            far are invalid.
     """
     tokens = load_tokens(options.server)
-    for _ in range(_READINGS):
+    for _ in range(_MAX_ATTEMPTS):
         found = _configure_once(options, tokens, known)
-        # What was defined anew while graphs were opened may be why one of them could not be.
-        if not found.graphs.quarantined or options.source.find_mark() == found.mark:
+        # A definition changed while graphs were opened may be the reason that one could not be.
+        if not found.graphs.quarantined or options.source.find_fingerprint() == found.fingerprint:
             break
     _report_unserved(found.graphs, known)
     quarantined = found.graphs.quarantined
@@ -214,23 +211,23 @@ def _configure_once(
         revision = known.revision + 1 if known else 1
     graphs = opener.open(definitions, revision)
     digest = digest_serving(graphs, server_authority)
-    return Configuration(graphs, tokens, state, server_authority, digest, definitions.mark)
+    return Configuration(graphs, tokens, state, server_authority, digest, definitions.fingerprint)
 
 
 def _report_unserved(graphs: HostedGraphs, known: HostedGraphs | None) -> None:
-    """Log what is not served as it was defined, unless that was said before."""
-    said = {**known.quarantined, **known.held} if known else {}
+    """Log graphs that are not served as defined, unless that was logged before."""
+    logged = {**known.quarantined, **known.outdated} if known else {}
     for graph_id, reason in graphs.quarantined.items():
-        if said.get(graph_id) != reason or (known and graph_id in known.served):
+        if logged.get(graph_id) != reason or (known and graph_id in known.served):
             _log.warning("graph quarantined", graph=graph_id, reason=reason)
-    for graph_id, reason in graphs.held.items():
-        if said.get(graph_id) != reason:
+    for graph_id, reason in graphs.outdated.items():
+        if logged.get(graph_id) != reason:
             _log.warning("graph served as before", graph=graph_id, reason=reason)
 
 
 @contextmanager
 def open_service(options: ServeOptions) -> Iterator[Service]:
-    """A worker that is ready to answer; its graphs are closed at the end."""
+    """Set up a worker; it is closed at the end of the block."""
     settings = options.server
     configuration = configure(options)
     metrics = Metrics()

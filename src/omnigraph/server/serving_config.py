@@ -1,7 +1,6 @@
-"""Configuration of a server.
+"""Configuration of a server: flags and environment, and the graphs they or a cluster define.
 
-Flags, environment, and the graphs, policies and stored queries that either the flags or a
-cluster define.
+A graph comes with its policy and its stored queries.
 """
 
 from __future__ import annotations
@@ -32,68 +31,63 @@ from omnigraph.stored_queries import QueryRegistry, load_registry, parse_registr
 from omnigraph.wire.http_protocol import check_graph_id
 
 
-def use_given_settings(settings: Settings) -> Settings:
-    """The settings of the server, for a graph that has none of its own."""
-    return settings
-
-
 @dataclass(frozen=True, slots=True)
 class GraphDefinition:
-    """One graph as it shall be served.
+    """The definition of one graph to serve.
 
-    What it refers to is read when it is bound, so that a mistake there concerns this graph alone.
+    Its policy and queries are loaded when it is bound, so that an error there affects it alone.
     """
 
     id: str
     uri: str
     load_policy: Callable[[], Policy | None]
     load_queries: Callable[[], QueryRegistry]
-    choose_settings: Callable[[Settings], Settings] = use_given_settings
+    choose_settings: Callable[[Settings], Settings] = field(default=lambda settings: settings)
 
 
 @dataclass(frozen=True, slots=True)
 class ServingDefinitions:
-    """Everything that shall be served, as it was read at one moment."""
+    """All definitions of a server, read at one moment."""
 
     graphs: tuple[GraphDefinition, ...]
     has_policy: bool
     load_server_policy: Callable[[], Policy | None]
-    unsettled: Mapping[str, str] = field(default_factory=dict)
-    """Graphs whose definition is being changed, and how: they are served as before or not at all"""
+    unresolved: Mapping[str, str] = field(default_factory=dict)
+    """Graphs whose definition is changing, and how: their last definition is served, or none."""
     revision: int | None = None
     """The revision of the definitions, where they have one."""
-    mark: str = ""
-    """Differs where they were read from something else."""
+    fingerprint: str = ""
+    """Differs if the definitions differ."""
 
 
 class ServingSource(Protocol):
-    """Where a server learns what it shall serve."""
+    """A source of the definitions of a server."""
 
     @property
     def is_cluster(self) -> bool:
-        """Whether schemas are changed there, and whether it may move while the server runs.
+        """Whether the definitions are those of a cluster, which also changes schemas.
 
-        A graph whose definition cannot be used is then quarantined even if it was served before;
-        files are all taken over or none.
+        A graph with an invalid definition is then quarantined even if it was served before;
+        definitions by flags are reloaded all or none.
         """
 
     def read(self) -> ServingDefinitions:
-        """What shall be served now.
+        """Read the current definitions.
 
         Raises:
-            OmniError: it cannot be told as a whole.
+            OmniError: they cannot be read as a whole.
         """
 
-    def find_mark(self) -> str:
-        """The mark that `read` would give now, at less expense.
+    def find_fingerprint(self) -> str:
+        """Return the fingerprint that `read` would return now, at less cost.
 
         Raises:
-            OmniError: it cannot be told.
+            OmniError: it cannot be read.
         """
 
 
 def list_problems(error: OmniError) -> list[str]:
-    """Everything that is wrong, a line each: of a cluster, all that was found at once."""
+    """Return the problems of an error as lines; a cluster error has one for each diagnostic."""
     if isinstance(error, ClusterError):
         return [f"[{one.code}] {one.path}: {one.message}" for one in error.diagnostics]
     return [error.message]
@@ -101,14 +95,14 @@ def list_problems(error: OmniError) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
-    """A bundle, and the graph it is for; without one, for every graph that has no other."""
+    """A policy bundle and the graph it applies to; without one, it is the default."""
 
     path: str
     graph_id: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> PolicyFile:
-        """`FILE` or `FILE=id`.
+        """Parse `FILE` or `FILE=id`.
 
         >>> PolicyFile.parse("team.policy.yaml=team-a").graph_id
         'team-a'
@@ -121,7 +115,7 @@ class PolicyFile:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFiles:
-    """The bundles a server was given; they are read at its start and at every reload."""
+    """The policy bundles of a server, read at start-up and at every reload."""
 
     of_graphs: tuple[PolicyFile, ...] = ()
     of_server: str | None = None
@@ -130,10 +124,10 @@ class PolicyFiles:
         return bool(self.of_graphs) or self.of_server is not None
 
     def require_graphs(self, served: Collection[str]) -> None:
-        """Raise unless each bundle is for one of these graphs and no graph has two.
+        """Check that each bundle is for a served graph and no graph has two.
 
         Raises:
-            BadRequest: a bundle is for another graph, or a graph has two.
+            BadRequest: a bundle is for an unknown graph, or a graph has two.
         """
         seen: set[str | None] = set()
         for one in self.of_graphs:
@@ -148,36 +142,36 @@ class PolicyFiles:
             seen.add(one.graph_id)
 
     def load_for_graph(self, graph_id: str) -> Policy | None:
-        """The policy of a graph, if a bundle is for it.
+        """Load the policy of a graph, if there is one.
 
         Raises:
-            BadRequest: its file cannot be read.
-            CompileError: it is not a bundle of a graph.
+            BadRequest: the file cannot be read.
+            CompileError: it is no bundle of a graph.
         """
         files = {one.graph_id: one.path for one in self.of_graphs}
         path = files.get(graph_id, files.get(None))
         return None if path is None else load_bundle(path)
 
     def load_for_server(self) -> Policy | None:
-        """The policy of the server itself, if it has one.
+        """Load the policy of the server itself, if there is one.
 
         Raises:
             BadRequest: the file cannot be read.
-            CompileError: it is not a bundle of a server.
+            CompileError: it is no bundle of a server.
         """
         return None if self.of_server is None else load_bundle(self.of_server, BundleKind.CLUSTER)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryFiles:
-    """A file or folder of stored queries, and the graph it is for; without one, for all graphs."""
+    """A file or folder of stored queries and its graph; without one, it is for all graphs."""
 
     path: str
     graph_id: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> QueryFiles:
-        """`PATH` or `PATH=id`.
+        """Parse `PATH` or `PATH=id`.
 
         >>> QueryFiles.parse("queries=team-a").graph_id
         'team-a'
@@ -189,10 +183,10 @@ class QueryFiles:
 
 
 def require_graphs(files: Collection[QueryFiles], served: Collection[str]) -> None:
-    """Raise unless all of them are for graphs that are served.
+    """Check that stored queries are for served graphs.
 
     Raises:
-        BadRequest: one is for another graph.
+        BadRequest: some are for an unknown graph.
     """
     for one in files:
         if one.graph_id is not None and one.graph_id not in served:
@@ -203,25 +197,25 @@ def require_graphs(files: Collection[QueryFiles], served: Collection[str]) -> No
 
 
 def load_queries(files: Collection[QueryFiles], graph_id: str) -> QueryRegistry:
-    """The stored queries of a graph.
+    """Load the stored queries of a graph.
 
     Raises:
         BadRequest: a file cannot be read.
-        CompileError: a file has mistakes.
+        CompileError: a file has errors.
     """
     return load_registry(*(one.path for one in files if one.graph_id in (None, graph_id)))
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A graph to serve: where it is, and by which id."""
+    """The storage URI and the id of a graph to serve."""
 
     uri: str
     graph_id: str
 
     @classmethod
     def parse(cls, text: str) -> Store:
-        """`URI` or `URI=id`; without an id, the name of the folder without its ending.
+        """Parse `URI` or `URI=id`; the default id is the folder's name without `.omni`.
 
         >>> Store.parse("data/people.omni").graph_id, Store.parse("s3://b/g=team-a").graph_id
         ('people', 'team-a')
@@ -240,7 +234,7 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class StoreSource:
-    """What the flags name; files are read again with every reload."""
+    """Definitions given by flags; files are read at every reload."""
 
     stores: tuple[Store, ...]
     policies: PolicyFiles = field(default_factory=PolicyFiles)
@@ -275,26 +269,25 @@ class StoreSource:
         )
         return ServingDefinitions(graphs, bool(self.policies), self.policies.load_for_server)
 
-    def find_mark(self) -> str:
+    def find_fingerprint(self) -> str:
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
-    """What is applied to a cluster.
+    """Definitions applied to a cluster.
 
-    It is read without any lock: texts are named by their digest, so that what the ledger says at
-    one moment can be read as a whole.
+    It is read without a lock: files are named by their digest, so that the state of the ledger at
+    one moment is consistent.
     """
 
     files: ClusterFiles
 
     @classmethod
     def at(cls, place: str, settings: Settings) -> ClusterSource:
-        """The cluster of a folder with a `cluster.yaml`, or of a storage root.
+        """Open the cluster of a folder with a `cluster.yaml`, or of a storage root.
 
-        The root is looked for once: whoever works on the files of the folder later does not
-        concern a server.
+        The root is resolved once: later edits of the folder's files do not affect the server.
 
         Raises:
             ClusterError: there is neither.
@@ -303,7 +296,7 @@ class ClusterSource:
 
     @property
     def address(self) -> str:
-        """The storage root, written so that no `cluster.yaml` in its folder is looked at."""
+        """The URI of the storage root, so that no `cluster.yaml` in its folder is used."""
         root = self.files.root
         return root if "://" in root else Path(root).as_uri()
 
@@ -322,7 +315,7 @@ class ClusterSource:
             fingerprint_snapshot(found),
         )
 
-    def find_mark(self) -> str:
+    def find_fingerprint(self) -> str:
         return find_fingerprint(self.files)
 
 
@@ -342,17 +335,17 @@ def _parse_policy(source: SourceText | None, kind: BundleKind) -> Policy | None:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen."""
+    """The host and port to listen on."""
 
     host: str
     port: int
 
     @classmethod
     def parse(cls, text: str) -> Address:
-        """`HOST:PORT`; an IPv6 address is written in brackets.
+        """Parse `HOST:PORT`; an IPv6 address is in brackets.
 
         Raises:
-            BadRequest: it is not that.
+            BadRequest: the text is no such address.
         """
         host, colon, port = text.strip().rpartition(":")
         if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
@@ -366,7 +359,7 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """Everything a worker needs to know."""
+    """The options of a worker."""
 
     source: ServingSource
     server: ServerSettings
@@ -379,24 +372,24 @@ class ServeOptions:
 
 
 class ServeFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags of `omnigraph serve` as they were given; workers are started with the same."""
+    """The flags of `omnigraph serve`, passed on to every worker process."""
 
     stores: tuple[str, ...] = ()
     cluster: str | None = None
-    """Serve what is applied there; nothing else can then be named."""
+    """The cluster to serve; excludes stores, policies and queries."""
     workers: int = 1
     settings: dict[str, str] = {}
-    """Flags that stand for an environment variable, by the field of `ServerSettings`."""
+    """Flags that override an environment variable, by the field of `ServerSettings`."""
     policies: tuple[str, ...] = ()
     server_policy: str | None = None
     queries: tuple[str, ...] = ()
 
 
 def read_options(flags: ServeFlags, environment: Mapping[str, str]) -> ServeOptions:
-    """What flags and environment come to; a flag goes before its variable.
+    """Resolve flags and environment into options; a flag overrides its variable.
 
     Raises:
-        BadRequest: a flag or a variable cannot be understood.
+        BadRequest: a flag or a variable is invalid.
     """
     given = {ServerSettings.variable(name): text for name, text in flags.settings.items()}
     settings = Settings.from_environment(environment)
@@ -409,7 +402,7 @@ def read_options(flags: ServeFlags, environment: Mapping[str, str]) -> ServeOpti
 
 
 def pin_cluster(flags: ServeFlags, options: ServeOptions) -> ServeFlags:
-    """The flags for workers, which find the cluster where it was found first."""
+    """Return the flags for workers, with the cluster pinned to its resolved storage root."""
     if not isinstance(options.source, ClusterSource):
         return flags
     return msgspec.structs.replace(flags, cluster=options.source.address)

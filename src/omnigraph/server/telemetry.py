@@ -25,7 +25,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 
 class Metrics:
-    """The numbers of one worker."""
+    """Prometheus metrics of one worker."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -71,7 +71,7 @@ class Metrics:
         )
         self._pending = _make_gauge(
             "omnigraph_recovery_pending",
-            "Interrupted writes that the next writer settles.",
+            "Interrupted writes that the next writer recovers.",
             self,
             "max",
         )
@@ -112,8 +112,8 @@ class Metrics:
     def end_write(self, actor: str) -> None:
         self._writes.labels(_digest_name(actor)).dec()
 
-    def measure(self, graphs: HostedGraphs) -> None:
-        """Look at what no request tells of."""
+    def collect(self, graphs: HostedGraphs) -> None:
+        """Update the metrics that no request updates: storage reads and pending recoveries."""
         now = read_io_counters()
         more, self._counted = now - self._counted, now
         self._reads.inc(more.reads)
@@ -142,20 +142,20 @@ class Metrics:
 
 
 def _make_gauge(
-    name: str, meaning: str, metrics: Metrics, together: str = "sum", labels: Sequence[str] = ()
+    name: str, meaning: str, metrics: Metrics, aggregate: str = "sum", labels: Sequence[str] = ()
 ) -> Gauge:
-    """A number that goes up and down; of several workers, the sum or the largest."""
-    mode = "livesum" if together == "sum" else "livemax"
+    """Create a gauge; across workers it is aggregated as the sum or the maximum."""
+    mode = "livesum" if aggregate == "sum" else "livemax"
     return Gauge(name, meaning, labels, registry=metrics.registry, multiprocess_mode=mode)  # type: ignore[arg-type]
 
 
 def _digest_name(actor: str) -> str:
-    """What stands for an actor where names have no place."""
+    """Return a pseudonym of an actor for use as a label."""
     return hashlib.sha256(actor.encode()).hexdigest()[:12]
 
 
 def serve_metrics(address: Address, registry: CollectorRegistry) -> Callable[[], None]:
-    """Answer at an address of its own, in a thread; gives what ends that."""
+    """Serve metrics at an address of their own, in a thread; return the function that stops it."""
     server: WSGIServer
     server, thread = start_http_server(address.port, address.host, registry)
 
@@ -167,8 +167,8 @@ def serve_metrics(address: Address, registry: CollectorRegistry) -> Callable[[],
     return stop
 
 
-def add_up_workers(folder: str) -> CollectorRegistry:
-    """The numbers of all workers together, from the folder they write to."""
+def aggregate_workers(folder: str) -> CollectorRegistry:
+    """Return a registry that aggregates the metrics all workers write to a folder."""
     registry = CollectorRegistry()
     MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
     return registry
@@ -179,11 +179,11 @@ _SERVICE = "omnigraph"
 
 Facts = Mapping[str, str | int]
 Finish = Callable[[str, int, Callable[[], Facts]], None]
-"""Told how a request ended: its operation, its status, and what gives the rest that is known."""
+"""Callback at the end of a request: operation, status, and a function for further attributes."""
 
 
 class Tracing(Protocol):
-    """What is told of every request."""
+    """Traces requests."""
 
     def follow(self, headers: Mapping[str, str]) -> AbstractContextManager[Finish]: ...
 
@@ -191,22 +191,22 @@ class Tracing(Protocol):
 
 
 class NoTracing:
-    """Tells nobody."""
+    """Tracing without a collector."""
 
     @contextmanager
     def follow(self, headers: Mapping[str, str]) -> Iterator[Finish]:  # noqa: ARG002
         yield _ignore
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there is no exporter."""
 
 
 def _ignore(operation: str, status: int, describe: Callable[[], Facts]) -> None:
-    """For requests nobody follows."""
+    """Do nothing: the request is not traced."""
 
 
 class SpanTracing:
-    """Makes a span of every request, within the trace its client began."""
+    """Creates a span for every request, within the trace of its client."""
 
     def __init__(self, provider: TracerProvider) -> None:
         self._provider = provider
@@ -214,7 +214,7 @@ class SpanTracing:
 
     @contextmanager
     def follow(self, headers: Mapping[str, str]) -> Iterator[Finish]:
-        """Begin a span; it ends with the block."""
+        """Start a span; it ends with the block."""
         from opentelemetry.propagate import extract  # noqa: PLC0415 - an extra
         from opentelemetry.trace import SpanKind, StatusCode  # noqa: PLC0415
 
@@ -232,15 +232,15 @@ class SpanTracing:
             span.end()
 
     def close(self) -> None:
-        """Send what was not sent yet."""
+        """Flush pending spans."""
         self._provider.shutdown()
 
 
 def open_tracing(environment: Mapping[str, str]) -> Tracing:
-    """Traces, if the environment names a collector.
+    """Set up tracing if the environment names a collector.
 
     Raises:
-        MissingPackage: it does, and the packages that speak to it are not installed.
+        MissingPackage: a collector is named, and the OpenTelemetry packages are not installed.
     """
     if not any(environment.get(name, "").strip() for name in _ENDPOINTS):
         return NoTracing()

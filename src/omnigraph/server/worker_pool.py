@@ -1,10 +1,10 @@
 """Several worker processes behind one socket.
 
-The first process listens and answers no request: it starts the workers, replaces one that dies,
+The parent process listens and answers no request: it starts the workers, replaces one that dies,
 and forwards signals. The workers write one graph concurrently, which the writer fence makes
 safe. `python -m omnigraph.server.worker_pool` is such a worker; its arguments are three file
 descriptors (the listening socket, the pipe to report readiness on, and a pipe that closes with
-the first process) and the flags of `serve` as JSON.
+the parent) and the flags of `serve` as JSON.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from omnigraph.server.serving_config import (
 from omnigraph.typed_reading import decode_into
 
 RESTART_S = 0.5
-"""How long to wait before a worker that died is replaced."""
+"""Delay before a dead worker is replaced."""
 SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
-"""The variable by which the metrics library learns of a folder that all workers write to."""
+"""The variable that names the folder of the metrics library shared by all workers."""
 _KILL_AFTER_S = 5.0
 _READY = b"."
 
@@ -46,7 +46,7 @@ _log = structlog.get_logger("omnigraph.server")
 
 
 def run_workers(options: ServeOptions, flags: ServeFlags) -> int:
-    """Serve with several processes, which read the same flags; gives the exit code."""
+    """Serve with several worker processes; return the exit code."""
     set_up_logging(options.server)
     with ExitStack() as resources:
         folder = resources.enter_context(tempfile.TemporaryDirectory(prefix="omnigraph-metrics-"))
@@ -63,10 +63,10 @@ def run_workers(options: ServeOptions, flags: ServeFlags) -> int:
 
 
 def _serve_shared_metrics(address: Address) -> Callable[[], None]:
-    # Loaded only now: it looks at the environment for the folder of the workers.
-    from omnigraph.server.telemetry import add_up_workers, serve_metrics  # noqa: PLC0415
+    # Imported only now: the library reads the folder of the workers from the environment.
+    from omnigraph.server.telemetry import aggregate_workers, serve_metrics  # noqa: PLC0415
 
-    return serve_metrics(address, add_up_workers(os.environ[SHARED_FOLDER]))
+    return serve_metrics(address, aggregate_workers(os.environ[SHARED_FOLDER]))
 
 
 @dataclass
@@ -77,7 +77,7 @@ class _Pool:
     lifeline: int
     code: int = 0
     reloads: int = 0
-    """How often a reload was asked for."""
+    """Number of reloads requested."""
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _running: dict[int, asyncio.subprocess.Process] = field(default_factory=dict)
     _starting: set[int] = field(default_factory=set)
@@ -92,16 +92,16 @@ class _Pool:
             started = await ready
         except _WorkerFailed as failed:
             self._stop()
-            await self._end_all()
+            await self._wait_for_all()
             return failed.code
         announce(self.listener)
         async with asyncio.TaskGroup() as group:
             for process in started:
-                group.create_task(self._keep(process))
+                group.create_task(self._supervise(process))
         return self.code
 
-    async def _keep(self, process: asyncio.subprocess.Process) -> None:
-        """Wait for a worker to end, and start another one unless that is what was asked for."""
+    async def _supervise(self, process: asyncio.subprocess.Process) -> None:
+        """Wait for a worker to exit, and replace it unless the pool is stopping."""
         while True:
             code = await self._wait(process)
             if self._stopping.is_set():
@@ -123,19 +123,19 @@ class _Pool:
             return await process.wait()
         finally:
             self._running.pop(process.pid, None)
-            _forget_metrics(process.pid)
+            _drop_metrics(process.pid)
 
     async def _start(self) -> asyncio.subprocess.Process:
-        """A worker that answers requests."""
+        """Start a worker and wait until it is ready."""
         reading, writing = os.pipe()
         reloads = self.reloads
         command = [sys.executable, "-m", "omnigraph.server.worker_pool"]
         command += [str(self.listener.fileno()), str(writing), str(self.lifeline)]
         command.append(msgspec.json.encode(self.flags).decode())
-        handed_on = (self.listener.fileno(), writing, self.lifeline)
+        inherited_fds = (self.listener.fileno(), writing, self.lifeline)
         try:
             process = await asyncio.create_subprocess_exec(
-                *command, pass_fds=handed_on, start_new_session=True
+                *command, pass_fds=inherited_fds, start_new_session=True
             )
         finally:
             os.close(writing)
@@ -155,54 +155,54 @@ class _Pool:
         return process
 
     def _reload(self) -> None:
-        """Pass the signal on; a worker that is being started would end by it, and gets it later."""
+        """Forward the signal; a starting worker would die of it, and gets it once it is ready."""
         self.reloads += 1
-        self._pass_on(signal.SIGHUP, but=self._starting)
+        self._forward(signal.SIGHUP, but=self._starting)
 
     def _stop(self) -> None:
         if self._stopping.is_set():
-            self._pass_on(signal.SIGTERM)  # the second signal ends a worker at once
+            self._forward(signal.SIGTERM)  # the second signal ends a worker at once
             return
         self._stopping.set()
-        self._pass_on(signal.SIGTERM)
+        self._forward(signal.SIGTERM)
         loop = asyncio.get_running_loop()
         loop.call_later(self.options.server.grace_s * 2 + _KILL_AFTER_S, self._kill)
 
     def _kill(self) -> None:
         self.code = EXIT_DEADLINE
-        self._pass_on(signal.SIGKILL)
+        self._forward(signal.SIGKILL)
 
-    def _pass_on(self, number: signal.Signals, but: Collection[int] = ()) -> None:
+    def _forward(self, number: signal.Signals, but: Collection[int] = ()) -> None:
         for process in tuple(self._running.values()):
             if process.pid not in but:
                 with suppress(ProcessLookupError):
                     process.send_signal(number)
 
-    async def _end_all(self) -> None:
+    async def _wait_for_all(self) -> None:
         for process in tuple(self._running.values()):
             await self._wait(process)
 
 
 class _WorkerFailed(Exception):
-    """A worker ended before it was ready; it has said why."""
+    """A worker exited before it was ready; it has logged the reason."""
 
     def __init__(self, code: int) -> None:
-        super().__init__(f"a worker ended with {code}")
+        super().__init__(f"a worker exited with {code}")
         self.code = code
 
 
-def _forget_metrics(pid: int) -> None:
-    """Forget what a dead worker had in progress; its counters stay."""
+def _drop_metrics(pid: int) -> None:
+    """Drop the gauges of a dead worker; its counters stay."""
     from prometheus_client.multiprocess import mark_process_dead  # noqa: PLC0415
 
     mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 def main(arguments: list[str]) -> int:
-    """Serve until told to stop; gives the exit code."""
+    """Run one worker until it is stopped; return the exit code."""
     listener, ready, lifeline = (int(text) for text in arguments[:3])
 
-    def tell_ready() -> None:
+    def report_ready() -> None:
         os.write(ready, b".")
         os.close(ready)
 
@@ -211,7 +211,7 @@ def main(arguments: list[str]) -> int:
         options = read_options(flags, os.environ)
         set_up_logging(options.server)
         with socket.socket(fileno=listener) as inherited:
-            return run_worker(options, inherited, tell_ready, lifeline, has_metrics=False)
+            return run_worker(options, inherited, report_ready, lifeline, has_metrics=False)
     except OmniError as error:
         sys.stderr.writelines(f"error: {line}\n" for line in list_problems(error))
         return 1

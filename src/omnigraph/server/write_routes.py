@@ -1,7 +1,4 @@
-"""Handlers that change a graph.
-
-Mutations, loads, schema changes, branches, merges, reverts, cherry-picks and restores.
-"""
+"""Handlers that change a graph: mutations, loads, schema changes, branches, merges, reverts."""
 
 from __future__ import annotations
 
@@ -13,9 +10,9 @@ from starlette.responses import Response
 
 from omnigraph.errors import BadRequest, MergeConflicts, SchemaOfCluster
 from omnigraph.language.source import SourceText
-from omnigraph.server.access import Action
+from omnigraph.policy import Action
 from omnigraph.server.http_request import Call
-from omnigraph.server.http_responses import answer_json, cut_page
+from omnigraph.server.http_responses import json_response, paginate
 from omnigraph.wire.http_protocol import NDJSON
 from omnigraph.wire.request_bodies import (
     ApplyCommitRequest,
@@ -38,8 +35,11 @@ if TYPE_CHECKING:
     from omnigraph.graph.undo import ApplyResult
 
 
+MAX_BRANCHES = 10_000
+_REQUEST_BYTES = 256
+"""The size that a request about branches counts as, among the writes of its actor."""
 LOAD_BYTES = "graph_batch_request_bytes"
-"""The resource a load uses up with its body."""
+"""The name of the limit on the body of a load."""
 
 
 async def mutate(call: Call) -> Response:
@@ -61,7 +61,7 @@ async def change(call: Call) -> Response:
 
 
 async def run_mutation(call: Call, body: MutateRequest, size: int) -> Response:
-    """A mutation as one commit; under a key at most once."""
+    """Run a mutation as one commit; at most once for an idempotency key."""
     branch = call.read_branch(body.branch)
     expected, key = call.read_condition(), call.read_key()
     call.authorize(Action.CHANGE, branch)
@@ -78,12 +78,12 @@ async def run_mutation(call: Call, body: MutateRequest, size: int) -> Response:
                 idempotency_key=key,
             )
         )
-    call.note_commit(done.commit, branch, replayed=done.is_replayed)
-    return answer_json(done.wire(), headers=call.describe_replay(is_replayed=done.is_replayed))
+    call.log_commit(done.commit, branch, replayed=done.is_replayed)
+    return json_response(done.wire(), headers=call.replay_header(is_replayed=done.is_replayed))
 
 
 async def plan_schema(call: Call) -> Response:
-    """The steps to another schema; nothing is changed."""
+    """Plan the migration to another schema; nothing is changed."""
     body, _ = await call.read_body(SchemaPlanRequest)
     branch = call.read_branch(body.branch)
     call.authorize(Action.READ)
@@ -95,11 +95,11 @@ async def plan_schema(call: Call) -> Response:
             expressions=body.expressions,
         )
     )
-    return answer_json(plan.wire())
+    return json_response(plan.wire())
 
 
 async def apply_schema(call: Call) -> Response:
-    """Another schema for a branch, as one commit or not at all."""
+    """Apply another schema to a branch as one commit."""
     body, size = await call.read_body(SchemaApplyRequest)
     branch, key = call.read_branch(body.branch), call.read_key()
     call.authorize(Action.SCHEMA_APPLY, None, branch)
@@ -126,16 +126,16 @@ async def apply_schema(call: Call) -> Response:
                 idempotency_key=key,
             )
         )
-    call.note_commit(done.commit, branch, replayed=done.is_replayed)
-    return answer_json(
+    call.log_commit(done.commit, branch, replayed=done.is_replayed)
+    return json_response(
         {"uri": call.graph_url, **done.wire()},
-        headers=call.describe_replay(is_replayed=done.is_replayed),
+        headers=call.replay_header(is_replayed=done.is_replayed),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _HttpLoad:
-    """What a load shall do with its records, and for which branch."""
+    """The options of a load, from a body or from parameters."""
 
     branch: str
     base: str | None
@@ -149,16 +149,16 @@ class _HttpLoad:
 async def load(call: Call) -> Response:
     body, size = await call.read_body(LoadRequest, call.service.options.server.load_bytes)
     branch, base = _read_branches(call, body.branch, body.base)
-    mode = cast("ModeName", body.mode or "merge")  # the graph refuses any other
+    mode = cast("ModeName", body.mode or "merge")  # the graph refuses an unknown mode
     wanted = _HttpLoad(
         branch, base, mode, body.partial, body.match, body.expected_head, body.message
     )
     done = await _run_load(call, wanted, body.data.encode(), size)
-    return _answer_load(call, done, {"uri": call.graph_url, **done.wire()})
+    return _load_response(call, done, {"uri": call.graph_url, **done.wire()})
 
 
 async def load_ndjson(call: Call) -> Response:
-    """JSON lines as they are. Whoever may not load is refused before the body is read."""
+    """Load JSON lines; an actor without the right is refused before the body is read."""
     call.require_media(NDJSON)
     branch, base = _read_branches(call, call.find("branch"), call.find("from"))
     await _authorize_load(call, branch, base)
@@ -173,7 +173,7 @@ async def load_ndjson(call: Call) -> Response:
         call.find("message"),
     )
     done = await _run_load(call, wanted, data, len(data))
-    return _answer_load(call, done, done.wire())
+    return _load_response(call, done, done.wire())
 
 
 async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> LoadResult:
@@ -196,12 +196,12 @@ async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> Lo
                 idempotency_key=key,
             )
         )
-    call.note_commit(done.commit, branch, replayed=done.is_replayed)
+    call.log_commit(done.commit, branch, replayed=done.is_replayed)
     return done
 
 
-def _answer_load(call: Call, done: LoadResult, document: dict[str, object]) -> Response:
-    return answer_json(document, headers=call.describe_replay(is_replayed=done.is_replayed))
+def _load_response(call: Call, done: LoadResult, document: dict[str, object]) -> Response:
+    return json_response(document, headers=call.replay_header(is_replayed=done.is_replayed))
 
 
 def _read_branches(call: Call, branch: str | None, base: str | None) -> tuple[str, str | None]:
@@ -214,18 +214,13 @@ async def _authorize_load(call: Call, branch: str, base: str | None) -> None:
     call.authorize(Action.CHANGE, branch)
 
 
-_REQUEST_BYTES = 256
-"""What a request about branches counts for among those of its actor."""
-DEFAULT_BRANCHES = 10_000
-
-
 async def list_branches(call: Call) -> Response:
-    """The names in order; a page goes on after the last name of the one before."""
+    """List the branch names in order, in pages."""
     call.authorize(Action.READ)
-    limit = call.read_limit(DEFAULT_BRANCHES)
+    limit = call.read_limit(MAX_BRANCHES)
     names = await call.read(call.graph.branches)
-    page, more = cut_page(names, str, call.find("page_token"), limit)
-    return answer_json({"branches": page, **more})
+    page, more = paginate(names, str, call.find("page_token"), limit)
+    return json_response({"branches": page, **more})
 
 
 async def create_branch(call: Call) -> Response:
@@ -234,44 +229,44 @@ async def create_branch(call: Call) -> Response:
     key = call.read_key()
     call.authorize(Action.BRANCH_CREATE, source, name)
     with call.admit(_REQUEST_BYTES):
-        made = await call.write(
+        created = await call.write(
             lambda: call.graph.create_branch(
                 name, source=source, commit=body.commit, actor=call.actor, idempotency_key=key
             )
         )
-    return _answer(call, name, made.wire(), is_replayed=made.is_replayed)
+    return _branch_response(call, name, created.wire(), is_replayed=created.is_replayed)
 
 
 async def rename_branch(call: Call) -> Response:
-    """Another name for a branch; it takes what deleting the one and creating the other takes."""
+    """Rename a branch; requires the rights to delete it and to create one of the new name."""
     body, _ = await call.read_body(BranchRenameRequest)
     name, new_name = call.read_branch(body.name), call.read_branch(body.new_name)
     key = call.read_key()
     call.authorize(Action.BRANCH_DELETE, None, name)
     call.authorize(Action.BRANCH_CREATE, name, new_name)
     with call.admit(_REQUEST_BYTES):
-        made = await call.write(
+        created = await call.write(
             lambda: call.graph.rename_branch(name, new_name, idempotency_key=key)
         )
-    document = {**made.wire(), "renamed_from": name}
-    return _answer(call, new_name, document, is_replayed=made.is_replayed)
+    document = {**created.wire(), "renamed_from": name}
+    return _branch_response(call, new_name, document, is_replayed=created.is_replayed)
 
 
 async def delete_branch(call: Call) -> Response:
     name, key = call.read_branch(call.request.path_params["branch"]), call.read_key()
     call.authorize(Action.BRANCH_DELETE, None, name)
     with call.admit(_REQUEST_BYTES):
-        gone = await call.write(lambda: call.graph.delete_branch(name, idempotency_key=key))
-    return _answer(call, name, gone.wire(), is_replayed=gone.is_replayed)
+        deleted = await call.write(lambda: call.graph.delete_branch(name, idempotency_key=key))
+    return _branch_response(call, name, deleted.wire(), is_replayed=deleted.is_replayed)
 
 
-def _answer(
+def _branch_response(
     call: Call, branch: str, document: Mapping[str, object], *, is_replayed: bool
 ) -> Response:
     if not is_replayed:
-        call.note_write(branch)
-    headers = call.describe_replay(is_replayed=is_replayed)
-    return answer_json({"uri": call.graph_url, **document}, headers=headers)
+        call.log_write(branch)
+    headers = call.replay_header(is_replayed=is_replayed)
+    return json_response({"uri": call.graph_url, **document}, headers=headers)
 
 
 async def merge_branches(call: Call) -> Response:
@@ -300,8 +295,8 @@ async def merge_branches(call: Call) -> Response:
         except MergeConflicts:
             call.service.metrics.count_conflict()
             raise
-    call.note_commit(done.commit, target, replayed=done.is_replayed)
-    return answer_json(done.wire(), headers=call.describe_replay(is_replayed=done.is_replayed))
+    call.log_commit(done.commit, target, replayed=done.is_replayed)
+    return json_response(done.wire(), headers=call.replay_header(is_replayed=done.is_replayed))
 
 
 async def revert(call: Call) -> Response:
@@ -358,7 +353,7 @@ async def restore(call: Call) -> Response:
 async def _change_branch(
     call: Call, branch: str, size: int, work: Callable[[], ApplyResult]
 ) -> Response:
-    """Do it if the actor may change the branch; the graph asks whether it may read the commit."""
+    """Run a revert, cherry-pick or restore; the graph checks the right to read the commit."""
     call.authorize(Action.CHANGE, branch)
     with call.admit(size):
         try:
@@ -366,5 +361,5 @@ async def _change_branch(
         except MergeConflicts:
             call.service.metrics.count_conflict()
             raise
-    call.note_commit(done.commit, branch, replayed=done.is_replayed)
-    return answer_json(done.wire(), headers=call.describe_replay(is_replayed=done.is_replayed))
+    call.log_commit(done.commit, branch, replayed=done.is_replayed)
+    return json_response(done.wire(), headers=call.replay_header(is_replayed=done.is_replayed))
