@@ -1,6 +1,4 @@
-"""Threads that the engine runs in beside an event loop.
-
-The switch that aborts a request in one.
+"""Threads that the engine runs in beside an event loop, and the switch that aborts their work.
 
 Reads and writes have threads of their own: a writer that waits for the fence blocks no reader.
 A stream occupies a thread only while its next block is computed, so a client that reads slowly
@@ -37,11 +35,11 @@ class EngineThreads:
         return await self.start_read(work)
 
     async def write(self, work: Callable[[], T]) -> T:
-        """The result of a write; it goes on if the request that asked for it is given up."""
+        """Run a write; it continues if the awaiting request is cancelled."""
         return await asyncio.shield(_start(self._writers, work))
 
     async def iterate(self, pieces: Iterator[T]) -> AsyncIterator[T]:
-        """The pieces, each made in a thread of the readers."""
+        """Iterate in reader threads, one item at a time."""
         try:
             while True:
                 piece = await self.start_read(lambda: next(pieces, _END))
@@ -51,33 +49,33 @@ class EngineThreads:
         finally:
             close = getattr(pieces, "close", None)
             if close is not None:
-                with suppress(ValueError):  # the engine is still making a piece: it ends with that
+                with suppress(ValueError):  # the engine is still computing an item, its last
                     close()
 
     def finish_writes(self) -> None:
-        """Wait until every write is over."""
+        """Wait until every write has completed."""
         self._writers.shutdown(wait=True)
 
     def stop(self) -> None:
-        """Begin nothing more."""
+        """Start nothing more."""
         self._readers.shutdown(wait=False, cancel_futures=True)
         self._writers.shutdown(wait=False)
 
 
 def _start(threads: ThreadPoolExecutor, work: Callable[[], T]) -> asyncio.Future[T]:
-    """The result of work in a thread, which begins once the loop has nothing else to do.
+    """Run work in a thread, starting once the loop is idle.
 
-    A thread that begins at once competes for the interpreter with a loop that is still busy with
+    A thread that starts at once competes for the interpreter with a loop that is still busy with
     the same request: both get slower.
     """
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[T] = loop.create_future()
 
     def run() -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed
             try:
                 result = work()
-            except BaseException as error:  # noqa: BLE001 - it belongs to whoever waits
+            except BaseException as error:  # noqa: BLE001 - raised in the awaiting task
                 loop.call_soon_threadsafe(_set_failure, outcome, error)
             else:
                 loop.call_soon_threadsafe(_set_result, outcome, result)
@@ -105,7 +103,7 @@ def _set_failure(outcome: asyncio.Future[T], error: BaseException) -> None:
 
 
 class AbortSwitch:
-    """Ends the request that is being made in its context, now or as soon as it is sent."""
+    """Aborts the request of its context, now or as soon as it is sent."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -113,14 +111,14 @@ class AbortSwitch:
         self.is_aborted = False
 
     def watch(self, connection: socket.socket | None) -> None:
-        """Take note of the connection that the request waits on."""
+        """Record the connection that the request waits on."""
         with self._lock:
             self._socket = connection
             if self.is_aborted:
                 self._shut_down()
 
     def abort(self) -> None:
-        """End the request; whoever waits for it is told that the connection was lost."""
+        """Abort the request; its caller gets a connection error."""
         with self._lock:
             self.is_aborted = True
             self._shut_down()
@@ -132,4 +130,4 @@ class AbortSwitch:
 
 
 current_switch: ContextVar[AbortSwitch | None] = ContextVar("current_switch", default=None)
-"""What ends the requests that are made here, if anything does."""
+"""The switch that aborts requests of the current context, if there is one."""

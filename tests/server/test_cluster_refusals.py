@@ -124,7 +124,7 @@ def test_what_is_whole_is_read(control: Path) -> None:
     assert graph.embedding is not None
     assert (len(graph.queries), graph.embedding.kind) == (1, "mock")
     source = ClusterSource.at(str(control.parent), Settings())
-    assert source.read().mark == source.find_mark()
+    assert source.read().fingerprint == source.find_fingerprint()
 
 
 def test_who_works_on_the_files_of_the_folder_does_not_concern_a_server(applied: Path) -> None:
@@ -132,9 +132,9 @@ def test_who_works_on_the_files_of_the_folder_does_not_concern_a_server(applied:
     kept = file.read_text()
     file.write_text("half a file: [")
     try:
-        assert source.read().mark == source.find_mark()
+        assert source.read().fingerprint == source.find_fingerprint()
         again = ClusterSource.at(source.address, Settings())
-        assert again.read().mark == source.find_mark()
+        assert again.read().fingerprint == source.find_fingerprint()
     finally:
         file.write_text(kept)
 

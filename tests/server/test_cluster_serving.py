@@ -165,7 +165,7 @@ def test_a_graph_is_served_as_before_while_its_change_is_unfinished(cluster) -> 
     leave_unfinished(cluster, "places")
     found = read_serving(cluster, known)
     assert found.served["places"] is known.served["places"]
-    assert (list(found.held), dict(found.quarantined)) == (["places"], {})
+    assert (list(found.outdated), dict(found.quarantined)) == (["places"], {})
     fresh = read_serving(cluster)
     assert (list(fresh.served), list(fresh.quarantined)) == (["people"], ["places"])
 

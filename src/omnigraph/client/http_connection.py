@@ -35,14 +35,17 @@ from omnigraph.wire.error_bodies import is_error_body, rebuild_error
 from omnigraph.wire.http_protocol import IDEMPOTENCY_KEY, JSON, REPLAYED, REQUEST_ID, RouteSpec
 from omnigraph.wire.route_table import find_route
 
+T = TypeVar("T")
 AnswerT = TypeVar("AnswerT", bound=msgspec.Struct)
 
 CONNECT_S = 10.0
-"""How long to wait for a connection."""
+"""Connect timeout."""
 PIECE_BYTES = 1 << 20
+_LOOKUP_DELAYS_S = (0.0, 0.2, 1.0)
+"""Delays before a lost write is looked up: a server completes a write whose client disconnected."""
 _SHOWN_BYTES = 200
 _CONNECTIONS = 32
-_NEVER_SENT = (
+_NOT_SENT = (
     urllib3.exceptions.NewConnectionError,
     urllib3.exceptions.NameResolutionError,
     urllib3.exceptions.ConnectTimeoutError,
@@ -52,11 +55,11 @@ _NEVER_SENT = (
 
 
 class ConnectionLost(ServerUnreachable):
-    """The connection ended after something was sent: the request may have been carried out."""
+    """The connection was lost after data was sent: the request may have been executed."""
 
 
 class _WatchedConnection(HTTPConnection):
-    """A connection whose requests can be ended from another thread."""
+    """A connection whose requests can be aborted from another thread."""
 
     def request(self, *args: Any, **given: Any) -> None:  # noqa: ANN401 - passed on as they are
         super().request(*args, **given)
@@ -85,7 +88,7 @@ class _WatchedTlsPool(urllib3.HTTPSConnectionPool):
 
 @dataclass(frozen=True, slots=True)
 class ClientRequest:
-    """What is sent: an operation of the route table, with what its route takes."""
+    """A request for one operation: path, parameters, headers and body."""
 
     operation: str
     path: Mapping[str, str] = field(default_factory=dict)
@@ -103,10 +106,10 @@ class ClientRequest:
         return replace(self, headers={**self.headers, **headers})
 
     def encode(self) -> bytes | None:
-        """What is sent.
+        """Encode the body.
 
         Raises:
-            BadRequest: a value in the body cannot be written as JSON.
+            BadRequest: the body has a value without a JSON form.
         """
         if self.body is None:
             return self.data
@@ -119,7 +122,7 @@ class ClientRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServerAnswer:
-    """A whole answer."""
+    """A complete response."""
 
     status: int
     headers: Mapping[str, str]
@@ -156,20 +159,20 @@ class ServerConnection:
         return f"ServerConnection({self.address.url!r})"
 
     def close(self) -> None:
-        """Close the connections that nothing uses."""
+        """Close idle connections."""
         self._pool.clear()
 
     def ask(self, request: ClientRequest) -> ServerAnswer:
-        """The whole answer to a request.
+        """Send a request and read the complete response.
 
         Raises:
-            OmniError: what the server says went wrong.
+            OmniError: the error the server reports.
             ServerUnreachable: there was no connection, or it was lost.
         """
         return self.finish(self.start(request))
 
     def finish(self, response: urllib3.BaseHTTPResponse) -> ServerAnswer:
-        """The rest of an answer that has begun."""
+        """Read the rest of a response that has begun."""
         try:
             data = response.read()
         except (urllib3.exceptions.HTTPError, OSError) as error:
@@ -179,7 +182,7 @@ class ServerConnection:
         return ServerAnswer(response.status, response.headers, data)
 
     def ask_for(self, request: ClientRequest, kind: type[AnswerT]) -> AnswerT:
-        """The answer, read as the type that its route declares."""
+        """Send a request and decode the response into the type that its route declares."""
         return self.decode(self.ask(request), kind)
 
     def decode(self, answer: ServerAnswer, kind: type[AnswerT]) -> AnswerT:
@@ -189,7 +192,7 @@ class ServerConnection:
             raise UnexpectedAnswer(self.address.url, answer.status, str(error)) from error
 
     def start(self, request: ClientRequest) -> urllib3.BaseHTTPResponse:
-        """An answer that has begun, and whose body is read as it is used."""
+        """Send a request and return the response before its body is read."""
         route = request.route
         data = request.encode()
         headers = {
@@ -213,7 +216,7 @@ class ServerConnection:
                 preload_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:
-            if isinstance(error, _NEVER_SENT):
+            if isinstance(error, _NOT_SENT):
                 raise ServerUnreachable(self.address.base, _describe(error)) from error
             raise self._describe_loss(error) from error
         if response.status >= 400:
@@ -221,7 +224,7 @@ class ServerConnection:
         return response
 
     def pieces(self, response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-        """The body of an answer as it comes; one that ends too early is an error."""
+        """Iterate over the body of a response; a truncated one raises an error."""
         try:
             yield from response.stream(PIECE_BYTES)
         except (urllib3.exceptions.HTTPError, OSError) as error:
@@ -250,7 +253,7 @@ class ServerConnection:
 
 
 def _check_token(token: str | None) -> str | None:
-    """The token without space around it; what is wrong with one is told without showing it."""
+    """Strip and check a token; no message contains it."""
     text = (token or "").strip()
     if not text:
         return None
@@ -265,7 +268,7 @@ def _add_parameters(url: str, parameters: Iterable[tuple[str, str]]) -> str:
 
 
 def _describe(error: Exception) -> str:
-    """The words of a failure, without the names of objects in memory that urllib3 puts in them."""
+    """Return the reason of a failure, without the object addresses urllib3 includes."""
     match error:
         case urllib3.exceptions.NameResolutionError():
             return "its name cannot be resolved"
@@ -281,12 +284,6 @@ def _describe(error: Exception) -> str:
             return f"the connection was lost ({error})"
 
 
-T = TypeVar("T")
-
-_PAUSES_S = (0.0, 0.2, 1.0)
-"""Before each look: a server finishes a write whose client has left."""
-
-
 def make_key(given: str | None) -> str:
     return uuid4().hex if given is None else given
 
@@ -294,7 +291,7 @@ def make_key(given: str | None) -> str:
 def send_write(
     connection: ServerConnection, request: ClientRequest, key: str, branch: str
 ) -> ServerAnswer:
-    """The whole answer to a write, which is made at most once; see `send_once`."""
+    """Send a write that is executed at most once, and read its response; see `send_once`."""
     return send_once(connection, connection.ask, request, key, branch)
 
 
@@ -305,10 +302,10 @@ def send_once(
     key: str,
     branch: str,
 ) -> T:
-    """What `send` makes of a write, which is made at most once.
+    """Send a write under an idempotency key, so that a retry does not execute it twice.
 
     Raises:
-        OutcomeUnknown: no answer came, and nothing could be found out.
+        OutcomeUnknown: there was no response, and the write could not be looked up.
     """
     keyed = request.with_headers({IDEMPOTENCY_KEY: key})
     try:
@@ -325,27 +322,27 @@ def send_once(
 
 
 def _has_answered(connection: ServerConnection, key: str, branch: str) -> bool:
-    """Wait for a write to be found, which may also not have arrived; False if nobody answers."""
+    """Look up a keyed write; return False if the server does not respond."""
     request = ClientRequest("getWrite", path={"key": key}, parameters=(("branch", branch),))
     answered = False
-    for pause in _PAUSES_S:
-        time.sleep(pause)
+    for delay in _LOOKUP_DELAYS_S:
+        time.sleep(delay)
         try:
             connection.ask(request)
         except ServerError:
             continue
         except OmniError:
-            answered = True  # not made yet, or not to be told: it is made once all the same
+            answered = True  # not executed yet, or not visible: a retry executes it once
         else:
             return True
     return answered
 
 
 def send_keyless(connection: ServerConnection, request: ClientRequest) -> ServerAnswer:
-    """The answer to a change that takes no key.
+    """Send a write that takes no idempotency key.
 
     Raises:
-        OutcomeUnknown: no answer came.
+        OutcomeUnknown: there was no response.
     """
     try:
         return connection.ask(request)
@@ -355,7 +352,7 @@ def send_keyless(connection: ServerConnection, request: ClientRequest) -> Server
 
 
 def is_replayed(answer: ServerAnswer) -> bool:
-    """Whether a write had been made before, under the same key."""
+    """Return whether a response is that of an earlier write with the same key."""
     return answer.headers.get(REPLAYED) == "true"
 
 

@@ -1,7 +1,6 @@
-"""The operator's own files.
+"""The operator's files: `config.yaml` with servers, defaults and aliases, and the credentials.
 
-`config.yaml` with servers, stores, defaults and aliases, and the credentials file with a token
-for each server, readable only by its owner.
+The credentials file has a token for each server and is readable only by its owner.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ _GRAPH_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 @dataclass(frozen=True, slots=True)
 class ServerAddress:
-    """Where a server is, and which of its graphs is meant, if one is."""
+    """The address of a server, and optionally of one of its graphs."""
 
     base: str
-    """Scheme, host and the path the routes are below, without a slash at its end."""
+    """Scheme, host and path prefix of the routes, without a trailing slash."""
     graph_id: str | None = None
 
     @property
@@ -34,13 +33,13 @@ class ServerAddress:
         return self.base if self.graph_id is None else f"{self.base}/graphs/{self.graph_id}"
 
     def select(self, graph_id: str) -> ServerAddress:
-        """The address of one graph of the server."""
+        """Return the address of one graph of the server."""
         if not _GRAPH_ID.fullmatch(graph_id):
             raise BadRequest(f"'{graph_id}' cannot be the id of a graph")
         return ServerAddress(self.base, graph_id)
 
     def join(self, path: str, values: dict[str, str]) -> str:
-        """The address of a route; what is put into its path is encoded, slashes too."""
+        """Return the URL of a route; values in its path are percent-encoded, slashes too."""
         if self.graph_id is not None:
             values = {**values, "graph_id": self.graph_id}
         encoded = {name: quote(value, safe="") for name, value in values.items()}
@@ -48,10 +47,10 @@ class ServerAddress:
 
 
 def parse_server(url: str) -> ServerAddress:
-    """The address of a server, without a graph.
+    """Parse the address of a server, without a graph.
 
     Raises:
-        BadRequest: it is none.
+        BadRequest: the text is no such address.
     """
     split = urlsplit(url.strip())
     if split.scheme not in ("http", "https") or not split.hostname:
@@ -64,10 +63,10 @@ def parse_server(url: str) -> ServerAddress:
 
 
 def parse_graph_address(url: str) -> ServerAddress:
-    """The address of one graph of a server.
+    """Parse the address of one graph of a server.
 
     Raises:
-        BadRequest: it is none.
+        BadRequest: the text is no such address.
     """
     whole = parse_server(url).base
     base, found, graph_id = whole.rpartition("/graphs/")
@@ -101,9 +100,9 @@ class OperatorProfile:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """The operator's own name for one query, with some of its parameters given.
+    """The operator's name for a query, with default parameters.
 
-    The query is in a file and runs on a store, or is one that a server keeps.
+    The query is in a file and runs on a store, or is a stored query of a server.
     """
 
     name: str
@@ -144,7 +143,7 @@ class OperatorConfig:
     path: Path | None = None
 
     def wire(self) -> dict[str, object]:
-        """The file as it was understood, with the defaults of what it leaves out."""
+        """Return the configuration as JSON, defaults included."""
         return {
             "path": str(self.path) if self.path else None,
             "actor": self.actor,
@@ -183,7 +182,7 @@ class OperatorConfig:
 
 
 def find_config_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The folder of the operator's files; without a home, one that does not exist."""
+    """Return the folder of the operator's files; without a home, one that does not exist."""
     given = CommandLineSettings.from_environment(environment).home
     try:
         return Path(given).expanduser()
@@ -192,12 +191,12 @@ def find_config_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def find_active_profile(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The profile the environment asks for."""
+    """Return the profile the environment selects."""
     return CommandLineSettings.from_environment(environment).profile
 
 
 def read_config(folder: Path, warn: Callable[[str], None]) -> OperatorConfig:
-    """The configuration in a folder; unknown keys are told to `warn` and skipped."""
+    """Read the configuration of a folder; unknown keys are reported to `warn` and ignored."""
     path = folder / FILE_NAME
     if not path.is_file():
         return OperatorConfig()
@@ -336,7 +335,7 @@ _OTHERS = 0o077
 
 @dataclass(frozen=True, slots=True)
 class BearerToken:
-    """A token, the declared server it belongs to, if any, and where it was found."""
+    """A token, the declared server it belongs to, and its source."""
 
     text: str = field(repr=False)
     server: str | None
@@ -344,9 +343,9 @@ class BearerToken:
 
 
 def find_server(url: str, servers: Mapping[str, str]) -> str | None:
-    """The declared server an address belongs to: the one whose own address is most of it.
+    """Return the declared server of an address: the one with the longest matching prefix.
 
-    An address belongs only where a part of the path ends: `http://h:8080` does not own
+    A prefix ends at a path segment: `http://h:8080` is none of
     `http://h:8080-other`.
     """
     owners = {
@@ -360,7 +359,7 @@ def find_server(url: str, servers: Mapping[str, str]) -> str | None:
 def choose_token(
     url: str, servers: Mapping[str, str], environment: Mapping[str, str], path: Path
 ) -> BearerToken | None:
-    """The token for an address; one that is kept for a server goes to no other."""
+    """Return the token for an address; one stored for a server is sent to no other."""
     server = find_server(url, servers)
     if server is not None:
         variable = f"{TOKEN_PREFIX}{server.upper().replace('-', '_')}"
@@ -376,10 +375,10 @@ def choose_token(
 
 
 def read_token(path: Path, server: str) -> str | None:
-    """The token kept for a server, if there is one.
+    """Return the token stored for a server, if there is one.
 
     Raises:
-        BadRequest: others may read the file; then no token is taken from it.
+        BadRequest: others may read the file; then no token is used.
     """
     for name, lines in _split_sections(_read(path)):
         if name == server:
@@ -391,7 +390,7 @@ def read_token(path: Path, server: str) -> str | None:
 
 
 def store_token(path: Path, server: str, token: str) -> None:
-    """Keep a token for a server in place of the one before; every other line stays as it is."""
+    """Store a token for a server, replacing an earlier one; other lines are unchanged."""
     check_name(server)
     if not token or any(character in token for character in "\r\n"):
         raise BadRequest("a token is one line of text")
@@ -402,7 +401,7 @@ def store_token(path: Path, server: str, token: str) -> None:
 
 
 def remove_token(path: Path, server: str) -> bool:
-    """Forget the token of a server; whether there was one."""
+    """Remove the token of a server; return whether there was one."""
     check_name(server)
     text = _read(path)
     kept = _remove_section(text, server)
@@ -430,7 +429,7 @@ def _read(path: Path) -> str:
 
 
 def _split_sections(text: str) -> list[tuple[str | None, list[str]]]:
-    """The lines of the file by section, each with its end; comments belong where they stand."""
+    """Split the file into sections; comments belong to the section they are in."""
     found: list[tuple[str | None, list[str]]] = [(None, [])]
     for line in text.splitlines(keepends=True):
         header = _SECTION.fullmatch(line.strip())
@@ -442,7 +441,7 @@ def _split_sections(text: str) -> list[tuple[str | None, list[str]]]:
 
 
 def _remove_section(text: str, server: str) -> str:
-    """The text without the section of a server; comments in it may be about the next one."""
+    """Remove the section of a server except its comments, which may be about the next one."""
     return "".join(
         line
         for name, lines in _split_sections(text)

@@ -144,7 +144,7 @@ def read_snapshot(body: bodies.SnapshotOutput) -> SnapshotInfo:
     )
 
 
-def read_made_branch(body: bodies.BranchCreateOutput, *, is_replayed: bool) -> CreatedBranch:
+def read_created_branch(body: bodies.BranchCreateOutput, *, is_replayed: bool) -> CreatedBranch:
     parent = None if body.source is None else BranchName(body.source)
     return CreatedBranch(
         BranchName(body.name), "", parent, actor_id=body.actor_id, is_replayed=is_replayed
@@ -294,7 +294,7 @@ def read_lint(body: bodies.LintOutput) -> LintReport:
     return LintReport(body.schema_source, body.query_path, results, findings)
 
 
-def read_kept_write(body: bodies.WriteOutput) -> RecordedWrite:
+def read_recorded_write(body: bodies.WriteOutput) -> RecordedWrite:
     return RecordedWrite(body.key, body.operation, "", body.answer, _read_made(body.commit))
 
 

@@ -27,7 +27,7 @@ from omnigraph.client.operator_config import (
 )
 from omnigraph.client.response_decoding import (
     read_consumer,
-    read_made_branch,
+    read_created_branch,
     read_schema_apply,
     read_schema_plan,
     read_tag,
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class ServedSchema(ServedHistory):
-    """Planning another schema for a branch through a server, and giving it that."""
+    """Verbs of a served graph that plan and apply a schema."""
 
     def plan_schema(
         self,
@@ -68,7 +68,7 @@ class ServedSchema(ServedHistory):
         allow_data_loss: bool = False,
         expressions: Mapping[str, str] | None = None,
     ) -> MigrationPlan:
-        """The steps from the accepted schema to another one; changes nothing."""
+        """Plan the migration from the accepted schema to another one; changes nothing."""
         text = as_source_text(schema, "<schema>")
         body = asks.SchemaPlanRequest(
             schema_source=text.text,
@@ -100,7 +100,7 @@ class ServedSchema(ServedHistory):
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
     ) -> SchemaApplyResult:
-        """Give a branch another schema as one commit, or leave everything as it is."""
+        """Apply another schema to a branch as one commit, or change nothing."""
         refuse_actor(actor)
         refuse_engine(engine, session, spark_conf)
         text, where = as_source_text(schema, "<schema>"), self._choose(branch)
@@ -155,7 +155,7 @@ def connect(
 
 
 def find_token(address: ServerAddress) -> str | None:
-    """The token that the environment or the operator's files have for a server."""
+    """Return the token that the environment or the operator's files have for a server."""
     folder = find_config_folder()
     servers = read_config(folder, lambda _: None).servers
     found = choose_token(address.url, servers, os.environ, folder / "credentials")
@@ -163,7 +163,7 @@ def find_token(address: ServerAddress) -> str | None:
 
 
 def list_graphs(address: ServerAddress, timeout: float | None = None) -> bodies.GraphListOutput:
-    """The graphs that a server has."""
+    """List the graphs of a server."""
     connection = ServerConnection(address, find_token(address), timeout=timeout)
     try:
         return connection.ask_for(ClientRequest("listGraphs"), bodies.GraphListOutput)
@@ -174,7 +174,7 @@ def list_graphs(address: ServerAddress, timeout: float | None = None) -> bodies.
 class ServedGraph(ServedSchema):
     """A graph behind a server, on its `main` branch; every verb takes another branch by name.
 
-    Safe to share between threads. What only works on storage raises `NotServed`.
+    Safe to share between threads. A verb that needs the storage raises `NotServed`.
     """
 
     def __init__(self, connection: ServerConnection) -> None:
@@ -184,7 +184,7 @@ class ServedGraph(ServedSchema):
         return f"ServedGraph({self.uri!r})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the branches, and the types with how many rows each has on `main`."""
+        """Render the branches, and the types with their row counts on `main`, for notebooks."""
         note = f"{self.uri}; branches: {', '.join(self.branches())}"
         return render_types_html(self.snapshot(), note)
 
@@ -200,11 +200,11 @@ class ServedGraph(ServedSchema):
         self.close()
 
     def close(self) -> None:
-        """Close the connections that nothing uses."""
+        """Close idle connections."""
         self._connection.close()
 
     def branches(self) -> list[str]:
-        """The names of all branches, `main` first."""
+        """List the names of all branches, `main` first."""
         pages = self._read_pages("listBranches", bodies.BranchListOutput)
         names = [name for page in pages for name in page.branches]
         return sorted(names, key=lambda name: (name != MAIN, name))
@@ -223,8 +223,8 @@ class ServedGraph(ServedSchema):
         body = BranchRenameRequest(name=name, new_name=new_name)
         request = ClientRequest("renameBranch", body=body)
         answer = send_write(self._connection, request, make_key(idempotency_key), MAIN)
-        made = self._connection.decode(answer, bodies.BranchRenameOutput)
-        return read_made_branch(made, is_replayed=is_replayed(answer))
+        created = self._connection.decode(answer, bodies.BranchRenameOutput)
+        return read_created_branch(created, is_replayed=is_replayed(answer))
 
     def tags(self) -> list[Tag]:
         """List all tags by name."""
@@ -258,7 +258,7 @@ class ServedGraph(ServedSchema):
             token = (("page_token", page.next_page_token),)
 
     def branch(self, name: str) -> ServedBranch:
-        """The same verbs, bound to one branch."""
+        """Return one branch, which has the verbs of the graph."""
         return ServedBranch(self, name)
 
 
@@ -275,14 +275,14 @@ class ServedBranch(ServedSchema):
 
     @property
     def place(self) -> str:
-        """What names its newest commit wherever a commit is taken."""
+        """The revision of its newest commit."""
         return f"branch:{self.name}"
 
     def __repr__(self) -> str:
         return f"ServedBranch({self.uri!r}, {self.name!r})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the types with how many rows each has here."""
+        """Render the types with their row counts, for notebooks."""
         return self.at()._repr_html_()
 
     def delete(self) -> DeletedBranch:
@@ -291,6 +291,6 @@ class ServedBranch(ServedSchema):
 
     def rename(self, new_name: str) -> CreatedBranch:
         """Rename this branch; this object uses the new name from now on."""
-        made = self.graph.rename_branch(self.name, new_name)
-        self._default_branch = str(made.name)
-        return made
+        created = self.graph.rename_branch(self.name, new_name)
+        self._default_branch = str(created.name)
+        return created

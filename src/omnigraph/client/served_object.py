@@ -1,7 +1,4 @@
-"""Behaviour shared by all served objects.
-
-Verbs a client refuses, and errors that name sources as the caller does.
-"""
+"""Behaviour shared by served objects: refused verbs, and errors with the caller's source names."""
 
 from __future__ import annotations
 
@@ -61,7 +58,7 @@ def refuse_verb(name: str) -> NoReturn:
 
 
 class ServedObject:
-    """An object that says of a missing member if it is merely not served."""
+    """An object whose unsupported members raise `NotServed` with an alternative."""
 
     def __getattr__(self, name: str) -> NoReturn:
         if name in UNSERVED:
@@ -70,11 +67,11 @@ class ServedObject:
 
 
 def require_default(given: Mapping[str, tuple[object, object]], verb: str) -> None:
-    """Refuse arguments that a server does not take, where they ask for something.
+    """Refuse arguments that a server does not support, unless they have their default.
 
     Args:
-        given: By the name of an argument, what was given and what it is by default.
-        verb: What they were given to.
+        given: The value and the default of each argument, by name.
+        verb: The verb they were given to.
     """
     for name, (value, default) in given.items():
         if value != default:
@@ -82,7 +79,7 @@ def require_default(given: Mapping[str, tuple[object, object]], verb: str) -> No
 
 
 def refuse_actor(actor: str | None) -> None:
-    """Raise if an actor is named, which would silently have no effect."""
+    """Refuse an actor argument, which would have no effect."""
     if actor is not None:
         raise BadRequest("a server takes the actor from the token; do not name one")
 
@@ -91,9 +88,9 @@ def refuse_actor(actor: str | None) -> None:
 def with_source_name(
     text: SourceText, others: Mapping[str, SourceText] | None = None
 ) -> Iterator[None]:
-    """Give mistakes in a text, and places in it, the name that it has here.
+    """Replace the server's name of a source by the caller's in errors raised in the block.
 
-    `others` are texts that were sent with it, by what the server calls them.
+    `others` are further sources of the request, by their name on the server.
     """
     try:
         yield
@@ -108,7 +105,7 @@ def with_source_name(
 
 
 def _rename_place(error: OmniError, text: SourceText) -> None:
-    """Give the place an error tells the name that its file has here: all that is wrong in it."""
+    """Replace the source name in the location of an error."""
     place = getattr(error, "place", None)
     if not isinstance(place, str):
         return
@@ -122,7 +119,7 @@ def _rename_place(error: OmniError, text: SourceText) -> None:
 
 @contextmanager
 def with_file_name(file: str | None) -> Iterator[None]:
-    """Give bad rows the name of the file that they are in."""
+    """Add the caller's file name to errors about rows raised in the block."""
     try:
         yield
     except RowsRejected as error:

@@ -12,7 +12,7 @@ from omnigraph.client.response_decoding import (
     read_commit,
     read_commit_changes,
     read_feed_page,
-    read_kept_write,
+    read_recorded_write,
     read_snapshot,
 )
 from omnigraph.client.served_object import (
@@ -67,7 +67,7 @@ _STARTS = ("now", "beginning")
 
 
 class ServedReading(ServedObject):
-    """Reading a branch through a server, unless a verb is given another one."""
+    """Verbs of a served graph that read a branch; each takes another branch by name."""
 
     def __init__(self, connection: ServerConnection, branch: str) -> None:
         self._connection, self._default_branch = connection, branch
@@ -134,7 +134,7 @@ class ServedReading(ServedObject):
         branch: str | None = None,
         analyze: bool = False,
     ) -> PlanText:
-        """The plan of a query; with `analyze` also what every operator did and took."""
+        """Return the plan of a query; with `analyze` also rows and time of each operator."""
         text = as_source_text(query, "<query>")
         body = ExplainRequest(
             query=text.text,
@@ -148,7 +148,7 @@ class ServedReading(ServedObject):
             return PlanText(self._connection.ask_for(request, bodies.ExplainOutput).text)
 
     def lint(self, queries: str | Path | SourceText, *, branch: str | None = None) -> LintReport:
-        """Every query of a text checked against the schema of a branch, without running any."""
+        """Check queries against the schema of a branch, without running any."""
         text = as_source_text(queries, "<query>")
         body = LintRequest(queries=text.text, name=text.name, branch=self._choose(branch))
         return ask_for_lint(self._connection, body)
@@ -222,13 +222,13 @@ class ServedReading(ServedObject):
             token = (("page_token", body.next_page_token),)
 
     def commit(self, commit_id: RevisionLike, branch: str | None = None) -> Commit:
-        """One commit by its id, wherever it was made, or by any other place, as `at` takes it."""
+        """Return one commit of any branch by its id, or by another revision, as `at` takes it."""
         wanted = self._find_commit_id(commit_id, branch)
         request = ClientRequest("getCommit", path={"commit_id": wanted})
         return read_commit(self._connection.ask_for(request, bodies.CommitOutput))
 
     def _find_commit_id(self, commit: RevisionLike, branch: str | None) -> str:
-        """The id of a commit, however it is named; a whole id is not looked up."""
+        """Resolve a revision to a commit id; a full id is not looked up."""
         wanted, where = format_revision(commit).strip(), self._choose(branch)
         if is_full_id(wanted):
             return wanted
@@ -237,7 +237,7 @@ class ServedReading(ServedObject):
         return view.commit_id
 
     def _find_head(self, expected: RevisionLike | None, branch: str | None) -> str | None:
-        """The same for the commit that a branch is expected to be at."""
+        """Return the id of the expected head of a branch, if one is given."""
         return None if expected is None else self._find_commit_id(expected, branch)
 
     def snapshot(self, branch: str | None = None) -> SnapshotInfo:
@@ -255,7 +255,7 @@ class ServedReading(ServedObject):
         version: int | None = None,
         branch: str | None = None,
     ) -> ServedView:
-        """The graph as it was: at a place, after a commit, at a snapshot id or manifest version.
+        """Return the graph at a revision, a commit, a snapshot id or a manifest version.
 
         By default, the current state of the branch, pinned.
         """
@@ -284,7 +284,7 @@ class ServedReading(ServedObject):
         max_bytes: int = 4 << 20,
         branch: str | None = None,
     ) -> CommitChanges:
-        """What a commit changed relative to its first parent, with images, one page at a time."""
+        """Return a page of the changes of a commit relative to its first parent, with images."""
         require_default({"max_bytes": (max_bytes, 4 << 20)}, "commit_changes")
         commit_id = self._find_commit_id(commit, branch)
         page = () if page_token is None else (("page_token", page_token),)
@@ -338,27 +338,27 @@ class ServedReading(ServedObject):
         return ServedBaseline(self._connection, request)
 
     def stored_queries(self) -> list[dict[str, object]]:
-        """What can be run by name: what each query does, takes and gives."""
+        """List the stored queries with their parameters and results."""
         body = self._connection.ask_for(ClientRequest("list_queries"), bodies.QueryListOutput)
         return convert_into(body.queries, list[dict[str, object]])
 
     def find_write(
         self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
     ) -> RecordedWrite:
-        """What became of a write that was sent with an idempotency key, by the same actor."""
+        """Look up a write by its idempotency key, as the actor who sent it."""
         refuse_actor(actor)
         request = ClientRequest(
             "getWrite",
             path={"key": idempotency_key},
             parameters=(("branch", self._choose(branch)),),
         )
-        return read_kept_write(self._connection.ask_for(request, bodies.WriteOutput))
+        return read_recorded_write(self._connection.ask_for(request, bodies.WriteOutput))
 
 
 def list_filter(
     kinds: Sequence[str], types: Sequence[str], ops: Sequence[str]
 ) -> Iterator[tuple[str, str]]:
-    """The parameters of the address that choose changes."""
+    """Yield the query parameters that filter changes."""
     for name, values in (("kind", kinds), ("type", types), ("op", ops)):
         for value in values:
             yield name, value

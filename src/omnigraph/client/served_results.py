@@ -1,7 +1,4 @@
-"""Results of a served graph that are streamed or fetched on demand.
-
-Query results, rows of a type, exports, baselines, blobs and diffs.
-"""
+"""Results of a served graph that are streamed or fetched on demand: rows, blobs, diffs, exports."""
 
 from __future__ import annotations
 
@@ -51,11 +48,11 @@ if TYPE_CHECKING:
 
 
 class StreamedRows:
-    """Batches as they come; the connection is held until the last one is read."""
+    """Batches as they arrive; the connection is in use until the last one is read."""
 
     def __init__(self, response: urllib3.BaseHTTPResponse, url: str) -> None:
         self._response, self._url = response, url
-        with _telling_loss(url):
+        with _translate_loss(url):
             self._reader = pa.ipc.open_stream(pa.PythonFile(response, "r"))
 
     @property
@@ -65,11 +62,11 @@ class StreamedRows:
     def batches(self) -> Iterator[pa.RecordBatch]:
         try:
             while True:
-                with _telling_loss(self._url):
+                with _translate_loss(self._url):
                     try:
                         batch = self._reader.read_next_batch()
                     except StopIteration:
-                        # The end of the rows; that of the answer must follow.
+                        # After the end of the rows, the end of the response must follow.
                         self._response.read()
                         return
                 yield batch
@@ -80,13 +77,13 @@ class StreamedRows:
         return pa.Table.from_batches(self.batches(), self.schema)
 
     def close(self) -> None:
-        """Read no further."""
+        """Close the connection; unread rows are lost."""
         self._response.close()
 
 
 @contextmanager
-def _telling_loss(url: str) -> Iterator[None]:
-    """Tell of a stream that is cut off as of a lost connection."""
+def _translate_loss(url: str) -> Iterator[None]:
+    """Raise a truncated stream as a lost connection."""
     try:
         yield
     except (HTTPError, OSError, pa.ArrowInvalid) as error:
@@ -115,7 +112,7 @@ class ServedQueryResult(QueryResult):
 
 
 class ServedTypeRows(TypeRows):
-    """The nodes or edges of a type in one state of a served graph; each reading asks the server."""
+    """The nodes or edges of a type in one state of a served graph; each read is a request."""
 
     def __init__(
         self, connection: ServerConnection, info: SnapshotInfo, kind: EntityKind, type_name: str
@@ -123,12 +120,12 @@ class ServedTypeRows(TypeRows):
         self._connection, self._snapshot_id = connection, info.snapshot_id
         self._request = ClientRequest(
             "listRows",
-            parameters=(("entity", kind), ("type", type_name), ("snapshot", name_state(info))),
+            parameters=(("entity", kind), ("type", type_name), ("snapshot", format_state(info))),
             accept=ARROW_STREAM,
         )
         found = _find_table(info, kind, type_name)
         if found is None:
-            self._start().close()  # says what is wrong with the name
+            self._start().close()  # raises the server's error about the name
             raise TypeNotFound(type_name, f"the schema has no type '{type_name}'")
         self._table = found
 
@@ -154,7 +151,7 @@ class ServedTypeRows(TypeRows):
         return rows.schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The same rows in batches, without holding them all."""
+        """Iterate over the rows in batches, without loading them all."""
         return self._start().batches()
 
     def to_spark(self, *given: object, **named: object) -> NoReturn:  # noqa: ARG002 - refused
@@ -162,7 +159,7 @@ class ServedTypeRows(TypeRows):
 
 
 def _find_table(info: SnapshotInfo, kind: EntityKind, type_name: str) -> TableInfo | None:
-    """The table of a type; the name of an edge may be written in another case."""
+    """Find the table of a type; the name of an edge type is case-insensitive."""
     tables = {one.table_key: one for one in info.tables}
     key = make_table_key(kind, type_name)
     if kind is EntityKind.NODE or key in tables:
@@ -170,13 +167,13 @@ def _find_table(info: SnapshotInfo, kind: EntityKind, type_name: str) -> TableIn
     return {one.lower(): table for one, table in tables.items()}.get(key.lower())
 
 
-def name_state(info: SnapshotInfo) -> str:
-    """What names a state, and its branch too, whoever made its newest commit."""
+def format_state(info: SnapshotInfo) -> str:
+    """Return the revision of a state, which names its branch too."""
     return f"manifest:{info.graph_branch}:v{info.graph_manifest_version}"
 
 
 class _Handshake(msgspec.Struct, frozen=True):
-    """Where a copy was made, and where the feed goes on."""
+    """The commit of a baseline, and the cursor to follow the feed from."""
 
     snapshot_commit_id: str
     resume_cursor: str
@@ -187,24 +184,24 @@ class _LastLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def export_lines(connection: ServerConnection, request: ExportRequest) -> Iterator[bytes]:
-    """The records as blocks of whole lines; what cannot be exported is told before the first."""
+    """Start an export; yield blocks of whole lines."""
     return start_lines(connection, ClientRequest("export", body=request, accept=NDJSON))
 
 
 def start_lines(connection: ServerConnection, request: ClientRequest) -> Iterator[bytes]:
-    """An answer as blocks of whole lines; what is wrong with the request is told before."""
+    """Send a request; yield its response as blocks of whole lines. Errors are raised at once."""
     return _read_whole_lines(connection, connection.start(request))
 
 
 def _read_whole_lines(
     connection: ServerConnection, response: urllib3.BaseHTTPResponse
 ) -> Iterator[bytes]:
-    held = b""
+    partial = b""
     for piece in connection.pieces(response):
-        lines, end, held = (held + piece).rpartition(b"\n")
+        lines, end, partial = (partial + piece).rpartition(b"\n")
         if end:
             yield lines + end
-    if held:
+    if partial:
         raise UnexpectedAnswer(connection.address.url, 200, "the last line has no end")
 
 
@@ -215,9 +212,9 @@ def decode_lines(blocks: Iterator[bytes]) -> Iterator[dict[str, object]]:
 
 
 class ServedBaseline(Baseline):
-    """A copy of a branch that a server sends; it can be read once.
+    """A baseline streamed by a server; it can be read once.
 
-    The commit it was made at comes with the cursor, after the last record.
+    Its commit and its cursor arrive after the last record.
     """
 
     def __init__(self, connection: ServerConnection, request: ChangeBaselineRequest) -> None:
@@ -236,7 +233,7 @@ class ServedBaseline(Baseline):
 
     @property
     def resume_cursor(self) -> str:
-        """Where the feed continues after this copy."""
+        """The cursor to follow the feed from."""
         return self._require_end().resume_cursor
 
     def _require_end(self) -> _Handshake:
@@ -247,7 +244,7 @@ class ServedBaseline(Baseline):
         return self._handshake
 
     def jsonl(self) -> Iterator[bytes]:
-        """The records as blocks of JSON lines; the newest line is held back until another comes."""
+        """Yield the records as blocks of JSON lines, without the last line."""
         if self._is_begun:
             raise BadRequest("the records have already been read; take another baseline")
         self._is_begun = True
@@ -268,7 +265,7 @@ Parameters = tuple[tuple[str, str], ...]
 
 
 class ServedBlob(Blob):
-    """A blob whose bytes a server sends."""
+    """A blob of a served graph, fetched by range requests."""
 
     def __init__(
         self,
@@ -305,7 +302,7 @@ def read_blob(
     start: int | None,
     length: int | None,
 ) -> ServedBlob:
-    """The blob of one cell, or a range of it; nothing of it is read yet."""
+    """Return the blob of one cell, or a range of it; no bytes are read yet."""
     check_range(start, length)
     kind = () if selector.kind is None else (("entity", selector.kind),)
     cell = (
@@ -324,7 +321,7 @@ def _read_stat(connection: ServerConnection, selector: BlobSelector, cell: Param
     try:
         answer = connection.ask(request)
     except UnexpectedAnswer:
-        # A failed HEAD has no body, and so no reason; GET has.
+        # The response to a failed HEAD has no body; that to GET has the error.
         answer = connection.ask(ClientRequest("getBlob", parameters=cell, accept=OCTETS))
     headers = answer.headers
     uri = headers.get("Location") if answer.status == 302 else None
@@ -342,7 +339,7 @@ def _read_stat(connection: ServerConnection, selector: BlobSelector, cell: Param
 
 
 class ServedDiff(Diff, ServedObject):
-    """What is different in one state of a served graph from another; asked for when it is read."""
+    """The differences between two states of a served graph, fetched when they are read."""
 
     def __init__(
         self,
@@ -356,7 +353,7 @@ class ServedDiff(Diff, ServedObject):
         self.images, self._wanted = images, wanted
         known = {table.table_key.partition(":")[2] for info in sides for table in info.tables}
         if not wanted.types <= known:
-            _ = self.stats  # the server says what is wrong with the name
+            _ = self.stats  # raises the server's error about the name
 
     @property
     def _snapshot_ids(self) -> tuple[str, str]:
@@ -364,7 +361,7 @@ class ServedDiff(Diff, ServedObject):
         return before.snapshot_id, after.snapshot_id
 
     def _ask(self, accept: str, kinds: frozenset[str], types: frozenset[str]) -> ClientRequest:
-        before, after = (name_state(info) for info in self._sides)
+        before, after = (format_state(info) for info in self._sides)
         places: Parameters = (("before", before), ("after", after))
         images: Parameters = (("images", "true"),) if self.images else ()
         filters = (("kind", kinds), ("type", types), ("op", self._wanted.ops))
@@ -372,7 +369,7 @@ class ServedDiff(Diff, ServedObject):
         return ClientRequest("diff", parameters=(*places, *images, *chosen), accept=accept)
 
     def __iter__(self) -> Iterator[EntityChange]:
-        """Every change: nodes before edges, types and entities by name and id."""
+        """Iterate over the changes: nodes before edges, by type name and id."""
         request = self._ask(NDJSON, self._wanted.kinds, self._wanted.types)
         for line in decode_lines(start_lines(self._connection, request)):
             yield read_change(line)
@@ -382,7 +379,7 @@ class ServedDiff(Diff, ServedObject):
 
     @cached_property
     def stats(self) -> Mapping[str, TypeStats]:
-        """How many entities of each type came, changed and went; types without any are left out."""
+        """Count inserted, updated and deleted entities by type; unchanged types are omitted."""
         request = self._ask(JSON, self._wanted.kinds, self._wanted.types)
         found = self._connection.ask_for(request, DiffOutput).stats
         return {

@@ -1,4 +1,4 @@
-"""One immutable state of a served graph, and what can be read from it."""
+"""ServedView: one immutable state of a served graph, and its read verbs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omnigraph.client.served_results import (
     StreamedRows,
     decode_lines,
     export_lines,
-    name_state,
+    format_state,
     read_blob,
 )
 from omnigraph.graph.blobs import BlobSelector
@@ -50,7 +50,7 @@ class ServedView(ServedObject):
         return f"ServedView({url!r}, {info.graph_branch!r}, {self._snapshot or info.snapshot_id!r})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the types with how many rows each has here, and which state this is."""
+        """Render the types with their row counts, for notebooks."""
         info = self._info
         url = self._connection.address.url
         note = f"{url}; branch {info.graph_branch} at {info.snapshot_id}"
@@ -58,8 +58,8 @@ class ServedView(ServedObject):
 
     @property
     def place(self) -> str:
-        """What names this state, and its branch too, whoever made its newest commit."""
-        return name_state(self._info)
+        """The revision of this state, which names its branch too."""
+        return format_state(self._info)
 
     @property
     def schema(self) -> str:
@@ -75,7 +75,7 @@ class ServedView(ServedObject):
         *,
         analyze: bool = False,
     ) -> PlanText:
-        """The plan of a query as text; with `analyze` it is run, and the plan shows what it did."""
+        """Return the plan of a query; with `analyze` also rows and time of each operator."""
         return PlanText(self._explain(query, name, params, analyze=analyze).text)
 
     def explain_json(
@@ -111,7 +111,7 @@ class ServedView(ServedObject):
         return self._info.graph_commit_id
 
     def info(self) -> SnapshotInfo:
-        """Which version of which table this view is made of."""
+        """Return the table versions of this view."""
         return self._info
 
     def query(
@@ -148,7 +148,7 @@ class ServedView(ServedObject):
         return ServedTypeRows(self._connection, self._info, EntityKind.EDGE, type_name)
 
     def lint(self, queries: str | Path | SourceText) -> LintReport:
-        """Every query of a text checked against the schema of this view, without running any."""
+        """Check queries against the schema of this view, without running any."""
         text = as_source_text(queries, "<query>")
         body = LintRequest(queries=text.text, name=text.name, snapshot=self.place)
         return ask_for_lint(self._connection, body)
@@ -173,7 +173,7 @@ class ServedView(ServedObject):
         return decode_lines(self.export_jsonl(types))
 
     def export_jsonl(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
-        """The same as blocks of JSON lines."""
+        """Yield every record as blocks of JSON lines."""
         request = ExportRequest(snapshot=self.place, type_names=list(types or ()))
         return export_lines(self._connection, request)
 
@@ -184,7 +184,7 @@ def open_view(
     place: str | None = None,
     snapshot: str | None = None,
 ) -> ServedView:
-    """The state that is meant, as it is now."""
+    """Resolve a branch, a revision or a snapshot id, and pin its current state."""
     named = place if snapshot is None else f"snapshot:{snapshot}"
     at = () if named is None else (("at", named),)
     parameters = (("branch", branch), *at)
@@ -199,7 +199,7 @@ def open_view(
 def run_query(
     connection: ServerConnection, request: ClientRequest, target: Mapping[str, str | None]
 ) -> ServedQueryResult:
-    """A query that the server has begun to answer."""
+    """Run a query; return once its first rows are ready."""
     response = connection.start(request)
     rows = StreamedRows(response, connection.address.base)
     headers = response.headers
@@ -207,7 +207,7 @@ def run_query(
 
 
 def ask_for_lint(connection: ServerConnection, body: LintRequest) -> LintReport:
-    """What the server finds about every query of a text."""
+    """Check queries on the server."""
     return read_lint(connection.ask_for(ClientRequest("lint", body=body), LintOutput))
 
 
@@ -217,7 +217,7 @@ def refuse_engine(
     spark_conf: Mapping[str, str] | None,
     limits: object | None = None,
 ) -> None:
-    """A server runs everything in its own process."""
+    """Refuse options of engines: a server runs everything in its own process."""
     given = {
         "engine": (engine, "local"),
         "session": (session, None),

@@ -1,4 +1,4 @@
-"""Verbs of a served graph that write to a branch, and those about branches and history."""
+"""Verbs of a served graph that write to a branch, and verbs of branches and history."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from omnigraph.client.http_connection import (
 from omnigraph.client.response_decoding import (
     read_apply,
     read_consumer,
+    read_created_branch,
     read_entity_history,
     read_load,
-    read_made_branch,
     read_merge,
     read_mutation,
     read_tag,
@@ -34,13 +34,14 @@ from omnigraph.client.served_object import (
     with_source_name,
 )
 from omnigraph.client.served_reading import ServedReading
-from omnigraph.client.served_results import ServedQueryResult, StreamedRows
+from omnigraph.client.served_results import ServedDiff, ServedQueryResult, StreamedRows
 from omnigraph.client.served_view import refuse_engine
 from omnigraph.errors import BadRequest, NotServed
 from omnigraph.graph.engines import LoadEngineName, MergeEngineName, ModeName
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.results import Commit, Consumer, CreatedBranch, LoadResult, MutationResult, Tag
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision, format_revision
+from omnigraph.history.entity_changes import ChangeFilter
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_catalog
 from omnigraph.typed_reading import convert_into
@@ -50,7 +51,6 @@ from omnigraph.wire.http_protocol import ARROW_STREAM, COMMIT_ID, IF_GRAPH_COMMI
 
 if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
-    from omnigraph.client.served_results import ServedDiff
     from omnigraph.graph.loading import Input
     from omnigraph.graph.merging import MergeResult
     from omnigraph.graph.undo import ApplyResult
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
 
 
 class ServedWriting(ServedReading):
-    """Changing a branch through a server."""
+    """Verbs of a served graph that write to a branch."""
 
     def mutate(
         self,
@@ -73,7 +73,7 @@ class ServedWriting(ServedReading):
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> MutationResult:
-        """Run a mutation of a query text as one commit, made once even if connections get lost."""
+        """Run a mutation as one commit, executed once even if connections get lost."""
         refuse_actor(actor)
         where, text = self._choose(branch), as_source_text(query, "<query>")
         body = asks.MutateRequest(
@@ -142,17 +142,17 @@ class ServedWriting(ServedReading):
         start = () if base is None else (("from", base),)
         expected = self._find_head(expected_head, base or branch)
         head = () if expected is None else (("expected_head", expected),)
-        kept = (("partial", "true"),) if partial else ()
-        found_by = [("match", name) for name in match]
-        said = () if message is None else (("message", message),)
+        keep = (("partial", "true"),) if partial else ()
+        keys = [("match", name) for name in match]
+        note = () if message is None else (("message", message),)
         parameters = (
             ("branch", where),
             ("mode", str(mode)),
             *start,
             *head,
-            *kept,
-            *found_by,
-            *said,
+            *keep,
+            *keys,
+            *note,
         )
         request = ClientRequest("loadNdjson", parameters=parameters, data=data)
         with with_file_name(file):
@@ -203,7 +203,7 @@ class ServedWriting(ServedReading):
     def _read_invoked(
         self, request: ClientRequest, branch: str | None, snapshot: str | None
     ) -> ServedQueryResult | MutationResult:
-        """Rows or what was changed: what the query is, only the server knows."""
+        """Decode the result of a stored query: rows of a read, or the result of a mutation."""
         response = self._connection.start(request)
         headers = response.headers
         if headers.get("Content-Type", "").startswith(ARROW_STREAM):
@@ -217,7 +217,7 @@ class ServedWriting(ServedReading):
         return read_mutation(done, is_replayed=is_replayed(answer))
 
     def _read_catalog(self) -> Catalog:
-        """The accepted schema, compiled here: names and types are those of the server."""
+        """Compile the accepted schema of the server."""
         return compile_catalog(SourceText(self.schema, "<schema>"))
 
 
@@ -226,7 +226,7 @@ Decisions = str | Path | Sequence[Mapping[str, object]]
 
 
 class ServedHistory(ServedWriting):
-    """Branching off, merging and undoing through a server."""
+    """Verbs of a served graph about branches and history."""
 
     def create_branch(
         self,
@@ -244,8 +244,8 @@ class ServedHistory(ServedWriting):
         body = asks.BranchCreateRequest(name=name, source=where, commit=start)
         request = ClientRequest("createBranch", body=body)
         answer = send_write(self._connection, request, make_key(idempotency_key), where)
-        made = self._connection.decode(answer, bodies.BranchCreateOutput)
-        return read_made_branch(made, is_replayed=is_replayed(answer))
+        created = self._connection.decode(answer, bodies.BranchCreateOutput)
+        return read_created_branch(created, is_replayed=is_replayed(answer))
 
     def merge(
         self,
@@ -299,9 +299,9 @@ class ServedHistory(ServedWriting):
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> ApplyResult:
-        """Undo what one commit did, as a new commit; what came after it stays."""
+        """Undo the changes of one commit, as a new commit; later changes are kept."""
         refuse_actor(actor)
-        body = self._ask_for_commit(
+        body = self._make_commit_request(
             commit, branch, parent, resolve, decisions, expected_head, message, dry_run=dry_run
         )
         return self._apply(ClientRequest("revert", body=body), idempotency_key)
@@ -320,9 +320,9 @@ class ServedHistory(ServedWriting):
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> ApplyResult:
-        """Do what one commit of any branch did on this branch as well, as a new commit."""
+        """Apply the changes of one commit of any branch to this branch, as a new commit."""
         refuse_actor(actor)
-        body = self._ask_for_commit(
+        body = self._make_commit_request(
             commit, branch, parent, resolve, decisions, expected_head, message, dry_run=dry_run
         )
         return self._apply(ClientRequest("cherryPick", body=body), idempotency_key)
@@ -338,7 +338,7 @@ class ServedHistory(ServedWriting):
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> ApplyResult:
-        """Set a branch to what it was at a place, as a new commit; no commit is lost."""
+        """Set a branch to its state at a revision, as a new commit; no commit is lost."""
         refuse_actor(actor)
         body = asks.RestoreRequest(
             place=format_revision(place),
@@ -349,7 +349,7 @@ class ServedHistory(ServedWriting):
         )
         return self._apply(ClientRequest("restore", body=body), idempotency_key)
 
-    def _ask_for_commit(
+    def _make_commit_request(
         self,
         commit: RevisionLike,
         branch: str | None,
@@ -361,7 +361,7 @@ class ServedHistory(ServedWriting):
         *,
         dry_run: bool,
     ) -> asks.ApplyCommitRequest:
-        """What is sent to revert a commit, or to pick it."""
+        """Build the request to revert or cherry-pick a commit."""
         return asks.ApplyCommitRequest(
             commit=format_revision(commit),
             branch=self._choose(branch),
@@ -380,7 +380,7 @@ class ServedHistory(ServedWriting):
         done = self._connection.decode(answer, bodies.ApplyCommitOutput)
         return read_apply(done, is_replayed=is_replayed(answer))
 
-    # --- what was -------------------------------------------------------------------------------
+    # --- history --------------------------------------------------------------------------------
 
     def diff(
         self,
@@ -393,13 +393,10 @@ class ServedHistory(ServedWriting):
         ops: Sequence[str] = (),
         branch: str | None = None,
     ) -> ServedDiff:
-        """The differences between two places, or between a place and the current state of a branch.
+        """Compare two revisions, or a revision and the current state of a branch.
 
-        Both places are looked up at once; what changed is asked for when it is read.
+        Both revisions are resolved at once; the changes are fetched when they are read.
         """
-        from omnigraph.client.served_results import ServedDiff  # noqa: PLC0415 - loads the engine
-        from omnigraph.history.entity_changes import ChangeFilter  # noqa: PLC0415
-
         wanted = ChangeFilter(frozenset(kinds), frozenset(types), frozenset(ops))
         sides = self.at(before, branch=branch).info(), self.at(after, branch=branch).info()
         return ServedDiff(self._connection, sides, images=images, wanted=wanted)
@@ -414,7 +411,7 @@ class ServedHistory(ServedWriting):
         branch: str | None = None,
         actor: str | None = None,
     ) -> Tag:
-        """Give a commit a permanent name: the head of a branch, or the commit at a place."""
+        """Give a commit a permanent name: the head of a branch, or the commit at a revision."""
         refuse_actor(actor)
         named = format_optional_revision(at)
         body = asks.TagCreateRequest(name=name, at=named, branch=self._choose(branch))
@@ -441,7 +438,7 @@ class ServedHistory(ServedWriting):
     def entity_history(
         self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str | None = None
     ) -> EntityHistory:
-        """Every value an entity had on a branch, newest first, with commit, actor and time."""
+        """Return every version of an entity on a branch, newest first."""
         named = () if kind is None else (("entity", kind),)
         request = ClientRequest(
             "getEntityHistory",

@@ -65,7 +65,7 @@ class HostedGraphs:
 
     @property
     def is_current(self) -> bool:
-        """Whether every graph is served as defined."""
+        """True if every graph is served as defined."""
         return not self.quarantined and not self.outdated
 
     def find(self, graph_id: str) -> HostedGraph:
@@ -159,6 +159,6 @@ class GraphOpener:
 
 
 def _is_transient(error: OmniError) -> bool:
-    """Whether the storage failed transiently, rather than the definition being invalid."""
+    """Return whether the storage failed transiently, rather than the definition being invalid."""
     passing = (StorageKind.TRANSIENT, StorageKind.UNKNOWN)
     return isinstance(error, StorageFailure) and error.kind in passing

@@ -65,7 +65,7 @@ class ServingSource(Protocol):
 
     @property
     def is_cluster(self) -> bool:
-        """Whether the definitions are those of a cluster, which also changes schemas.
+        """True for the definitions of a cluster, which also changes schemas.
 
         A graph with an invalid definition is then quarantined even if it was served before;
         definitions by flags are reloaded all or none.

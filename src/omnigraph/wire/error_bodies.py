@@ -37,15 +37,15 @@ HIDDEN = (
     errors.MissingPackage,
     errors.InputTooLarge,
 )
-"""Errors whose words may name folders, buckets, files or processes of the server."""
+"""Errors whose message may name folders, buckets, files or processes of the server."""
 
 STREAM_SLOTS = "stream_export_transport_bytes"
-"""The resource that is used up while too many exports are being sent."""
+"""The name of the limit on concurrent exports."""
 
 SHOWN = (errors.ExternalBlobSource, errors.EmbeddingFailed)
-"""Errors among them that name nothing of the server."""
+"""Subclasses of `HIDDEN` errors whose message names nothing of the server."""
 
-_PUBLIC_WORDS: Mapping[type[errors.OmniError], str] = {
+_PUBLIC_MESSAGES: Mapping[type[errors.OmniError], str] = {
     errors.OutcomeUnknown: (
         "it is unknown whether the write was made; look it up by its idempotency key, or at the "
         "head of the branch, before sending it again"
@@ -60,7 +60,7 @@ _PUBLIC_WORDS: Mapping[type[errors.OmniError], str] = {
 
 @dataclass(frozen=True, slots=True)
 class ErrorAnswer:
-    """What a client gets."""
+    """The response to a failed request: status, body and headers."""
 
     status: int
     body: Mapping[str, object]
@@ -68,10 +68,10 @@ class ErrorAnswer:
 
 
 def describe_error(error: BaseException, request_id: str) -> ErrorAnswer:
-    """The answer to a request that failed.
+    """Encode an error as a response.
 
-    Whatever could name a place of the server, and everything nobody thought of, is replaced by
-    words that do not; the log has the rest under the id of the request.
+    A message that could name a path of the server, and that of an unexpected exception, is
+    replaced by a generic one; the log has the original under the request id.
     """
     if not isinstance(error, errors.OmniError):
         return ErrorAnswer(500, _make_internal_body("internal", "internal", request_id))
@@ -84,7 +84,7 @@ def describe_error(error: BaseException, request_id: str) -> ErrorAnswer:
 
 
 def _hide(error: errors.OmniError, request_id: str) -> dict[str, object]:
-    words = next((said for kind, said in _PUBLIC_WORDS.items() if isinstance(error, kind)), None)
+    words = next((said for kind, said in _PUBLIC_MESSAGES.items() if isinstance(error, kind)), None)
     body = _make_internal_body(error.code, error.wire_code, request_id)
     if words is not None:
         body["error"] = words
@@ -133,18 +133,18 @@ _BY_STATUS: Mapping[int, type[OmniError]] = {
     429: errors.LimitError,
     504: errors.LimitError,
 }
-"""What to raise for a code that only newer servers have."""
+"""The error class for a code that only newer servers have, by status."""
 
 
 def is_error_body(body: object) -> bool:
-    """Whether this is what a server of ours answers when something fails."""
+    """Return whether a body is an error body of an omnigraph server."""
     return isinstance(body, Mapping) and all(
         isinstance(body.get(name), str) for name in ("error", "kind")
     )
 
 
 def rebuild_error(body: Body, status: int) -> OmniError:
-    """The error that a body tells of."""
+    """Rebuild the error of a body."""
     code = str(body["kind"])
     kind = list_error_classes().get(code)
     if kind is None:
@@ -154,7 +154,7 @@ def rebuild_error(body: Body, status: int) -> OmniError:
 
 @cache
 def list_error_classes() -> Mapping[str, type[OmniError]]:
-    """Every error by its code; of those that share one, the one that is raised."""
+    """Map codes to error classes; of classes that share a code, to the one that is raised."""
     found: dict[str, type[OmniError]] = {}
     for kind in _walk(OmniError):
         if kind.__module__.startswith(errors.__name__):
@@ -169,11 +169,11 @@ def _walk(kind: type[OmniError]) -> Iterator[type[OmniError]]:
 
 
 def _make(kind: type[OmniError], message: str, facts: Mapping[str, object]) -> OmniError:
-    """An error without its constructor: the words were made where it was raised."""
+    """Create an error without its constructor: the message is already complete."""
     error = kind.__new__(kind)
     OmniError.__init__(error, message)
-    is_partly_told = not facts or kind.details is not OmniError.details
-    absent = dict.fromkeys(inspect.signature(kind).parameters) if is_partly_told else {}
+    is_partial = not facts or kind.details is not OmniError.details
+    absent = dict.fromkeys(inspect.signature(kind).parameters) if is_partial else {}
     for name, value in {**absent, **facts}.items():
         if name != "message":
             setattr(error, name, value)
@@ -192,7 +192,7 @@ def _freeze(value: object) -> object:
 
 
 def _read_member(member: str, **renamed: str) -> Callable[[Body], dict[str, object]]:
-    """Facts in a member of another name; some of them are called otherwise there."""
+    """Return a reader of the attributes in a member; some have another name there."""
 
     def read(body: Body) -> dict[str, object]:
         facts = body.get(member) or {}
@@ -202,7 +202,7 @@ def _read_member(member: str, **renamed: str) -> Callable[[Body], dict[str, obje
 
 
 def read_diagnostic(body: Body) -> Diagnostic:
-    """A mistake in a text; one without a place has none of its members."""
+    """Read a diagnostic; the members of a location may be missing."""
     span = body.get("span") or {"start": 0, "end": 0}
     return Diagnostic(
         code=body["code"],
@@ -221,7 +221,7 @@ def read_diagnostic(body: Body) -> Diagnostic:
 
 
 def read_problem(body: Body) -> RowProblem:
-    """What is wrong with an input row."""
+    """Read a problem with an input row."""
     return RowProblem(
         body["reason"],
         body["code"],
@@ -230,7 +230,7 @@ def read_problem(body: Body) -> RowProblem:
 
 
 def read_conflict(body: Body) -> MergeConflict:
-    """One reason why two states cannot be merged."""
+    """Read a merge conflict."""
     return MergeConflict(
         kind=body["kind"],
         type_key=join_type_key(body),
@@ -243,7 +243,7 @@ def read_conflict(body: Body) -> MergeConflict:
 
 
 def join_type_key(body: Body) -> str:
-    """The key of a table, of which bodies give the two parts."""
+    """Join the table key from its two members."""
     return f"{body['entity_kind']}:{body['type_name']}"
 
 

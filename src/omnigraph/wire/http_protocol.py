@@ -1,7 +1,4 @@
-"""Vocabulary of the HTTP interface.
-
-Headers, media types, graph ids, and the specification of a route.
-"""
+"""Vocabulary of the HTTP interface: headers, media types, graph ids, and route specifications."""
 
 from __future__ import annotations
 
@@ -17,15 +14,15 @@ JSON = "application/json"
 NDJSON = "application/x-ndjson"
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 LINES = f"{NDJSON}; charset=utf-8"
-"""What a stream of lines is called in an answer."""
+"""Content type of a stream of lines."""
 OCTETS = "application/octet-stream"
 
 REQUEST_ID = "X-Request-Id"
-"""Names a request in the answer and in the log; a client may choose it."""
+"""Identifies a request in the response and the log; a client may choose it."""
 IDEMPOTENCY_KEY = "Idempotency-Key"
-"""Names a write, so that it is made once however often it is sent."""
+"""Identifies a write, so that it is executed once however often it is sent."""
 IF_GRAPH_COMMIT = "Omnigraph-If-Graph-Commit"
-"""The head a branch must have for a write to be made."""
+"""The commit a branch must be at for a write to be executed."""
 COMMIT_ID = "Omnigraph-Commit-Id"
 """The commit that streamed rows were read at."""
 QUERY_NAME = "Omnigraph-Query-Name"
@@ -33,7 +30,7 @@ SNAPSHOT_ID = "Omnigraph-Snapshot-Id"
 ENTITY_KIND = "Omnigraph-Entity-Kind"
 """Whether a blob is one of a node or of an edge."""
 REPLAYED = "Omnigraph-Replayed"
-"""`true` where a write had been made before, under the same idempotency key."""
+"""`true` in the response of a write that was executed earlier under the same key."""
 
 MAX_KEY_LENGTH = 200
 MAX_REQUEST_ID_LENGTH = 128
@@ -48,10 +45,10 @@ def is_graph_id(text: str) -> bool:
 
 
 def check_graph_id(text: str) -> str:
-    """The id of a graph, if it can be one.
+    """Return a graph id; raise if it is invalid.
 
     Raises:
-        BadRequest: it cannot.
+        BadRequest: the id is invalid.
     """
     if not is_graph_id(text):
         raise BadRequest(
@@ -69,7 +66,7 @@ Body = type[msgspec.Struct]
 
 @dataclass(frozen=True, slots=True)
 class QueryParameter:
-    """A parameter in the address; one that repeats may be given several times."""
+    """A query parameter; one that repeats may be given several times."""
 
     name: str
     meaning: str
@@ -96,13 +93,13 @@ class RouteSpec:
     is_write: bool = False
     """Whether it takes an idempotency key."""
     is_conditional: bool = False
-    """Whether it needs the head the branch must have."""
+    """Whether it requires the expected head of the branch."""
     is_open: bool = False
     """Whether it answers without a token."""
     successor: str | None = None
-    """The route to use instead of an old one."""
+    """The route that replaces a deprecated one."""
     statuses: tuple[int, ...] = ()
-    """What else it may answer, besides the success and the errors of all routes."""
+    """Statuses besides success and the errors of all routes."""
 
     @property
     def is_of_graph(self) -> bool:
@@ -110,7 +107,7 @@ class RouteSpec:
 
 
 class _More(TypedDict, total=False):
-    """What only some routes have."""
+    """Optional members of a route."""
 
     parameters: tuple[QueryParameter, ...]
     body_media: str
@@ -126,7 +123,7 @@ class _More(TypedDict, total=False):
 def make_get(
     operation: str, path: str, summary: str, response: Body | None, **more: Unpack[_More]
 ) -> RouteSpec:
-    """A route of a graph that is asked without a body."""
+    """Return a GET route of a graph."""
     return RouteSpec(operation, "GET", f"{GRAPH}/{path}", summary, response=response, **more)
 
 
@@ -138,7 +135,7 @@ def make_post(
     response: Body | None,
     **more: Unpack[_More],
 ) -> RouteSpec:
-    """A route of a graph that is asked with a body, and changes nothing or needs no key."""
+    """Return a POST route of a graph without an idempotency key."""
     return RouteSpec(operation, "POST", f"{GRAPH}/{path}", summary, request, response, **more)
 
 
@@ -150,7 +147,7 @@ def make_keyed_post(
     response: Body | None,
     **more: Unpack[_More],
 ) -> RouteSpec:
-    """The same, where the write may carry a key."""
+    """Return a POST route of a graph that accepts an idempotency key."""
     return replace(make_post(operation, path, summary, request, response, **more), is_write=True)
 
 

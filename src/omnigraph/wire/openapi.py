@@ -47,7 +47,7 @@ _GRAPH_ID = {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$"}
 
 @lru_cache(maxsize=2)
 def describe_api(*, has_auth: bool = True) -> dict[str, Any]:
-    """The document; it mentions tokens only where they are used."""
+    """Return the OpenAPI document; security schemes only if tokens are used."""
     _, components = msgspec.json.schema_components(list_schemas(), ref_template=_REF)
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
@@ -181,7 +181,7 @@ def _describe_responses(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:
 
 
 def _describe_failures() -> dict[str, Any]:
-    """What every route answers when it fails, by status."""
+    """Describe the error responses by status."""
     statuses = {one for route in ROUTES for one in _list_statuses(route, has_auth=True)}
     schema = {"$ref": _REF.format(name="ErrorBody")}
     return {

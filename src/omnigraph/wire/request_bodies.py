@@ -1,4 +1,4 @@
-"""The bodies of requests. A member that is not declared is refused, never ignored."""
+"""Request bodies. A member that is not declared is refused, never ignored."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 class RequestBody(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """The base of every body. What has its default is not sent: an older server may not know it."""
+    """Base of request bodies. Defaults are not sent: an older server may not know the member."""
 
 
 class QueryRequest(RequestBody, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ class InvokeQueryRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class ExplainRequest(RequestBody, frozen=True, kw_only=True):
-    """A query whose plan is asked for; with `analyze` it is run as well."""
+    """A query to explain; with `analyze` it is run as well."""
 
     query: str
     name: str | None = None
@@ -109,7 +109,7 @@ class BranchMergeRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class ApplyCommitRequest(RequestBody, frozen=True, kw_only=True):
-    """A commit to revert or to pick: its id, the beginning of it, a tag, or any other place."""
+    """A commit to revert or cherry-pick: an id, a prefix of one, a tag, or another revision."""
 
     commit: str
     branch: str | None = None
@@ -122,7 +122,7 @@ class ApplyCommitRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class RestoreRequest(RequestBody, frozen=True, kw_only=True):
-    """The place whose state a branch shall have again."""
+    """The revision to restore a branch to."""
 
     place: str
     branch: str | None = None
@@ -132,7 +132,7 @@ class RestoreRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class TagCreateRequest(RequestBody, frozen=True, kw_only=True):
-    """A name for the commit at a place, or for the head of a branch."""
+    """A tag for the commit at a revision, or for the head of a branch."""
 
     name: str
     at: str | None = None
@@ -140,7 +140,7 @@ class TagCreateRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class ConsumerSetRequest(RequestBody, frozen=True, kw_only=True):
-    """Up to where a consumer has read, and for how long the rest is kept for it."""
+    """The position of a consumer, and the duration cleanup keeps later commits for it."""
 
     position: str | None = None
     lasts_seconds: float = 7 * 24 * 3600.0
@@ -148,7 +148,7 @@ class ConsumerSetRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class SchemaPlanRequest(RequestBody, frozen=True, kw_only=True):
-    """Another schema, whose steps are asked for."""
+    """A schema to plan the migration to."""
 
     schema_source: str
     branch: str | None = None
@@ -157,7 +157,7 @@ class SchemaPlanRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class SchemaApplyRequest(RequestBody, frozen=True, kw_only=True):
-    """Another schema, what gives rows that are there their values, and what changes them first."""
+    """A schema to apply, with backfill expressions and mutations to run first."""
 
     schema_source: str
     branch: str | None = None
@@ -171,7 +171,7 @@ class SchemaApplyRequest(RequestBody, frozen=True, kw_only=True):
 
 
 def name_mutation(number: int) -> str:
-    """What a server calls a mutation of such a request, in mistakes that it finds there."""
+    """Return the source name of a mutation of such a request in diagnostics."""
     return f"mutations[{number}]"
 
 

@@ -17,7 +17,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorBody(Answer, frozen=True, kw_only=True):
-    """What went wrong. `kind` is the code of the error; details are members beside these."""
+    """An error. `kind` is its code; details are further members."""
 
     error: str
     kind: str
@@ -62,7 +62,7 @@ class QueryListOutput(Answer, frozen=True, kw_only=True):
 
 
 class RowCountsOutput(Answer, frozen=True, kw_only=True):
-    """How many rows of a table a commit changed."""
+    """Counts of the rows of a table that a commit changed."""
 
     table_key: str
     inserted: int
@@ -125,7 +125,7 @@ class ReadOutput(Answer, frozen=True, kw_only=True):
 
 
 class ChangeOutput(Answer, frozen=True, kw_only=True):
-    """What a mutation did; no commit if nothing matched."""
+    """The result of a mutation; no commit if nothing matched."""
 
     branch: str
     query_name: str
@@ -141,7 +141,7 @@ class LoadedType(Answer, frozen=True, kw_only=True):
 
 
 class GraphBatchLoadOutput(Answer, frozen=True, kw_only=True):
-    """What a load wrote; no commit if there was nothing to load. A large one tells more."""
+    """The result of a load; no commit if there was nothing to load. A large load reports more."""
 
     branch: str
     base_branch: str | None
@@ -214,7 +214,7 @@ class ExplainOutput(Answer, frozen=True, kw_only=True):
 
 
 class LintOutput(Answer, frozen=True, kw_only=True):
-    """What was found about every query of a text, and advice besides."""
+    """The result of a check of each query, and general findings."""
 
     status: Literal["ok", "error"]
     schema_source: dict[str, Any]
@@ -268,7 +268,7 @@ class BranchMergeOutput(Answer, frozen=True, kw_only=True):
 
 
 class ApplyCommitOutput(Answer, frozen=True, kw_only=True):
-    """What a revert, a cherry-pick or a restore did, or would do."""
+    """The result of a revert, a cherry-pick or a restore, or of its dry run."""
 
     branch: str
     outcome: Literal["reverted", "cherry_picked", "restored", "unchanged"]
@@ -384,14 +384,14 @@ class BlobStatOutput(Answer, frozen=True, kw_only=True):
 
 
 class BlobPutOutput(Answer, frozen=True, kw_only=True):
-    """What a blob is after it was written, and the commit that wrote it."""
+    """The metadata of a written blob, and the commit that wrote it."""
 
     blob: BlobStatOutput
     commit: CommitOutput
 
 
 class WriteOutput(Answer, frozen=True, kw_only=True):
-    """What became of a write that was sent with an idempotency key; its commit if it made one."""
+    """The outcome of a write with an idempotency key; its commit if it created one."""
 
     key: str
     operation: str
