@@ -43,7 +43,7 @@ COMMITS = [commit(10 - n, age_s=n * 10) for n in range(10)]
     ],
 )
 def test_what_either_limit_protects_is_kept(keep, older_than, expected):
-    kept = Retention(keep, older_than).list_kept(COMMITS, NOW)
+    kept = Retention(keep, older_than).list_retained(COMMITS, NOW)
     assert kept == COMMITS[:expected]
 
 

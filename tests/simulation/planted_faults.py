@@ -113,7 +113,7 @@ def _name_no_anchor() -> None:
 
 def _forget_that_the_manifest_stands_still() -> None:
     """Cleanup takes the file of a publish whose author may still be about to make it visible."""
-    orphan_removal.UnreferencedFiles._list_possible_bases = lambda *_: []
+    orphan_removal.OrphanRemoval._list_possible_bases = lambda *_: []
 
 
 def _announce_moves_alone() -> None:

@@ -1,5 +1,5 @@
-"""What a graph may contain: the schema, compiled and checked.
+"""The catalog: a schema, compiled and checked.
 
 `build` turns a syntax tree into a draft without identities, `identify` gives it the identities of
-the accepted schema, `evolve` plans the way from one schema to the next, `codec` keeps it as JSON.
+the accepted schema, `codec` stores it as JSON. `evolution` plans the steps to another schema.
 """

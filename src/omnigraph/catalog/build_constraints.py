@@ -27,7 +27,7 @@ from omnigraph.types.property import STRUCTURAL_FIELDS, PropertyType
 
 @lru_cache(maxsize=1024)
 def check_pattern(pattern: str) -> str | None:
-    """What keeps `pattern` from being used, or None if it can be."""
+    """Return the reason `pattern` cannot be used, or None if it can."""
     import pyarrow as pa  # noqa: PLC0415 - heavy, and most schemas have no @check
     import pyarrow.compute as pc  # noqa: PLC0415
 

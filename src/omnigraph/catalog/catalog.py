@@ -36,7 +36,7 @@ class TypeKind(StrEnum):
 
 
 class IndexKind(StrEnum):
-    """How a declared index is built for one column."""
+    """The kind of index built for one column."""
 
     BTREE = "btree"
     FULL_TEXT = "full_text"
@@ -122,7 +122,7 @@ class InterfaceType:
 
 @dataclass(frozen=True)
 class EntityType:
-    """What node types and edge types share; `properties` are sorted by name."""
+    """The common members of node and edge types; `properties` are sorted by name."""
 
     id: TypeId
     table_incarnation: TableIncarnationId
@@ -309,7 +309,7 @@ def list_indexes(type_: EntityType) -> tuple[DeclaredIndex, ...]:
 
 
 def index_kinds(type_: PropertyType) -> tuple[IndexKind, ...]:
-    """What `@index` builds for a column of this type: lists and blobs get nothing."""
+    """Return the indexes `@index` builds for a column of this type: none for lists and blobs."""
     if type_.is_list or type_.is_blob:
         return ()
     if type_.is_vector:

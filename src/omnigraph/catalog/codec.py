@@ -1,4 +1,4 @@
-"""The accepted schema as the JSON kept with a graph: its IR, and the record vouching for it.
+"""The accepted schema as stored JSON: its IR, and the state record with its hashes.
 
 The IR holds everything, identities included. The state record holds the hashes of the IR and of
 the schema's shape, so that neither a changed text nor a changed IR goes unnoticed.
@@ -56,7 +56,7 @@ _Record = TypeVar("_Record")
 
 @dataclass(frozen=True, slots=True)
 class SchemaState:
-    """What vouches for the stored schema text and its IR."""
+    """The hashes of the stored schema text and its IR."""
 
     format_version: int
     schema_shape_hash: str
@@ -64,7 +64,7 @@ class SchemaState:
     schema_identity_version: int
     schema_identity_domain: str
     schema_source_hash: str | None = None
-    """Of the schema text that was compiled; not known of graphs of earlier builds."""
+    """Of the compiled schema text; absent in graphs of earlier builds."""
 
     @classmethod
     def of(cls, catalog: Catalog, source: str | None = None) -> SchemaState:
@@ -140,11 +140,11 @@ _SUPPORTED = {
 }
 
 
-def find_vouched(source: str, ir_text: str, state_text: str) -> Catalog | None:
-    """The accepted catalog, if the state record has the hashes of these very texts.
+def load_if_digest_matches(source: str, ir_text: str, state_text: str) -> Catalog | None:
+    """Return the accepted catalog if the state record has the hashes of these texts, else None.
 
-    Every opening of a graph passes here, so nothing is compiled. None says that it takes
-    `check_contract` to tell whether the texts agree all the same.
+    Runs at every opening of a graph, so nothing is compiled. After None, `check_contract` decides
+    whether the texts agree nevertheless.
     """
     state = decode_state(state_text)
     hashes = (state.schema_source_hash, state.schema_ir_hash)
@@ -166,12 +166,12 @@ def _require_domain(catalog: Catalog, state: SchemaState) -> None:
 def check_contract(
     ir_text: str | bytes, state_text: str | bytes, compiled_source: Catalog
 ) -> Catalog:
-    """The accepted catalog, once IR, state record and schema text are known to agree in full.
+    """Return the accepted catalog after a full check of IR, state record and schema text.
 
     `compiled_source` is the catalog of the stored text, of which only the shape counts.
 
     Raises:
-        SchemaContractMismatch: naming what drifted.
+        SchemaContractMismatch: naming the part that drifted.
     """
     state = decode_state(state_text)
     catalog = decode_ir(ir_text)
@@ -195,7 +195,7 @@ def _parse(text: str | bytes, wanted: type[_Record], what: str) -> _Record:
 
 
 def _find_contradictions(catalog: Catalog, record: IrRecord) -> Iterator[str]:
-    """What is wrong with the ids: duplicate, out of bounds, or not those of their names."""
+    """Yield problems of ids: duplicate, out of bounds, or not those of their names."""
     if not FIRST_IDENTITY <= catalog.next_identity_id <= MAX_IDENTITY:
         yield f"the next identity is {catalog.next_identity_id}"
     seen: set[int] = set()
@@ -222,7 +222,7 @@ def _collect_ids(catalog: Catalog) -> Iterator[int]:
 
 
 def _find_broken_links(catalog: Catalog) -> Iterator[str]:
-    """What is wrong with the properties of each type, and with what they point to."""
+    """Yield problems of the properties of each type, and of their references."""
     for type_ in list_types_by_owner(catalog).values():
         own = {p.name: p.id for p in type_.properties}
         if [p.name for p in type_.properties] != sorted(own):

@@ -1,6 +1,4 @@
-"""Assign identities to a draft.
-
-Those of the accepted schema where it continues, else fresh ones.
+"""Assign identities to a draft: those of the accepted schema where it continues, else fresh.
 
 A declaration continues an accepted one by its name, else by its rename hint.
 """
@@ -48,7 +46,7 @@ IDENTITY_CODES: Mapping[str, str] = {
     NAME_IS_ACCEPTED: "A rename hint is ignored, because the new name is already accepted.",
     NOTHING_ACCEPTED: "A rename hint has no effect in a schema that creates a graph.",
 }
-"""The code of everything identification can say about a rename hint; the last two only warn."""
+"""The codes of problems with rename hints; the last two only warn."""
 
 
 def list_types_by_owner(catalog: Catalog) -> dict[Owner, SchemaType]:
@@ -62,7 +60,7 @@ def list_types_by_owner(catalog: Catalog) -> dict[Owner, SchemaType]:
 
 @dataclass(frozen=True, slots=True)
 class Continuity:
-    """What each desired declaration continues; a declaration that is not a key here is new."""
+    """The accepted declaration each desired one continues; any other desired one is new."""
 
     types: Mapping[Owner, SchemaType]
     properties: Mapping[Member, Property]
@@ -95,7 +93,7 @@ def list_inert_hints(draft: Draft) -> tuple[Diagnostic, ...]:
 
 
 class _Matcher:
-    """One pass over types, then one over properties, whose owners are settled by then."""
+    """One pass over types, then one over properties, whose owners are resolved by then."""
 
     def __init__(self, draft: Draft, accepted: Catalog) -> None:
         self.draft = draft
@@ -107,7 +105,7 @@ class _Matcher:
         self.properties: dict[Member, Property] = {}
         self.problems = Problems(draft.source, "catalog")
         self.notes: list[Diagnostic] = []
-        self._unsettled: set[Owner] = set()
+        self._unresolved: set[Owner] = set()
 
     def match_types(self) -> None:
         self.types = {o: self.accepted[o] for o in self.desired if o in self.accepted}
@@ -119,7 +117,7 @@ class _Matcher:
             elif (kind, old) not in self.accepted:
                 self._refuse_type(owner, old)
             elif (kind, old) in taken:
-                self._unsettled.add(owner)
+                self._unresolved.add(owner)
                 self._refuse_taken(name, old, taken[kind, old], self.draft.span_of(owner))
             else:
                 self.types[owner] = self.accepted[kind, old]
@@ -129,7 +127,7 @@ class _Matcher:
         for owner, type_ in self.desired.items():
             if owner in self.types:
                 self._match_members(owner, type_, self.types[owner])
-            elif owner not in self._unsettled:
+            elif owner not in self._unresolved:
                 self._refuse_hints_of_new(owner, type_)
 
     def _match_members(self, owner: Owner, after: SchemaType, before: SchemaType) -> None:
@@ -199,7 +197,7 @@ class _Matcher:
             message = f"{said} across declaration kinds: '{old}' is an accepted {others[0]}"
         else:
             code, message = UNKNOWN_NAME, f"{said}: no accepted declaration has that name"
-        self._unsettled.add(owner)
+        self._unresolved.add(owner)
         self.problems.add(code, message, self.draft.span_of(owner))
 
     def _refuse_property(self, owner: Owner, name: str, old: str) -> None:
@@ -242,7 +240,7 @@ MAX_IDENTITY = 2**64 - 1
 
 @dataclass(frozen=True, slots=True)
 class Identified:
-    """A catalog with identities, and what is worth saying about the hints that led to them."""
+    """A catalog with identities, and notes about its rename hints."""
 
     catalog: Catalog
     notes: tuple[Diagnostic, ...] = ()
@@ -251,58 +249,53 @@ class Identified:
 def identify_first(
     draft: Draft, identity_domain: str, first_identity: int = FIRST_IDENTITY
 ) -> Catalog:
-    """The catalog of a graph that is being created; rename hints have nothing to say here.
+    """Return the catalog of a graph that is being created; rename hints have no effect.
 
-    `list_creation_notes` tells about hints that were left in the text.
+    `list_inert_hints` warns of hints that were left in the text.
     """
     nothing = Catalog(identity_domain, first_identity)
     return _identify(draft, nothing, Continuity({}, {}))
 
 
 def derive_first_identity(identity_domain: str) -> int:
-    """Where the counter of a graph starts: so that two graphs have no table address in common.
+    """Return the first identity of a graph, so that no two graphs share a table address.
 
     A graph that is removed and created again must not find its tables where those of the other
-    were. Ids stay below 2^53, which any reader of JSON takes for what it is.
+    were. Ids stay below 2^53, which every JSON reader represents exactly.
     """
     digest = hashlib.sha256(identity_domain.encode()).digest()
     return FIRST_IDENTITY + int.from_bytes(digest[:6], "big")
 
 
-def apart_from_other_branches(accepted: Catalog, incarnation: str | None) -> Catalog:
-    """The accepted schema with its counter where no other branch will count.
+def offset_for_branch(accepted: Catalog, incarnation: str | None) -> Catalog:
+    """Return the accepted schema with a counter that no other branch uses.
 
-    Branches give out ids on their own, and what they give out must still be told apart when one
-    is merged into another. `main` goes on counting; any other branch starts somewhere else.
+    Branches assign ids independently, and these must stay distinct when one branch is merged into
+    another. `main` continues its counter; any other branch starts at an offset.
     """
     return accepted if incarnation is None else _skip(accepted, incarnation)
 
 
-def apart_from_other_attempts(accepted: Catalog, operation: OperationId) -> Catalog:
-    """The accepted schema with its counter where no other attempt to change it will count.
+def offset_for_operation(accepted: Catalog, operation: OperationId) -> Catalog:
+    """Return the accepted schema with a counter that no other schema change uses.
 
-    The place of a new table follows from its ids. Whoever removes the table of an attempt that
-    failed may come late, and must not meet that of another attempt in its place.
+    The path of a new table follows from its ids. The table of a failed attempt may be removed
+    late, and must not share its path with that of another attempt.
     """
     return _skip(accepted, operation)
 
 
 def _skip(accepted: Catalog, drawn: str) -> Catalog:
-    """Move the counter by a distance that follows from a ULID, and so from chance."""
+    """Move the counter by a pseudo-random distance derived from a ULID."""
     digest = hashlib.sha256(drawn.encode()).digest()
     distance = 1 + int.from_bytes(digest[:4], "big")
     return replace(accepted, next_identity_id=accepted.next_identity_id + distance)
 
 
-def list_creation_notes(draft: Draft) -> tuple[Diagnostic, ...]:
-    """A warning for every rename hint of a schema that creates a graph."""
-    return list_inert_hints(draft)
-
-
 def identify_next(draft: Draft, accepted: Catalog, other: Catalog | None = None) -> Identified:
-    """The catalog that follows the accepted one.
+    """Return the catalog that follows the accepted one.
 
-    What is new gets the ids that the catalog of another branch gives it, if there is one.
+    New declarations get the ids of `other`, the catalog of another branch, if there is one.
 
     Raises:
         CompileError: rename hints that name nothing, something else, or the same thing twice.
@@ -318,7 +311,7 @@ def identify_next(draft: Draft, accepted: Catalog, other: Catalog | None = None)
 
 
 def _join_continuity(continuity: Continuity, other: Catalog) -> Continuity:
-    """What continues the accepted schema and, of the rest, what is in another one."""
+    """Extend a continuity by the declarations of another catalog."""
     types = list_types_by_owner(other)
     properties = {(*owner, p.name): p for owner, type_ in types.items() for p in type_.properties}
     return Continuity(

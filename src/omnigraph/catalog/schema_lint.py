@@ -26,7 +26,7 @@ from omnigraph.errors import Diagnostic, Severity
 
 
 class LintFamily(StrEnum):
-    """What a code is about; the two letters in the middle of it."""
+    """The subject of a code: the two letters in the middle of it."""
 
     DESTRUCTIVE = "DS"
     MAYBE_FAIL = "MF"
@@ -41,7 +41,7 @@ class LintFamily(StrEnum):
 
 
 class LintTier(StrEnum):
-    """What a change with this code asks of the data."""
+    """The requirement a change with this code has for the data."""
 
     SAFE = "safe"
     VALIDATED = "validated"

@@ -1,7 +1,7 @@
-"""Schema apply: another schema for a branch, with the rows that are there.
+"""Schema evolution: plan the migration to another schema, and apply it with the stored rows.
 
-`catalog` says which steps lead from one schema to another. Here each type that stays is compared
-with what it becomes (`column_plan`), the values of new columns are computed (`fillings`), rules
-that are new are checked on the rows there are (`rule_scan`), and all of it is one change for the
-write driver (`schema_apply`). Nothing becomes visible here.
+Planning compares the accepted schema with the desired one (`type_changes`, `property_changes`) and
+yields ordered steps (`migration_plan`, `migration_steps`). Applying plans the columns of each table
+and the values of new ones (`column_plan`), checks new rules on stored rows (`rule_check`), and
+makes all of it one change for the write driver (`schema_apply`). Nothing is published here.
 """

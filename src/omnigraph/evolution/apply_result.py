@@ -1,4 +1,4 @@
-"""What a schema apply was asked for, and what it came to."""
+"""The result of a schema apply: its plan, tables and commit."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from omnigraph.storage.manifest import Commit
 
 
 class TableEffect(StrEnum):
-    """What an apply does to the table of a type."""
+    """The effect of an apply on the table of a type."""
 
     CREATED = "created"
     DROPPED = "dropped"
     METADATA = "metadata"
-    """Only what it is called, or what its columns are; no value is written."""
+    """Only names or column definitions change; no value is written."""
     COLUMNS = "columns"
     """Values of some columns are written; all others stay where they are."""
     ROWS = "rows"
@@ -29,7 +29,7 @@ class TableEffect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangedTable:
-    """One table that an apply makes, drops, renames or gives other columns."""
+    """One table that an apply creates, drops, renames or alters."""
 
     table_key: TableKey
     effect: TableEffect
@@ -51,8 +51,8 @@ class ChangedTable:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptStep:
-    """A step as it was kept with the commit that took it."""
+class RecordedStep:
+    """A step as recorded with its commit."""
 
     body: Mapping[str, object]
     text: str
@@ -65,8 +65,8 @@ class KeptStep:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptNote:
-    """What was worth knowing before the steps were taken."""
+class RecordedNote:
+    """A note of the plan, as recorded with its commit."""
 
     severity: str
     code: str
@@ -74,15 +74,15 @@ class KeptNote:
 
 
 @dataclass(frozen=True, slots=True)
-class KeptPlan:
-    """The steps of an apply that was made before."""
+class RecordedPlan:
+    """The plan of an earlier apply, as recorded with its commit."""
 
-    steps: tuple[KeptStep, ...]
-    notes: tuple[KeptNote, ...] = ()
+    steps: tuple[RecordedStep, ...]
+    notes: tuple[RecordedNote, ...] = ()
 
     @property
     def supported(self) -> bool:
-        """What was done could be done."""
+        """True: the steps were applied."""
         return True
 
     @property
@@ -103,7 +103,7 @@ class KeptPlan:
 
 @dataclass(frozen=True, slots=True)
 class AppliedMutation:
-    """One mutation that was run before the change of the schema, in the same commit."""
+    """One mutation run before the schema change, in the same commit."""
 
     query_name: str
     affected_nodes: int
@@ -119,31 +119,31 @@ class AppliedMutation:
 
 @dataclass(frozen=True, slots=True)
 class SchemaApplyResult:
-    """What an apply did, or with `dry_run` would do."""
+    """The result of an apply or, with `dry_run`, its preview."""
 
     branch: str
-    plan: MigrationPlan | KeptPlan
+    plan: MigrationPlan | RecordedPlan
     tables: tuple[ChangedTable, ...]
     dry_run: bool
     manifest_version: int
     actor_id: str | None = None
     commit: Commit | None = None
     mutations: tuple[AppliedMutation, ...] = ()
-    """What was run first, in order; nothing if there was nothing to change."""
+    """The mutations run first, in order; none if the schema did not change."""
     is_replayed: bool = False
-    """Whether it was made before, under the same idempotency key."""
+    """True if replayed from an earlier apply under the same idempotency key."""
 
     @property
     def applied(self) -> bool:
-        """Whether the branch has another schema now."""
+        """True if the schema of the branch changed."""
         return self.commit is not None
 
     @property
-    def steps(self) -> tuple[Step | KeptStep, ...]:
+    def steps(self) -> tuple[Step | RecordedStep, ...]:
         return self.plan.steps
 
     @property
-    def notes(self) -> tuple[Diagnostic | KeptNote, ...]:
+    def notes(self) -> tuple[Diagnostic | RecordedNote, ...]:
         return self.plan.notes
 
     def wire(self) -> Mapping[str, object]:

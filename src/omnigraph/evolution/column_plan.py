@@ -54,19 +54,19 @@ _CASTS = {
     pa.uint64(): "UInt64",
 }
 _COMPUTED = " "
-"""Before the name of what an expression gives; no stored column has it."""
+"""Prefix of the names of computed values; no stored column has it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConstantFilling:
-    """The same value in every row."""
+    """A constant for every row."""
 
     field: pa.Field
     value: object
 
     @property
     def read(self) -> Mapping[str, str]:
-        """What must be read of a row, as expressions by the names their values get."""
+        """The expressions to read, by the names of their values."""
         return {}
 
     def fill(self, rows: pa.RecordBatch) -> pa.Array:
@@ -74,7 +74,7 @@ class ConstantFilling:
 
     @property
     def expression(self) -> str | None:
-        """The value as an expression, where there is no doubt how one reads it."""
+        """The value as an expression, where its rendering is unambiguous."""
         kind, value = self.field.type, self.value
         if isinstance(value, bool | str) or (isinstance(value, int) and abs(value) < _SAFE):
             return (
@@ -85,7 +85,7 @@ class ConstantFilling:
 
 @dataclass(frozen=True, slots=True)
 class ConvertedFilling:
-    """The values of a column as values of another type, of which none is lost."""
+    """The values of a column, cast without loss to another type."""
 
     field: pa.Field
     source: str
@@ -103,7 +103,7 @@ class ConvertedFilling:
 
 @dataclass(frozen=True, slots=True)
 class ComputedFilling:
-    """What an expression gives for a row, which must be a value of the type."""
+    """The value of an expression, which must be a value of the type."""
 
     field: pa.Field
     expression: str
@@ -128,14 +128,14 @@ Filling = ConstantFilling | ConvertedFilling | ComputedFilling
 
 
 def collect_expressions(fillings: Sequence[Filling]) -> dict[str, str]:
-    """What computing these needs of a row; nothing for constants."""
+    """Return the expressions these fillings read; none for constants."""
     return {name: text for filling in fillings for name, text in filling.read.items()}
 
 
 def render_constants(fillings: Sequence[Filling]) -> dict[str, str] | None:
-    """The values of columns that are all constants, as expressions; None where some are not.
+    """Return the values of all-constant columns as expressions, else None.
 
-    What the substrate fills in by itself need not be made here and handed over.
+    Lance evaluates these expressions itself, so no value is passed to it.
     """
     texts = {
         filling.field.name: filling.expression if isinstance(filling, ConstantFilling) else None
@@ -146,7 +146,7 @@ def render_constants(fillings: Sequence[Filling]) -> dict[str, str] | None:
 
 
 def require_computable(table: Table, fillings: Sequence[Filling]) -> None:
-    """Raise if an expression speaks of what a table does not have, or cannot be understood."""
+    """Raise if an expression is invalid or refers to columns that a table lacks."""
     for filling in fillings:
         if isinstance(filling, ComputedFilling):
             mistake = find_mistake(table, filling.expression)
@@ -155,7 +155,7 @@ def require_computable(table: Table, fillings: Sequence[Filling]) -> None:
 
 
 def make_filler(fillings: Sequence[Filling]) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
-    """The function that makes the new columns of a batch; another process can run it."""
+    """Return a picklable function that computes the new columns of a batch."""
     return partial(fill_columns, tuple(fillings))
 
 
@@ -167,7 +167,7 @@ def fill_columns(fillings: Sequence[Filling], rows: pa.RecordBatch) -> pa.Record
 
 
 def _convert_to_lists(values: pa.Array, wanted: pa.ListType) -> pa.Array:
-    """Each value as the only member of a list; NULL stays NULL."""
+    """Return each value as a list of one member; NULL stays NULL."""
     items = values.drop_null().cast(wanted.value_type)
     lengths = pc.is_valid(values).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
@@ -179,13 +179,13 @@ Entity = NodeType | EdgeType
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """The columns of a table as they shall be, in order, and how those are filled that are new."""
+    """The desired columns of a table, in order, and the fillings of new ones."""
 
     columns: tuple[Column, ...]
     fillings: tuple[Filling, ...] = ()
 
     def changes(self, stored: pa.Schema) -> bool:
-        """Whether a table with these columns becomes another one."""
+        """Return whether these columns differ from the stored ones."""
         wanted = [c.field for c in self.columns]
         is_same = all(isinstance(c, KeptColumn) for c in self.columns)
         return not is_same or not pa.schema(wanted).equals(stored)
@@ -194,13 +194,12 @@ class ColumnPlan:
 def plan_columns(
     stored: pa.Schema, before: Entity, after: Entity, expressions: Mapping[str, str]
 ) -> ColumnPlan:
-    """The way from the columns a table has to those its type wants.
+    """Return the plan from the stored columns of a table to those of its type.
 
-    `expressions` give properties their values in the rows that are there.
+    `expressions` compute properties for stored rows.
 
-    A column whose values are already what the type wants is kept, whatever it was called. The
-    substrate changes whether NULL is allowed only where it adds no column; where it must do both,
-    the column is written anew.
+    A column whose values fit the type is retained, whatever its old name. Lance changes nullability
+    only where it adds no column; where it must do both, the column is rewritten.
     """
     wanted = build_table_schema(after)
     was = {p.id: p for p in before.properties}
@@ -234,13 +233,13 @@ def plan_columns(
 
 
 def _is_added(property_: Property, was: Mapping[PropertyId, Property]) -> bool:
-    """Whether the property takes a new column."""
+    """Return whether the property needs a new column."""
     old = was.get(property_.id)
     return old is None or _find_stored_kind(old) != _find_stored_kind(property_)
 
 
 def _find_stored_kind(property_: Property) -> tuple[object, ...]:
-    """What the type of a column depends on besides whether it may be NULL."""
+    """Return the parts of a column's type other than its nullability."""
     type_ = property_.type
     return (type_.scalar, type_.is_list, type_.dimension)
 
@@ -259,12 +258,12 @@ def _convert_column(there: pa.Field, wanted: pa.Field, *, adds: bool) -> Filling
 
 
 def find_step_place(schema: Draft, step: Step) -> str:
-    """File, line and column of what a step is about."""
+    """Return the file, line and column of the declaration a step is about."""
     return schema.find_place(_name_entity(step))
 
 
 def _name_entity(step: Step) -> str:
-    """What a step is about, by the name it has afterwards."""
+    """Return the entity a step is about, by its name after the migration."""
     match step:
         case UnsupportedChange():
             return step.entity
@@ -284,8 +283,8 @@ def _name_entity(step: Step) -> str:
 
 
 @contextmanager
-def placing_expressions(schema: Draft, type_: Entity) -> Iterator[None]:
-    """Give an expression that fails inside the place of its property, one of this type."""
+def locating_expressions(schema: Draft, type_: Entity) -> Iterator[None]:
+    """Add the source location of the property to errors of its expression."""
     try:
         yield
     except BadExpression as error:
@@ -302,16 +301,16 @@ def placing_expressions(schema: Draft, type_: Entity) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class TableWork:
-    """One type that stays: what it was, what it becomes, and its columns."""
+    """One retained type: before, after, and its columns."""
 
     before: Entity
     after: Entity
     entry: TableEntry
     source: TableEntry
-    """Where its rows are read: its own table, or what mutations made of it."""
+    """The version its rows are read from: its own, or that after mutations."""
     columns: ColumnPlan
     has_other_columns: bool = False
-    """Whether its table becomes another one even if no row changes."""
+    """True if its columns change, even if no row does."""
 
     @property
     def is_mutated(self) -> bool:
@@ -319,7 +318,7 @@ class TableWork:
 
     @property
     def is_moved(self) -> bool:
-        """Whether its table gets another version."""
+        """True if its table gets another version."""
         return self.has_other_columns or self.is_mutated
 
     @property
@@ -333,8 +332,8 @@ class TableWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
-    """All of an apply that is known before anything is written."""
+class ApplyPlan:
+    """The effects of an apply on tables, known before anything is written."""
 
     plan: MigrationPlan
     added: tuple[Entity, ...]
@@ -344,7 +343,7 @@ class Outline:
 
     @property
     def tables(self) -> tuple[ChangedTable, ...]:
-        """The tables it is about, by name."""
+        """The affected tables, by name."""
         found = [ChangedTable(t.table_key, TableEffect.CREATED, 0, 0) for t in self.added]
         found += [
             ChangedTable(e.table_key, TableEffect.DROPPED, e.row_count, 0) for e in self.dropped
@@ -357,10 +356,10 @@ class Outline:
         return tuple(sorted(found, key=lambda table: table.table_key))
 
 
-def outline_tables(
+def plan_tables(
     view: CatalogSnapshot, rows: Snapshot, plan: MigrationPlan, *, needs_sole_branch: bool
-) -> Outline:
-    """What becomes of the tables of a view, whose rows are by then those of `rows`."""
+) -> ApplyPlan:
+    """Return the effects of a plan on the tables of a view, after mutations gave `rows`."""
     before: dict[TableIdentity, Entity] = {
         t.identity: t for t in view.catalog.by_table_key.values()
     }
@@ -372,7 +371,7 @@ def outline_tables(
         for t in after
         if t.identity in before
     ]
-    return Outline(
+    return ApplyPlan(
         plan,
         tuple(t for t in after if t.identity not in before),
         tuple(kept),
@@ -393,7 +392,7 @@ def _plan_table(
 
 
 def _list_expressions(type_: Entity, steps: Sequence[Step]) -> dict[str, str]:
-    """The expressions for properties of a type, by name."""
+    """Return the expressions for properties of a type, by name."""
     return {
         step.property_name: step.expression
         for step in steps

@@ -40,7 +40,7 @@ ADDITIVE = (
     UpdateTypeMetadata,
     UpdatePropertyMetadata,
 )
-"""What is there keeps its meaning: a branch without them can be merged all the same."""
+"""Steps that keep the meaning of stored rows: branches with and without them can be merged."""
 
 
 def is_additive(step: Step) -> bool:
@@ -51,7 +51,7 @@ def is_additive(step: Step) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MigrationPlan:
-    """The steps, the catalog they lead to, and what is worth knowing before taking them."""
+    """The steps of a migration, the resulting catalog, and notes about it."""
 
     steps: tuple[Step, ...]
     catalog: Catalog
@@ -79,7 +79,7 @@ class MigrationPlan:
 
 
 def _note_json(note: Diagnostic) -> Json:
-    """A note without a place: what it speaks of may be gone from the text."""
+    """Encode a note without its place, because the declaration may be gone."""
     return {"severity": str(note.severity), "code": note.code, "message": note.message}
 
 
@@ -91,15 +91,15 @@ def plan_migration(
     expressions: Mapping[str, str] | None = None,
     other: Catalog | None = None,
 ) -> MigrationPlan:
-    """What it takes to make `desired` the schema of a graph that has `accepted`.
+    """Plan the steps that make `desired` the schema of a graph that has `accepted`.
 
-    Changes that cannot be made are steps too, so that a plan shows all of them at once.
-    `expressions` give existing rows their values of new and changed properties, each by
-    `Type.property`, or by `edge:Type.property` where a node type has the same name. What is new
-    gets the ids it has in `other`, the schema of another branch.
+    Unsupported changes are steps too, so that a plan shows all of them at once. `expressions`
+    compute new and changed properties of existing rows, each by `Type.property`, or by
+    `edge:Type.property` where a node type has the same name. New declarations get the ids they
+    have in `other`, the schema of another branch.
 
     Raises:
-        BadExpression: an expression is for a property that is neither new nor there.
+        BadExpression: an expression is for an unknown property.
         CompileError: rename hints that do not fit the accepted schema.
     """
     identified = identify_next(desired, accepted, other)
@@ -155,7 +155,7 @@ def _plan_removed_type(kind: TypeKind, type_: SchemaType, sides: SchemaSides) ->
 
 
 def _note_drops(steps: tuple[Step, ...], sides: SchemaSides, draft: Draft) -> Iterator[Diagnostic]:
-    """A coded note for each drop of stored data; an interface stores none."""
+    """Yield a coded note for each drop of stored data; an interface stores none."""
     fate = {
         DropMode.SOFT: "earlier snapshots keep it until cleanup",
         DropMode.HARD: "its history is removed as well and cannot be brought back",

@@ -333,7 +333,7 @@ class DropProperty:
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedChange:
-    """Something no migration can do; a plan that holds one cannot be applied."""
+    """An unsupported change; a plan with one cannot be applied."""
 
     entity: str
     reason: str

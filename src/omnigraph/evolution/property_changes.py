@@ -41,7 +41,7 @@ _WIDER = frozenset(
 
 
 def keeps_values(before: PropertyType, after: PropertyType) -> bool:
-    """Whether every value that the new type allows at all becomes a value of it, exactly."""
+    """Return whether every value the new type allows is converted without loss."""
     if before.is_list and not after.is_list:
         return False
     if before.is_vector or after.is_vector or before.is_blob or after.is_blob:
@@ -51,14 +51,14 @@ def keeps_values(before: PropertyType, after: PropertyType) -> bool:
 
 
 def keeps_ids(before: PropertyType, after: PropertyType) -> bool:
-    """Whether ids that are made of the values stay what they are."""
+    """Return whether ids derived from the values stay the same."""
     both = {before.scalar, after.scalar}
     is_same = len(both) == 1 or both <= INTEGERS
     return is_same and before.is_list == after.is_list
 
 
 def allows_less(before: PropertyType, after: PropertyType) -> bool:
-    """Whether some row that was allowed may no longer be."""
+    """Return whether the new type refuses values that the old one allows."""
     if before.nullable and not after.nullable:
         return True
     if after.enum_values is None:
@@ -67,7 +67,7 @@ def allows_less(before: PropertyType, after: PropertyType) -> bool:
 
 
 def is_computable(after: PropertyType) -> bool:
-    """Whether an expression can give values of the type: single ones, no vectors, no blobs."""
+    """Return whether an expression can compute the type: no lists, vectors or blobs."""
     return not (after.is_list or after.is_vector or after.is_blob)
 
 
@@ -80,7 +80,7 @@ NOT_COMPUTABLE = (
 def plan_property_changes(
     pair: ChangedType, sides: SchemaSides, constraints: ConstraintChanges
 ) -> Iterator[Step]:
-    """The properties that are there by name, then those that are gone."""
+    """Yield the steps of the desired properties by name, then those of dropped ones."""
     before = {p.id: p for p in pair.before.properties}
     for after in pair.after.properties:
         if after.id in before:
@@ -135,7 +135,7 @@ def _plan_changed(
     if before.declared_directly != after.declared_directly:
         reason = "changing declaration provenance (own or from an interface) is not supported"
         yield pair.refuse_property(after, f"{reason}; leave it where it is declared")
-    if _find_settled_links(pair, sides, before) != _find_settled_links(pair, sides, after):
+    if _find_stable_links(pair, sides, before) != _find_stable_links(pair, sides, after):
         reason = "changing interface satisfaction links is not supported"
         yield pair.refuse_property(after, f"{reason}; keep the property that satisfies it")
     yield from _plan_metadata(pair, before, after)
@@ -179,7 +179,7 @@ def _is_in_key(pair: ChangedType, property_: Property) -> bool:
 
 
 def _plan_widening(before: PropertyType, after: PropertyType) -> tuple[str, ...]:
-    """The values a pure enum widening adds; none when the change is anything else."""
+    """Return the values a pure enum widening adds; none for any other change."""
     if before.enum_values is None or after.enum_values is None:
         return ()
     if before.nullable != after.nullable or not set(before.enum_values) < set(after.enum_values):
@@ -188,16 +188,16 @@ def _plan_widening(before: PropertyType, after: PropertyType) -> tuple[str, ...]
 
 
 def _plan_embedding(property_: Property) -> tuple[PropertyId | str, str | None] | None:
-    """What the vector is made from; by name where an interface leaves it to its implementers."""
+    """Return the source of an embedding; by name where an interface leaves it to implementers."""
     if property_.embed is None:
         return None
     return property_.embed.source_id or property_.embed.source, property_.embed.model
 
 
-def _find_settled_links(
+def _find_stable_links(
     pair: ChangedType, sides: SchemaSides, property_: Property
 ) -> frozenset[PropertyId]:
-    """The links whose interface property is on both sides and implemented on both sides.
+    """Return the links whose interface property exists and is implemented on both sides.
 
     Any other link comes or goes with an interface property or an `implements`, which has a step
     of its own.
@@ -218,7 +218,7 @@ def _plan_metadata(pair: ChangedType, before: Property, after: Property) -> Iter
 
 
 def _select_editable(property_: Property) -> tuple[Annotation, ...]:
-    """The prose of a property and its default, spelled as an annotation."""
+    """Return the prose of a property, and its default as an annotation."""
     default = property_.default
     spelled = () if default is None else (Annotation("default", _render_default(default)),)
     return (*spelled, *select_prose(property_.annotations))

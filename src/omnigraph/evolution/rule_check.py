@@ -20,13 +20,13 @@ from omnigraph.constraints.table_changes import TableChange, get_column
 from omnigraph.constraints.unique_keys import find_unique_violations
 from omnigraph.errors import ConstraintViolated, Violation, ViolationKind
 from omnigraph.evolution.column_plan import (
+    ApplyPlan,
     ColumnPlan,
     Entity,
     Filling,
-    Outline,
     TableWork,
     collect_expressions,
-    placing_expressions,
+    locating_expressions,
 )
 from omnigraph.evolution.migration_steps import (
     AddConstraint,
@@ -46,7 +46,7 @@ _COMPARING = frozenset({ConstraintKind.KEY, ConstraintKind.UNIQUE})
 
 @dataclass(frozen=True, slots=True)
 class NewRules:
-    """What must be true of every row of a type and may not be."""
+    """Rules that stored rows of a type may break."""
 
     type: Entity
     constraints: tuple[Constraint, ...] = ()
@@ -61,7 +61,7 @@ class NewRules:
         return not any(rules) and not self.counts_edges
 
     def split(self) -> Iterator[tuple[str | None, NewRules]]:
-        """The rules one by one, each with the property that it stands on, if any."""
+        """Yield the rules one by one, each with the property it is declared on, if any."""
         for name in self.required:
             yield name, NewRules(self.type, required=(name,))
         for name in self.members:
@@ -75,14 +75,14 @@ class NewRules:
 
 
 def list_new_rules(after: Entity, steps: Sequence[Step]) -> NewRules:
-    """The rules that taking these steps brings, or that the values they change could break."""
+    """Return the rules that these steps add, or that the values they change could break."""
     own = [step for step in steps if _is_about(step, after)]
     added = [s.constraint for s in own if isinstance(s, AddConstraint)]
     changed = [s for s in own if isinstance(s, ChangePropertyType)]
     new = [s for s in own if isinstance(s, AddProperty)]
     computed = {s.property_name for s in new if s.expression is not None}
     computed |= {s.property_name for s in changed if s.expression is not None}
-    # Values that no rule was ever asked about. A default is a value of its type already.
+    # Values not checked by any rule yet. A default is a value of its type already.
     filled = computed | {s.property_name for s in new if s.default is not None}
     less = {s.property_name for s in changed if allows_less(s.old, s.new)}
     checked = [
@@ -112,7 +112,7 @@ def _is_about(step: Step, type_: Entity) -> bool:
 
 
 def find_violations(table: Table, columns: ColumnPlan, rules: NewRules) -> Iterator[Violation]:
-    """The rows that break a rule: values first, then what rows have in common, then edges."""
+    """Yield rows that break a rule: values first, then keys, then cardinalities."""
     if rules.is_empty:
         return
     yield from _find_wrong_values(table, columns, rules)
@@ -147,11 +147,11 @@ def _find_wrong_together(
     change = TableChange(type_, rows, replaces_all=True)
     if constraint.kind is ConstraintKind.KEY:
         yield from _find_wrong_ids(change)
-    yield from find_unique_violations(change, _Nobody())
+    yield from find_unique_violations(change, _NoCommittedRows())
 
 
 def _find_wrong_ids(change: TableChange) -> Iterator[Violation]:
-    """Nodes whose id is not the one their key makes; edges know them by the id they have."""
+    """Yield nodes whose id is not derived from their key; edges refer to the stored id."""
     type_ = change.type
     assert isinstance(type_, NodeType), "only nodes have keys"
     members = [p.name for p in type_.key]
@@ -178,15 +178,15 @@ def _find_wrong_counts(table: Table, edge: EdgeType) -> Iterator[Violation]:
         yield replace(found, source=one["source"])
 
 
-class _Nobody:
-    """The rows beside those that are checked: none, since all of them are."""
+class _NoCommittedRows:
+    """Committed rows beside the checked ones: none, since all rows are checked."""
 
     def find(self, table: TableKey, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
         raise AssertionError(f"asked for {columns} of {table} by {by} of {len(values)} values")
 
 
 def _reduce_type(type_: Entity, names: set[str], constraints: Sequence[Constraint]) -> Entity:
-    """The type with these properties and rules only."""
+    """Return the type with only these properties and rules."""
     properties = tuple(p for p in type_.properties if p.name in names)
     return replace(type_, properties=properties, constraints=tuple(constraints))
 
@@ -194,7 +194,7 @@ def _reduce_type(type_: Entity, names: set[str], constraints: Sequence[Constrain
 def _read_rows_after(
     table: Table, columns: ColumnPlan, type_: Entity, names: Sequence[str]
 ) -> Iterator[pa.Table]:
-    """The rows as they will be: their ids, their ends, and these columns."""
+    """Yield the rows after the migration: ids, endpoints, and these columns."""
     structural = [ID_COLUMN, "src", "dst"] if isinstance(type_, EdgeType) else [ID_COLUMN]
     wanted = build_logical_schema(type_)
     fillings = {f.field.name: f for f in columns.fillings if f.field.name in names}
@@ -230,13 +230,13 @@ def _read_values(
     return batch.column(source).cast(wanted.field(name).type)
 
 
-def require_rules(rows: Snapshot, outline: Outline, schema: Draft) -> None:
-    """Raise if rows break what the schema demands from now on.
+def require_rules(rows: Snapshot, outline: ApplyPlan, schema: Draft) -> None:
+    """Raise if stored rows break a new rule.
 
     Raises:
-        BadExpression: a row has no value of an expression.
+        BadExpression: an expression has no valid value for a row.
         ConstraintViolated: with the first of them, the number of all, and where the schema
-            demands what the first one breaks.
+            declares the rule that the first one breaks.
     """
     found = _find_broken(rows, outline, schema)
     shown = list(islice(found, REPORTED))
@@ -248,11 +248,11 @@ def require_rules(rows: Snapshot, outline: Outline, schema: Draft) -> None:
 
 
 def _find_broken(
-    rows: Snapshot, outline: Outline, schema: Draft
+    rows: Snapshot, outline: ApplyPlan, schema: Draft
 ) -> Iterator[tuple[Violation, TableWork]]:
     for work in outline.kept:
         rules = list_new_rules(work.after, outline.plan.steps)
-        with placing_expressions(schema, work.after):
+        with locating_expressions(schema, work.after):
             for violation in _find_violations(rows, work, rules):
                 yield violation, work
 
@@ -262,8 +262,8 @@ def _find_violations(rows: Snapshot, work: TableWork, rules: NewRules) -> Iterat
         yield from find_violations(rows.open_entry(work.source), work.columns, rules)
 
 
-def _find_entity(rows: Snapshot, outline: Outline, work: TableWork, wanted: Violation) -> str:
-    """What declares the rule that a violation is about: each is asked by itself."""
+def _find_entity(rows: Snapshot, outline: ApplyPlan, work: TableWork, wanted: Violation) -> str:
+    """Return the entity that declares the broken rule, by checking each rule alone."""
     key = work.after.table_key
     for member, rule in list_new_rules(work.after, outline.plan.steps).split():
         if any(found == wanted for found in _find_violations(rows, work, rule)):

@@ -9,7 +9,7 @@ from uuid import uuid4
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog, Draft
 from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
-from omnigraph.catalog.identify import apart_from_other_attempts, apart_from_other_branches
+from omnigraph.catalog.identify import offset_for_branch, offset_for_operation
 from omnigraph.errors import (
     CompileError,
     ReadSetChanged,
@@ -18,14 +18,14 @@ from omnigraph.errors import (
     UnsupportedSchemaChange,
 )
 from omnigraph.evolution.column_plan import (
+    ApplyPlan,
     ColumnPlan,
-    Outline,
     TableWork,
     collect_expressions,
     find_step_place,
+    locating_expressions,
     make_filler,
-    outline_tables,
-    placing_expressions,
+    plan_tables,
     render_constants,
     require_computable,
 )
@@ -54,11 +54,11 @@ from omnigraph.writer.change import CatalogSnapshot, Prepared
 
 
 def require_sole_branch(snapshot: Snapshot, steps: Sequence[Step], schema: Draft) -> bool:
-    """Whether the branch must be the only one; raises if it is not.
+    """Return whether the branch must be the only one; raise if it is not.
 
     Raises:
-        SchemaChangeBlocked: naming the branches, and for drops that reach back the tags, that
-            stand in the way, and the steps they stand in the way of.
+        SchemaChangeBlocked: naming the blocking branches, or for hard drops the blocking tags, and
+            the blocked steps.
     """
     others = [step for step in steps if not is_additive(step)]
     if not others:
@@ -77,128 +77,128 @@ def require_sole_branch(snapshot: Snapshot, steps: Sequence[Step], schema: Draft
 
 
 def is_hard_drop(step: Step) -> bool:
-    """Whether a step removes what was stored from older states as well."""
+    """Return whether a step also removes data from older versions."""
     return isinstance(step, DropType | DropProperty) and step.mode is DropMode.HARD
 
 
 SCHEMA = "schema_contract"
 PURGES = "purges"
-"""In the record of a commit: what was dropped is to go from older states too."""
+"""Member of the commit record: dropped data is to be removed from older versions too."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """The schema as it shall be, and how to get there."""
+class DesiredSchema:
+    """The desired schema, and the options of the migration."""
 
     schema: Draft
     allow_data_loss: bool = False
     allow_drop_all: bool = False
     expressions: Mapping[str, str] = field(default_factory=dict)
-    """What gives rows that are there their values, by `Type.property`."""
+    """Expressions for stored rows, by `Type.property`."""
     other: CatalogSnapshot | None = None
-    """A branch that has the schema already: what is new gets the ids and tables it has there."""
+    """A branch that has the schema already; new types get its ids and tables."""
     mutations: tuple[NamedChange, ...] = ()
-    """What is done to the rows first, in order, each under the schema that is there."""
+    """Mutations run first, in order, under the accepted schema."""
     check: Callable[[Catalog, Catalog], None] | None = None
-    """Raises if the way from one schema to the other must not be taken."""
+    """Raises if the migration must be refused."""
 
 
 class SchemaApply:
-    """The change from whatever schema a branch has to the one that is wanted."""
+    """The change from the schema of a branch to the desired one."""
 
     kind = WriterKind.SCHEMA_APPLY
     is_costly = True
 
-    def __init__(self, wanted: Wanted, writers: ColumnWriters) -> None:
-        self._wanted, self._writers = wanted, writers
+    def __init__(self, wanted: DesiredSchema, writers: ColumnWriters) -> None:
+        self._desired, self._writers = wanted, writers
         self._accepted: CatalogSnapshot | None = None
-        self._needs_sole_branch, self._is_overtaken = False, False
-        self.outline: Outline | None = None
-        """What the newest preparation came to."""
+        self._needs_sole_branch, self._is_stale = False, False
+        self.outline: ApplyPlan | None = None
+        """The outline of the last preparation."""
 
-    def rehearse(self, view: CatalogSnapshot) -> None:
-        """Find out all that an apply would, and leave everything as it is.
+    def preview(self, view: CatalogSnapshot) -> None:
+        """Run every check of an apply and return its outline; change nothing.
 
         Raises:
             OmniError: what an apply would raise.
         """
         plan = self._plan_on(view)
         with run_mutations(view, self._choose_mutations(plan), mint_ticket(view.snapshot)) as rows:
-            self.outline = self._outline(view, rows, plan)
+            self.outline = self._plan_tables(view, rows, plan)
             self._require_expressions(rows, self.outline)
-            require_rules(rows, self.outline, self._wanted.schema)
+            require_rules(rows, self.outline, self._desired.schema)
 
     def _plan_on(
         self, view: CatalogSnapshot, operation: OperationId | None = None
     ) -> MigrationPlan:
-        """Everything that can be said and refused before a row is read.
+        """Return the plan, after every check that reads no row.
 
-        For an `operation` that goes on to make the new tables, they get a place of their own.
+        For an `operation` that creates the new tables, these get ids of their own.
 
         Raises:
             CompileError: rename hints that do not fit the schema of the branch.
-            UnsupportedSchemaChange: a step cannot be taken.
-            SchemaDropsEverything: none of the types that are there would be left.
-            SchemaChangeBlocked: other branches could not follow.
-            SchemaBreaksQueries: stored queries could not run any more.
+            UnsupportedSchemaChange: a step is unsupported.
+            SchemaDropsEverything: no existing type would remain.
+            SchemaChangeBlocked: other branches have the schema that the steps break.
+            SchemaBreaksQueries: stored queries would no longer compile.
             ReadSetChanged: the branch got another schema since this was first planned.
         """
         self._require_same_start(view)
         start = view.catalog
-        if self._wanted.other is None:
-            start = apart_from_other_branches(start, view.snapshot.ref.incarnation)
+        if self._desired.other is None:
+            start = offset_for_branch(start, view.snapshot.ref.incarnation)
         plan = self._plan_from(start)
         makes_tables = any(isinstance(step, AddType) for step in plan.steps)
-        if operation is not None and makes_tables and self._wanted.other is None:
-            plan = self._plan_from(apart_from_other_attempts(start, operation))
+        if operation is not None and makes_tables and self._desired.other is None:
+            plan = self._plan_from(offset_for_operation(start, operation))
         self._require_some_left(view, plan)
-        schema = self._wanted.schema
+        schema = self._desired.schema
         self._needs_sole_branch = require_sole_branch(view.snapshot, plan.steps, schema)
-        if self._wanted.check is not None:
-            self._wanted.check(view.catalog, plan.catalog)
+        if self._desired.check is not None:
+            self._desired.check(view.catalog, plan.catalog)
         return plan
 
     def _require_some_left(self, view: CatalogSnapshot, plan: MigrationPlan) -> None:
-        """Raise if every type would go: that is what a wrong or an empty file looks like."""
+        """Raise if every type would be dropped, as by a wrong or an empty file."""
         there = view.catalog.by_table_key
         left = {type_.identity for type_ in plan.catalog.by_table_key.values()}
         is_left = any(type_.identity in left for type_ in there.values())
-        if not there or is_left or self._wanted.allow_drop_all:
+        if not there or is_left or self._desired.allow_drop_all:
             return
         rows = sum(entry.row_count for entry in view.snapshot.entries.values())
         names = sorted(type_.name for type_ in there.values())
-        raise SchemaDropsEverything(names, rows, self._wanted.schema.source.name)
+        raise SchemaDropsEverything(names, rows, self._desired.schema.source.name)
 
-    def _require_expressions(self, rows: Snapshot, outline: Outline) -> None:
+    def _require_expressions(self, rows: Snapshot, outline: ApplyPlan) -> None:
         """Raise if an expression cannot be computed, before any row is read for one."""
         for work in outline.kept:
-            with placing_expressions(self._wanted.schema, work.after):
+            with locating_expressions(self._desired.schema, work.after):
                 require_computable(rows.open_entry(work.source), work.columns.fillings)
 
-    def _outline(self, view: CatalogSnapshot, rows: Snapshot, plan: MigrationPlan) -> Outline:
-        return outline_tables(view, rows, plan, needs_sole_branch=self._needs_sole_branch)
+    def _plan_tables(self, view: CatalogSnapshot, rows: Snapshot, plan: MigrationPlan) -> ApplyPlan:
+        return plan_tables(view, rows, plan, needs_sole_branch=self._needs_sole_branch)
 
     def _choose_mutations(self, plan: MigrationPlan) -> tuple[NamedChange, ...]:
-        """None where there is nothing to change: an apply that is repeated does nothing."""
-        return () if plan.is_empty else self._wanted.mutations
+        """Return no mutations if the schema does not change: a repeated apply does nothing."""
+        return () if plan.is_empty else self._desired.mutations
 
     def _require_same_start(self, view: CatalogSnapshot) -> None:
-        """A plan is made for one schema: on another it might drop what somebody just added."""
+        """Raise if the schema changed since it was planned: it might drop concurrent additions."""
         if self._accepted is None:
             self._accepted = view
             return
         now = view.snapshot.contract
         if self._accepted.snapshot.contract != now:
-            self._is_overtaken = True
+            self._is_stale = True
             steps = _list_changes(self._accepted.catalog, now)
-            said = f" ({', '.join(step.describe() for step in steps)})" if steps else ""
-            schema = self._wanted.schema
+            described = f" ({', '.join(step.describe() for step in steps)})" if steps else ""
+            schema = self._desired.schema
             place = find_step_place(schema, steps[0]) if steps else schema.source.name
             before = "the schema it was planned on"
-            raise ReadSetChanged(SCHEMA, before, f"another one{said}", place)
+            raise ReadSetChanged(SCHEMA, before, f"another one{described}", place)
 
     def _plan_from(self, start: Catalog) -> MigrationPlan:
-        wanted = self._wanted
+        wanted = self._desired
         plan = plan_migration(
             start,
             wanted.schema,
@@ -212,16 +212,16 @@ class SchemaApply:
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         plan = self._plan_on(view, ticket.operation_id)
         with run_mutations(view, self._choose_mutations(plan), ticket) as rows:
-            return self._prepare_on(view, rows, self._outline(view, rows, plan), ticket)
+            return self._prepare_on(view, rows, self._plan_tables(view, rows, plan), ticket)
 
     def _prepare_on(
-        self, view: CatalogSnapshot, rows: Snapshot, outline: Outline, ticket: Ticket
+        self, view: CatalogSnapshot, rows: Snapshot, outline: ApplyPlan, ticket: Ticket
     ) -> Prepared | None:
         self.outline = outline
         if outline.plan.is_empty:
             return None
         self._require_expressions(rows, outline)
-        require_rules(rows, outline, self._wanted.schema)
+        require_rules(rows, outline, self._desired.schema)
         made = CreatedTables(view.snapshot, ticket)
         with made.undo_on_failure():
             self._create(outline, made)
@@ -237,23 +237,23 @@ class SchemaApply:
         )
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
-        """Whatever moved, the rows that are there then get the schema.
+        """Return whether to prepare again on the current rows.
 
-        If it was the schema, preparing again finds out what became of it, and says so.
+        If the schema moved, the next preparation reports its changes.
         """
-        return cause.member != SCHEMA or not self._is_overtaken
+        return cause.member != SCHEMA or not self._is_stale
 
-    def _create(self, outline: Outline, made: CreatedTables) -> None:
-        """Make the new tables, or show those that the other branch has."""
+    def _create(self, outline: ApplyPlan, made: CreatedTables) -> None:
+        """Create the new tables, or show those of the other branch."""
         for type_ in outline.added:
-            if self._wanted.other is None:
+            if self._desired.other is None:
                 made.create(type_)
             else:
-                made.share(type_, self._wanted.other.snapshot)
+                made.share(type_, self._desired.other.snapshot)
 
     def _stage(self, work: TableWork, rows: Snapshot, made: CreatedTables) -> StagedTable | None:
-        """The next version of a table; None where mutations left every row as it was."""
-        with placing_expressions(self._wanted.schema, work.after):
+        """Stage the next version of a table; None where mutations changed no row."""
+        with locating_expressions(self._desired.schema, work.after):
             if not work.is_mutated:
                 return self._stage_columns(work, made)
             mutated = rows.open_entry(work.source)
@@ -290,8 +290,8 @@ class SchemaApply:
         )
         return StagedTable(writable, staged)
 
-    def _make_schema_change(self, outline: Outline, made: CreatedTables) -> SchemaChange:
-        catalog, text = outline.plan.catalog, self._wanted.schema.source.text
+    def _make_schema_change(self, outline: ApplyPlan, made: CreatedTables) -> SchemaChange:
+        catalog, text = outline.plan.catalog, self._desired.schema.source.text
         state = encode_state(SchemaState.of(catalog, text))
         return SchemaChange(
             SchemaContract(text, encode_ir(catalog), state),
@@ -311,17 +311,17 @@ class SchemaApply:
         )
 
     def _describe(self, plan: MigrationPlan) -> dict[str, object]:
-        """What the commit says about the change."""
-        said: dict[str, object] = {"steps": [step.describe() for step in plan.steps]}
-        if self._wanted.mutations:
-            said["mutations"] = [mutation.name for mutation in self._wanted.mutations]
+        """Return the details recorded with the commit."""
+        described: dict[str, object] = {"steps": [step.describe() for step in plan.steps]}
+        if self._desired.mutations:
+            described["mutations"] = [mutation.name for mutation in self._desired.mutations]
         if any(map(is_hard_drop, plan.steps)):
-            said[PURGES] = True
-        return said
+            described[PURGES] = True
+        return described
 
 
 def _list_changes(accepted: Catalog, now: SchemaContract) -> tuple[Step, ...]:
-    """What somebody else did to the schema meanwhile, as far as that can be told."""
+    """Return the concurrent changes of the schema; none if they cannot be determined."""
     try:
         text = compile_schema(SourceText(now.source, SCHEMA_SOURCE))
         return plan_migration(accepted, text).steps
@@ -330,7 +330,7 @@ def _list_changes(accepted: Catalog, now: SchemaContract) -> tuple[Step, ...]:
 
 
 def _require_supported(plan: MigrationPlan, schema: Draft) -> None:
-    """Raise for the first step that cannot be taken, with its place in the text."""
+    """Raise for the first unsupported step, with its place in the text."""
     change = plan.first_unsupported
     if change is not None:
         place = schema.find_place(change.entity)

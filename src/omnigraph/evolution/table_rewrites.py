@@ -59,17 +59,17 @@ from omnigraph.writer.change import CatalogSnapshot, Change, Prepared
 
 
 class ColumnWriters(Protocol):
-    """Carries out orders, one for each fragment, side by side."""
+    """Computes columns of fragments in parallel, one order for each."""
 
     def write(self, orders: Sequence[ColumnOrder]) -> Sequence[WrittenColumns]: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """Carries them out in this process, so many fragments at a time.
+    """Computes columns in this process, so many fragments at a time.
 
-    The substrate works on one fragment with several threads of its own: more fragments than cores
-    would only get in each other's way.
+    Lance processes one fragment with several threads of its own, so more fragments than cores
+    would only compete.
     """
 
     count: int = field(default_factory=lambda: os.cpu_count() or 1)
@@ -82,15 +82,15 @@ class Threads:
 
 
 _BLOB_ROWS = 64
-"""So many rows with blobs are in memory at a time."""
+"""Rows with blobs in memory at a time."""
 
 
 @contextmanager
 def open_rewritten_rows(table: Table, columns: ColumnPlan) -> Iterator[pa.RecordBatchReader]:
-    """Every row of a table with the columns that it shall have, to be read within the block.
+    """Open a reader of every row of a table with its new columns.
 
     Raises:
-        BadExpression: an expression gives a row something that is not a value.
+        BadExpression: an expression has no valid value for a row.
     """
     schema = pa.schema([column.field for column in columns.columns])
     with open_noting_failures(_rewrite_batches(table, columns, schema), schema) as reader:
@@ -131,7 +131,7 @@ def _make_nulls(rows: int, field: pa.Field) -> pa.Array:
 
 
 class NamedChange(Change, Protocol):
-    """A change that the record of a commit can speak of."""
+    """A change with a name, for the record of a commit."""
 
     @property
     def name(self) -> str: ...
@@ -141,7 +141,7 @@ class NamedChange(Change, Protocol):
 def run_mutations(
     view: CatalogSnapshot, mutations: Sequence[Change], ticket: Ticket
 ) -> Iterator[Snapshot]:
-    """The snapshot of a view as it would be after these mutations, for as long as it is needed."""
+    """Yield the snapshot of a view after these mutations; discard them at the end."""
     if not mutations:
         yield view.snapshot
         return
@@ -182,7 +182,7 @@ def _commit_privately(private: Snapshot, table: StagedTable) -> Snapshot:
 
 
 def find_mutated(before: Table, after: Table, type_: NodeType | EdgeType) -> TableChange:
-    """All that mutations did to the rows of a table, as one change."""
+    """Return all changes of mutations to a table, as one."""
     keys = find_changed_keys(before, after)
     is_gone = pc.is_null(keys.after)
     names = build_logical_schema(type_).names
@@ -194,7 +194,7 @@ def find_mutated(before: Table, after: Table, type_: NodeType | EdgeType) -> Tab
 
 
 class CreatedTables:
-    """What a preparation has made so far; all of it can be removed again."""
+    """Tables that a preparation has created or opened; all can be undone."""
 
     def __init__(self, snapshot: Snapshot, ticket: Ticket) -> None:
         self.ticket, self.snapshot = ticket, snapshot
@@ -207,7 +207,7 @@ class CreatedTables:
         self._created.append((new, create_table(self.snapshot.root, new, self.ticket)))
 
     def share(self, type_: Entity, owner: Snapshot) -> None:
-        """Show the table of another branch as it was made, without a row."""
+        """Show the table of another branch as created, without rows."""
         new = NewTable(type_.identity, type_.table_key, build_table_schema(type_))
         owner.root.handles.open(owner.root.location(new.path), GENESIS_VERSION)
         first = SetVersion(new.identity, new.table_key, GENESIS_VERSION, None, 0)
@@ -223,7 +223,7 @@ class CreatedTables:
         return writable
 
     def watch(self, writable: Writable) -> None:
-        """Take care of a table that was opened elsewhere."""
+        """Include a table that was opened elsewhere in the undo."""
         self._opened.append(writable)
 
     def undo(self) -> None:
@@ -243,9 +243,9 @@ class CreatedTables:
 
 
 class ForgetColumns:
-    """Copies the rows of such fragments without those values; no row changes.
+    """Rewrites fragments that still hold values of dropped columns; no row changes.
 
-    The columns a branch only inherited are not its own to copy.
+    Inherited tables are left to their owner.
     """
 
     kind = WriterKind.OPTIMIZE

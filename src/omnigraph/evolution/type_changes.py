@@ -32,7 +32,7 @@ from omnigraph.evolution.migration_steps import (
 from omnigraph.identity import PropertyId, TypeId
 
 EDITABLE = frozenset({"description", "instruction"})
-"""Annotations that are prose: they may change without asking the data."""
+"""Annotations that are prose: they may change without a check of the data."""
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,10 @@ class SchemaSides:
     desired: Catalog
     drop_mode: DropMode
     expressions: Mapping[str, str] = field(default_factory=dict)
-    """What gives existing rows their values, by `Type.property` or `kind:Type.property`."""
+    """Expressions for existing rows, by `Type.property` or `kind:Type.property`."""
 
     def expression(self, pair: ChangedType, name: str) -> str | None:
-        """What gives the property its values in existing rows; an interface has no rows."""
+        """Return the expression for the property in existing rows; an interface has no rows."""
         if pair.kind is TypeKind.INTERFACE:
             return None
         found = self.expressions.get(f"{pair.entity}.{name}")
@@ -117,7 +117,7 @@ def _list_interface_properties(catalog: Catalog) -> dict[PropertyId, TypeId]:
 
 
 def plan_type_changes(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
-    """Rename, then what it is connected to, then metadata."""
+    """Yield renames, then changes of interfaces and endpoints, then metadata."""
     yield from _rename(pair)
     yield from _plan_implements(pair, sides)
     yield from _plan_endpoints(pair, sides)
@@ -144,7 +144,7 @@ def _plan_implements(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
 
 
 def _plan_endpoints(pair: ChangedType, sides: SchemaSides) -> Iterator[Step]:
-    """Endpoints are compared by identity: a renamed node type is the same end."""
+    """Refuse changed endpoints, compared by identity: a renamed node type is the same end."""
     before, after = pair.before, pair.after
     if not isinstance(before, EdgeType) or not isinstance(after, EdgeType):
         return
@@ -186,7 +186,7 @@ Member = PropertyId | str
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A constraint without names: what it demands of which columns."""
+    """A constraint by column identities instead of names."""
 
     kind: ConstraintKind
     members: frozenset[Member]
@@ -219,7 +219,7 @@ class ConstraintChanges:
         return cls(pair, _collect_rules(pair.before), _collect_rules(pair.after))
 
     def of_property(self, property_: Property) -> Iterator[Step]:
-        """Rules written on a property that stays or is added: first removed, then added ones."""
+        """Yield changed rules of a retained or added property: first removed, then added ones."""
         for rule in self._before_on.get(property_.id, {}):
             if rule not in self.after:
                 yield self._remove_constraint(self.before[rule])
@@ -234,7 +234,7 @@ class ConstraintChanges:
                 yield self.pair.refuse_property(property_, f"{reason}: @{rule.kind}{_STAY}")
 
     def of_body(self) -> Iterator[Step]:
-        """Rules of the body, and those that went away together with their property."""
+        """Yield changed rules of the body, and removed rules of dropped properties."""
         kept = {p.id for p in self.pair.after.properties}
         for rule, constraint in self.before.items():
             concerns_body = not constraint.on_property or not rule.members & kept
@@ -248,7 +248,7 @@ class ConstraintChanges:
         return self.before[rule].on_property != self.after[rule].on_property
 
     def _remove_constraint(self, constraint: Constraint) -> Step:
-        """A key makes the ids of its type: without it, the same node would get another."""
+        """Return the step, refused for a key: the ids of its type are derived from it."""
         if constraint.kind is ConstraintKind.KEY:
             return self.pair.refuse(
                 f"removing {render_constraint(constraint)} is not supported; add another type"

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Self, TypeVar
 
 from omnigraph.catalog.catalog import Catalog
-from omnigraph.catalog.codec import find_vouched
+from omnigraph.catalog.codec import load_if_digest_matches
 from omnigraph.errors import (
     BadRequest,
     BranchNotFound,
@@ -274,7 +274,7 @@ class BranchSnapshots:
             raise SchemaContractMismatch("the manifest holds no schema")
         catalog = self._catalogs.get(contract)
         if catalog is None:
-            catalog = find_vouched(contract.source, contract.ir, contract.state)
+            catalog = load_if_digest_matches(contract.source, contract.ir, contract.state)
         if catalog is None:
             # What reads schema texts is loaded only if the stored form does not vouch for itself.
             from omnigraph.maintenance.verify import check_schema

@@ -17,10 +17,10 @@ from omnigraph.errors import CompileError
 from omnigraph.evolution.apply_result import (
     AppliedMutation,
     ChangedTable,
-    KeptPlan,
+    RecordedPlan,
     SchemaApplyResult,
 )
-from omnigraph.evolution.schema_apply import PURGES, SchemaApply, Wanted
+from omnigraph.evolution.schema_apply import PURGES, DesiredSchema, SchemaApply
 from omnigraph.evolution.table_rewrites import ColumnWriters, ForgetColumns, Threads
 from omnigraph.graph.engines import EngineName, require_engine
 from omnigraph.graph.graph_view import as_source_text
@@ -122,7 +122,7 @@ def apply_schema(
         ReadSetChanged: somebody else gave the branch another schema meanwhile.
     """
     mutations = tuple(_list_mutations(request))
-    wanted = Wanted(
+    wanted = DesiredSchema(
         compile_schema(request.schema),
         request.allow_data_loss,
         request.allow_drop_all,
@@ -133,7 +133,7 @@ def apply_schema(
     change = SchemaApply(wanted, writers or Threads())
     with _advise_on_mutations(request.mutations):
         if request.dry_run:
-            change.rehearse(writer.branches.read_newest(request.branch))
+            change.preview(writer.branches.read_newest(request.branch))
             return _make_result(writer, request, change, mutations, None)
         written = write_once(
             writer,
@@ -201,7 +201,7 @@ def _make_replayed_result(request: SchemaRequest, kept: RecordedWrite) -> Schema
     mutations = convert_into(answer.pop("mutations"), tuple[AppliedMutation, ...])
     return SchemaApplyResult(
         branch=normalize_branch(request.branch),
-        plan=convert_into(answer, KeptPlan),
+        plan=convert_into(answer, RecordedPlan),
         tables=tables,
         dry_run=False,
         manifest_version=kept.commit.manifest_version,
@@ -215,7 +215,7 @@ def _make_replayed_result(request: SchemaRequest, kept: RecordedWrite) -> Schema
 def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str | None) -> None:
     """Give a branch the schema of another one, which has the same with additions."""
     schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
-    change = SchemaApply(Wanted(schema, other=other), Threads())
+    change = SchemaApply(DesiredSchema(schema, other=other), Threads())
     if writer.write(change, branch=branch, actor=actor) is not None:
         _mirror(writer.branches.read_newest(branch).snapshot)
 

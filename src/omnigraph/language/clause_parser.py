@@ -221,7 +221,7 @@ def _parse_target(cursor: Cursor) -> Token:
 
 
 def _is_traversal_start(cursor: Cursor) -> bool:
-    """Whether the variable here is the source of a traversal, rather than part of a filter."""
+    """Return whether the variable here is the source of a traversal, not part of a filter."""
     following = cursor.peek()
     match following.kind:
         case TokenKind.TYPE_NAME:
@@ -235,7 +235,7 @@ def _is_traversal_start(cursor: Cursor) -> bool:
 
 
 def _is_edge_name(cursor: Cursor) -> bool:
-    """Whether `$a $w:` goes on with an edge: `$flag` and `$w: Type` may be two clauses."""
+    """Return whether `$a $w:` continues with an edge: `$flag` and `$w: Type` may be two clauses."""
     if not is_symbol(cursor.peek(2), ":"):
         return False
     named = cursor.peek(3)
@@ -251,7 +251,7 @@ def _is_edge_name(cursor: Cursor) -> bool:
 
 
 def _can_continue(cursor: Cursor, ahead: int) -> bool:
-    """Whether the token there can be the second of a clause that starts with a variable."""
+    """Return whether the token can be the second of a clause that starts with a variable."""
     token, after = cursor.peek(ahead), cursor.peek(ahead + 1)
     match token.kind:
         case TokenKind.VARIABLE:
@@ -280,7 +280,7 @@ def _has_target_ahead(cursor: Cursor) -> bool:
 
 
 def _is_undirected(cursor: Cursor) -> bool:
-    """Whether `< word | word … >` follows; a `<` followed by anything else compares."""
+    """Return whether `< word | word … >` follows; any other `<` compares."""
     words = (TokenKind.NAME, TokenKind.TYPE_NAME)
     ahead = 2
     while cursor.peek(ahead).kind in words and is_symbol(cursor.peek(ahead + 1), "|"):

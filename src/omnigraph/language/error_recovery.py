@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence, Sized
 from omnigraph.language.lexer import Cursor, SyntaxStop, Token, TokenKind, suggest_closest
 
 MAX_ITEMS = 1000
-"""No hand writes a longer list, and checking its items against each other would take long."""
+"""A longer list is not hand-written, and comparing its items pairwise would be slow."""
 
 STATEMENT_WORDS = ("insert", "merge", "update", "delete")
 
@@ -125,7 +125,7 @@ def is_symbol(token: Token, value: str) -> bool:
 
 
 def is_first_of_line(cursor: Cursor) -> bool:
-    """Whether the current token is the first of its line."""
+    """Return whether the current token is the first of its line."""
     if cursor.position == 0:
         return True
     gap = slice(cursor.previous.span.end, cursor.token.span.start)
@@ -133,7 +133,7 @@ def is_first_of_line(cursor: Cursor) -> bool:
 
 
 def is_at_query(cursor: Cursor) -> bool:
-    """Whether a query surely starts here: `query name(`, or on a new line a slip of that."""
+    """Return whether a query starts here: `query name(`, or on a new line a misspelling of that."""
     if not cursor.at_word("query"):
         return False
     name, after = cursor.peek(), cursor.peek(2)
@@ -145,7 +145,7 @@ def is_at_query(cursor: Cursor) -> bool:
 
 
 def is_at_section(cursor: Cursor) -> bool:
-    """Whether `match {`, `return {`, `return distinct {` or a query starts here."""
+    """Return whether `match {`, `return {`, `return distinct {` or a query starts here."""
     if cursor.token.kind is not TokenKind.NAME:
         return False
     if cursor.token.value not in ("match", "return", "query"):
@@ -158,7 +158,7 @@ def is_at_section(cursor: Cursor) -> bool:
 
 
 def is_at_block_clause(cursor: Cursor) -> bool:
-    """Whether `not {` or `optional {` starts here."""
+    """Return whether `not {` or `optional {` starts here."""
     token = cursor.token
     if token.kind is not TokenKind.NAME or token.value not in ("not", "optional"):
         return False
@@ -166,7 +166,7 @@ def is_at_block_clause(cursor: Cursor) -> bool:
 
 
 def is_at_clause(cursor: Cursor, bracketed: bool) -> bool:  # noqa: FBT001 - a Boundary
-    """Whether a match clause likely starts here."""
+    """Return whether a match clause likely starts here."""
     if is_at_block_clause(cursor) or _is_at_binding(cursor):
         return True
     if bracketed or not is_first_of_line(cursor):
@@ -185,7 +185,7 @@ def _is_at_binding(cursor: Cursor) -> bool:
 
 
 def is_at_statement(cursor: Cursor, _bracketed: bool = False) -> bool:  # noqa: FBT001 - a Boundary
-    """Whether `insert T`, `merge T`, `update T` or `delete T` starts here."""
+    """Return whether `insert T`, `merge T`, `update T` or `delete T` starts here."""
     token = cursor.token
     if token.kind is not TokenKind.NAME or token.value not in STATEMENT_WORDS:
         return False

@@ -429,7 +429,7 @@ def _parse_where_leaf(cursor: Cursor) -> Condition:
 
 
 def _test(cursor: Cursor, left: Expression, operand: Operand) -> Condition | None:
-    """What is asked of `left`, or None where no operator follows it."""
+    """Return the condition on `left`, or None where no operator follows it."""
     token = cursor.token
     if token.kind is TokenKind.SYMBOL:
         if token.value not in SYMBOL_OPERATORS:

@@ -81,7 +81,7 @@ def _match_tokens(old: Sequence[Token], new: Sequence[Token]) -> list[int]:
 def _find_next_agreement(
     before: Sequence[object], after: Sequence[object], here: int, there: int
 ) -> tuple[int, int]:
-    """How many tokens to step over in each text until some in a row are the same."""
+    """Return the tokens to skip in each text until some in a row agree."""
     for steps in range(1, _FARTHEST):
         for dropped in range(steps + 1):
             left, right = here + dropped, there + steps - dropped

@@ -37,7 +37,7 @@ class Token(NamedTuple):
     span: Span
 
     def describe(self) -> str:
-        """How a message names this token: `'foo'`, `"text"`, end of file."""
+        """Return the name of this token in messages: `'foo'`, `"text"`, end of file."""
         if self.kind is TokenKind.END:
             return "end of file"
         shown = self.value if len(self.value) <= 40 else self.value[:40] + "…"
@@ -107,7 +107,7 @@ def tokenize(source: SourceText, problems: Problems) -> list[Token]:
 
 
 def find_comments(text: str) -> list[Span]:
-    """Where the comments of a text are; it must be one that `tokenize` reads without problems."""
+    """Return the comments of a text that `tokenize` reads without problems."""
     return [
         Span(match.start(), match.end())
         for match in _TOKEN.finditer(text)
@@ -166,7 +166,7 @@ MAX_DEPTH = 64
 """Nesting beyond this is refused with a position, long before Python's own stack ends."""
 
 MAX_WORD_CHARS = 80
-"""A longer word is no slip of the pen, and comparing it letter by letter would take long."""
+"""A longer word is no misspelling, and comparing it letter by letter would be slow."""
 
 MAX_CANDIDATES = 300
 """Comparing words is slow; a hint is not worth more comparisons than this."""
@@ -223,7 +223,7 @@ class Cursor:
         return self.token.kind is TokenKind.END
 
     def touches_next(self) -> bool:
-        """Whether nothing is between this token and the next."""
+        """Return whether nothing is between this token and the next."""
         return self.token.span.end == self.peek().span.start and not self.at_end()
 
     # --- taking ------------------------------------------------------------------------------

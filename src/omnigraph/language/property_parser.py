@@ -160,7 +160,7 @@ _TRUTH_WORDS = ("true", "false")
 
 
 def is_at_constraint(cursor: Cursor) -> bool:
-    """Whether `@key(` and the like stand here: with parentheses they are always constraints."""
+    """Return whether a constraint such as `@key(` starts here."""
     return cursor.at_symbol("@") and is_constraint(cursor.peek(1), cursor.peek(2))
 
 

@@ -314,7 +314,7 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class ReadBody:
-    """What a query that reads asks for."""
+    """The body of a query that reads."""
 
     clauses: tuple[Clause, ...]
     projections: tuple[Projection, ...]

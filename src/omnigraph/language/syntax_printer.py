@@ -229,7 +229,7 @@ def _filter(condition: query_ast.Condition) -> str:
 
 
 def _is_ambiguous(condition: query_ast.Condition) -> bool:
-    """Whether a filter needs parentheses to be read as one.
+    """Return whether a filter needs parentheses to be parsed as one.
 
     `$a contains $b` and `$a and $b` are traversals, `$a` alone could be the source of one, and a
     bare name at the end would call a function if the next clause opens with a parenthesis.

@@ -132,7 +132,7 @@ class YamlReader:
         return isinstance(value.node, SequenceNode)
 
     def has_items(self, value: Value) -> bool:
-        """Whether it is a list that is not empty, or something else."""
+        """Return whether it is a list that is not empty, or no list."""
         return not self.is_list(value) or bool(value.node.value)
 
     def read_name(self, value: Value) -> str | None:
@@ -170,7 +170,7 @@ class YamlReader:
         self.add("B101", f"{value.what} must be {kind}, not {shown}", _start(value))
 
     def _has_no_alias(self, root: Node) -> bool:
-        """Whether no value is shared: aliases of aliases could expand to a huge tree."""
+        """Return whether no value is shared: aliases of aliases could expand to a huge tree."""
         seen: set[int] = set()
         waiting = [root]
         while waiting:

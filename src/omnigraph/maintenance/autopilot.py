@@ -1,4 +1,4 @@
-"""Deciding when maintenance is due, and doing it in the background.
+"""Decide when maintenance is due, and run it in the background.
 
 It runs the same optimize and cleanup as the commands, with one difference: it records no commit,
 so that a write which insists on a certain head does not fail for the sake of it. A write that was
@@ -27,7 +27,7 @@ from omnigraph.writer.change import BranchReader
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """Why optimizing or cleaning up is worth it now; empty where it is not."""
+    """Reasons to optimize or clean up now; empty where there are none."""
 
     optimize: tuple[str, ...] = ()
     cleanup: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class MaintainResult:
-    """One turn: what was due, what was done about it, and what went wrong."""
+    """One run: the work due, its results, and the error that ended it."""
 
     due: Due
     optimized: OptimizeResult | None = None
@@ -56,7 +56,7 @@ class MaintainResult:
 
 
 def find_due_work(branches: BranchReader, policy: AutopilotSettings) -> Due:
-    """What the policy asks for, as `main` is now; nothing is changed."""
+    """Return the work the policy asks for, given the current `main`; change nothing."""
     return Due(
         tuple(_find_optimize_reasons(branches, policy)),
         tuple(_find_cleanup_reasons(branches, policy)),
@@ -95,7 +95,7 @@ def make_retention(policy: AutopilotSettings) -> Retention:
 
 
 def run_once(branches: BranchReader, policy: AutopilotSettings) -> MaintainResult:
-    """Do what is due; whatever goes wrong is reported and tried again another time."""
+    """Do the work due; errors are reported and the work is tried again next time."""
     done = MaintainResult(Due())
     try:
         done = replace(done, due=find_due_work(branches, policy))
@@ -110,7 +110,7 @@ def run_once(branches: BranchReader, policy: AutopilotSettings) -> MaintainResul
 
 
 class Autopilot:
-    """Takes a turn in the background after writes, at most one at a time and not too often."""
+    """Runs maintenance in the background after writes, one run at a time, at a minimum interval."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class Autopilot:
         self.last_result: MaintainResult | None = None
 
     def wrote(self) -> None:
-        """Something was written: look after the graph, if that was not done just now."""
+        """Start a run after a write, unless one is active or the last was too recent."""
         if not self._policy.enabled:
             return
         with self._lock:
@@ -141,7 +141,7 @@ class Autopilot:
         self.last_result = run_once(self._branches, self._policy)
 
     def wait(self) -> None:
-        """Return once the turn that is being taken, if any, is over."""
+        """Return once the active run, if any, has ended."""
         turn = self._turn
         if turn is not None:
             turn.join()

@@ -1,9 +1,9 @@
-"""Removing what no retained commit can reach.
+"""Remove versions and files that no retained commit can reach.
 
-First, under the fence, manifest versions go: from then on nobody can start anything from a commit
-that is not retained, so what the remaining ones show is all that will ever be asked for. Then the
-versions of tables go, a branch of a table at a time, since nothing can come to need one of them.
-Last come forks, folders and files that nothing refers to.
+First, under the fence, manifest versions are removed: from then on no operation can start from a
+commit that is not retained, so the table versions the remaining ones show are all that can be
+needed. Then table versions are removed, one branch of a table at a time. Forks, folders and files
+that nothing refers to come last.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TypeVar
 from omnigraph.errors import FilesMissing, HistoricalVersionReclaimed, OmniError, StorageFailure
 from omnigraph.identity import EntityKind
 from omnigraph.maintenance.maintenance_results import MANIFEST_KEY, CleanedTable, CleanupResult
-from omnigraph.maintenance.orphan_removal import UnreferencedFiles
+from omnigraph.maintenance.orphan_removal import OrphanRemoval
 from omnigraph.maintenance.reachability import Place, ReachabilityScan, Reachable
 from omnigraph.maintenance.retention import Retention
 from omnigraph.progress import working
@@ -46,26 +46,26 @@ from omnigraph.storage.tables.version_files import drop_stale_checksums
 from omnigraph.storage.writer_fence import Hold
 
 T = TypeVar("T")
-_LOOKS = 4
-"""So often is a branch looked at that others create or delete meanwhile."""
-_AT_A_TIME = 16
-"""So many branches of tables are shortened before other writers get their turn."""
+_MAX_ATTEMPTS = 4
+"""Attempts on a branch that others create or delete meanwhile."""
+_BRANCHES_PER_HOLD = 16
+"""Branches of tables cleaned in one hold of the fence, before other writers get their turn."""
 
 
 @dataclass
 class _Row:
-    """One line of the report, growing."""
+    """One row of the report, as it is built."""
 
     removed: Removed = field(default_factory=Removed)
     errors: list[str] = field(default_factory=list)
-    shortened: set[str | None] = field(default_factory=set)
-    """The branches of which something was removed."""
+    cleaned: set[str | None] = field(default_factory=set)
+    """Branches that lost versions."""
 
     def take(self, branch: str | None, removed: Removed) -> None:
-        """Note what was removed of a branch."""
+        """Add what was removed from a branch."""
         self.removed += removed
         if removed != Removed():
-            self.shortened.add(branch)
+            self.cleaned.add(branch)
 
     def describe_row(self, key: str) -> CleanedTable:
         error = "; ".join(self.errors) or None
@@ -76,7 +76,7 @@ Remove = Callable[[TableLocation, Sequence[int]], Removed]
 
 
 def preview_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
-    """What `cleanup` would remove now; nothing is changed and no writer is blocked."""
+    """Return what `cleanup` would remove now; change nothing and block no writer."""
     for intent in list_pending_intents(root.store):
         examine(root, intent)  # one that cannot be read would stop the cleanup as well
     mark = ReachabilityScan(root, retention).mark()
@@ -87,17 +87,17 @@ def preview_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
 
 
 def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
-    """Remove what the policy does not protect; one table that fails does not stop the others.
+    """Remove what the policy does not retain; one table that fails does not stop the others.
 
     Raises:
-        RecoveryRequired: an interrupted write cannot be settled.
-        UncoveredDrift: a table of `main` was moved ahead of the graph by somebody else.
-        FilesMissing: a branch or a retained commit shows what is not there.
+        RecoveryRequired: an interrupted write cannot be recovered.
+        UncoveredDrift: a table of `main` was advanced by another program.
+        FilesMissing: a branch or a retained commit refers to missing files.
         OmniError: a branch cannot be read. In all these cases nothing has been removed.
     """
     marker, is_whole = ReachabilityScan(root, retention), False
-    # What must be read is, so that the fence is held for the rest only. What cannot be read, or is
-    # gone because others clean up as well, is looked at again where nobody interferes.
+    # Read before taking the fence, to hold it only for the rest. Failures here, such as versions
+    # that a concurrent cleanup removed, are checked again under the fence.
     with suppress(OmniError):
         _require_whole(root, marker.mark())
         is_whole = True
@@ -106,41 +106,41 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         try:
             # Files shared with a branch that has another address for them would count as unneeded.
             relocate(root, hold)
-            _settle(root, hold, marker, rows)
+            _recover_pending(root, hold, marker, rows)
             _require_no_drift(root, hold)
             mark = marker.mark()
             if not is_whole:
                 _require_whole(root, mark)
-            leftovers = UnreferencedFiles(marker, hold)
-            leftovers.announce_versions(_list_unneeded_manifests(root, mark))
-            _clean_manifest(root, mark, rows[MANIFEST], partial(_remove_announced, leftovers, hold))
+            orphans = OrphanRemoval(marker, hold)
+            orphans.announce_versions(_list_unneeded_manifests(root, mark))
+            _clean_manifest(root, mark, rows[MANIFEST], partial(_remove_announced, orphans, hold))
             mark = marker.remaining(mark)
         finally:
-            # Whatever is created from now on starts at what was marked. Where the fence is a lease
-            # and we slept, it may not; and what was marked may be gone, which is no damage.
+            # Whatever is created from now on starts at a marked version. If the fence is a lease
+            # that expired meanwhile, it may not, and marked versions may be gone without damage.
             hold.check()
         current = _CurrentMark(marker, mark, hold)
     unneeded = _find_unneeded(root, mark, rows)
-    _remove_held(root, leftovers, current, rows, unneeded)
-    _reclaim(root, leftovers, mark, rows)
+    _remove_held(root, orphans, current, rows, unneeded)
+    _reclaim(root, orphans, mark, rows)
     forget_old_requests(root)
-    return _make_result(retention, mark, rows, leftovers.reclaimed, confirm=True)
+    return _make_result(retention, mark, rows, orphans.reclaimed, confirm=True)
 
 
 class _CurrentMark:
-    """What is needed, looked at again whenever somebody else had the fence since.
+    """The reachable versions, scanned again whenever another process held the fence since.
 
-    Manifest versions that are gone cannot be started from. But a write that was prepared before may
-    come to the fence after that, and show an old version of a table again: a restore, or a merge
-    that takes it over. It finds the version there.
+    A removed manifest version cannot be a starting point. But a write prepared before its removal
+    may take the fence afterwards and show an old table version again: a restore, or a merge that
+    adopts it. That version must still be there.
     """
 
     def __init__(self, marker: ReachabilityScan, mark: Reachable, hold: Hold) -> None:
         self._marker, self._mark, self._epoch = marker, mark, hold.epoch
 
-    def renew(self, hold: Hold, *, has_settled: bool) -> Reachable:
-        """What is needed now. Each hold of the fence has the epoch after that of the one before."""
-        if has_settled or hold.epoch != self._epoch + 1:
+    def renew(self, hold: Hold, *, has_recovered: bool) -> Reachable:
+        """Return the current reachable versions. Each hold of the fence increments the epoch."""
+        if has_recovered or hold.epoch != self._epoch + 1:
             self._mark = self._marker.mark_remaining()
         self._epoch = hold.epoch
         return self._mark
@@ -148,27 +148,27 @@ class _CurrentMark:
 
 def _remove_held(
     root: GraphRoot,
-    leftovers: UnreferencedFiles,
+    orphans: OrphanRemoval,
     current: _CurrentMark,
     rows: Mapping[str, _Row],
     unneeded: Sequence[_Unneeded],
 ) -> None:
     """Remove versions of tables under the fence, a few branches of tables at a time.
 
-    No writer is about to commit there. Along with them the substrate takes files that no version
-    names and that are a week old by the clock of this machine, which may have been set. A writer
-    whose files went before it came to the fence finds that out there, and starts over. Where one
-    may fall asleep at the fence, what it did is settled first, and versions are removed by list.
+    No writer is about to commit there. Lance also removes files that no version names and that are
+    a week old by the clock of this machine, which may be wrong. A writer whose files were removed
+    before it took the fence detects that there, and starts over. Where a lease may expire while
+    its writer is suspended, that write is recovered first, and versions are removed by list.
     """
-    for start in range(0, len(unneeded), _AT_A_TIME):
-        some = unneeded[start : start + _AT_A_TIME]
+    for start in range(0, len(unneeded), _BRANCHES_PER_HOLD):
+        some = unneeded[start : start + _BRANCHES_PER_HOLD]
         try:
             with root.hold() as hold:
-                mark = current.renew(hold, has_settled=bool(resolve_all(root, hold)))
+                mark = current.renew(hold, has_recovered=bool(resolve_all(root, hold)))
                 for one in some:
                     versions = mark.list_unneeded(one.place, one.versions)
-                    with _noting_errors(one, rows[one.path]):
-                        removed = _announce_and_remove(leftovers, hold, one.location, versions)
+                    with _recording_errors(one, rows[one.path]):
+                        removed = _announce_and_remove(orphans, hold, one.location, versions)
                         rows[one.path].take(one.location.branch, removed)
         except OmniError as error:
             for path in {one.path for one in some}:
@@ -176,8 +176,8 @@ def _remove_held(
 
 
 @contextmanager
-def _noting_errors(one: _Unneeded, row: _Row) -> Iterator[None]:
-    """Note what goes wrong with one table, and go on; a branch of it may be deleted by then."""
+def _recording_errors(one: _Unneeded, row: _Row) -> Iterator[None]:
+    """Record the errors of one table and continue; a branch of it may be deleted by then."""
     try:
         yield
     except OmniError as error:
@@ -186,31 +186,31 @@ def _noting_errors(one: _Unneeded, row: _Row) -> Iterator[None]:
 
 
 def _announce_and_remove(
-    leftovers: UnreferencedFiles, hold: Hold, location: TableLocation, versions: Sequence[int]
+    orphans: OrphanRemoval, hold: Hold, location: TableLocation, versions: Sequence[int]
 ) -> Removed:
     if not versions:
         return Removed()
-    leftovers.announce_versions([(location, versions)])
-    return _remove_announced(leftovers, hold, location, versions)
+    orphans.announce_versions([(location, versions)])
+    return _remove_announced(orphans, hold, location, versions)
 
 
 def _remove_announced(
-    leftovers: UnreferencedFiles, hold: Hold, location: TableLocation, versions: Sequence[int]
+    orphans: OrphanRemoval, hold: Hold, location: TableLocation, versions: Sequence[int]
 ) -> Removed:
-    """Remove versions that nobody starts anything at any more."""
+    """Remove announced versions, which are no longer a starting point."""
     hold.check()
-    removed = leftovers.remove_versions(location, versions)
-    leftovers.forget_versions(location, versions)
+    removed = orphans.remove_versions(location, versions)
+    orphans.forget_versions(location, versions)
     return removed
 
 
-def _settle(
+def _recover_pending(
     root: GraphRoot, hold: Hold, marker: ReachabilityScan, rows: Mapping[str, _Row]
 ) -> None:
-    """Settle interrupted writes; on a full disk, make room for that first.
+    """Recover interrupted writes; on a full disk, free space for that first.
 
-    Whether they are finished or undone, versions that no retained commit shows are not needed for
-    it. What has no reference at all stays: an interrupted write may give it one.
+    Recovery, forward or back, needs no version that no retained commit shows. Files without any
+    reference stay: an interrupted write may refer to them.
     """
     try:
         resolve_all(root, hold)
@@ -223,17 +223,17 @@ def _settle(
         mark = marker.mark()
         _require_whole(root, mark)
         hold.check()
-        remove = partial(_announce_and_remove, UnreferencedFiles(marker, hold), hold)
+        remove = partial(_announce_and_remove, OrphanRemoval(marker, hold), hold)
         _clean_manifest(root, mark, rows[MANIFEST], remove)
-        kept = marker.remaining(mark).also_keeping(_list_announced(root))
+        kept = marker.remaining(mark).also_retaining(_list_pending_versions(root))
         _clean_tables(root, kept, rows, remove)
     except OmniError as error:
         raise full from error
     resolve_all(root, hold)
 
 
-def _list_announced(root: GraphRoot) -> Iterator[tuple[Place, int]]:
-    """The table versions that interrupted writes start from or come to show."""
+def _list_pending_versions(root: GraphRoot) -> Iterator[tuple[Place, int]]:
+    """Yield the table versions that interrupted writes start from or may publish."""
     for intent in list_pending_intents(root.store):
         for table in intent.tables:
             yield (table.path, table.branch), table.base_version
@@ -243,9 +243,9 @@ def _list_announced(root: GraphRoot) -> Iterator[tuple[Place, int]]:
 
 
 def _require_whole(root: GraphRoot, mark: Reachable) -> None:
-    """Raise if a version that stays names a file that is gone.
+    """Raise if a retained version names a missing file.
 
-    Removing others could take the last state from which the rows can be had.
+    Removing others could destroy the last state from which the rows can be restored.
     """
 
     def open_pinned(path: str, branch: str | None, version: int) -> Table | None:
@@ -262,28 +262,28 @@ def _require_whole(root: GraphRoot, mark: Reachable) -> None:
 
 
 def _reclaim(
-    root: GraphRoot, leftovers: UnreferencedFiles, mark: Reachable, rows: Mapping[str, _Row]
+    root: GraphRoot, orphans: OrphanRemoval, mark: Reachable, rows: Mapping[str, _Row]
 ) -> None:
-    """What nothing refers to; each failure is noted with the table it concerns."""
+    """Remove orphans; each failure is recorded with the table it concerns."""
     manifest = rows[MANIFEST]
     try:
-        for path, errors in leftovers.reclaim_branches(mark, list(rows)).items():
+        for path, errors in orphans.reclaim_branches(mark, list(rows)).items():
             rows[path].errors += errors
     except OmniError as error:
         manifest.errors.append(error.message)
     for path, row in rows.items():
-        _run_guarded(row, partial(leftovers.reclaim_files, path))
-        _run_guarded(row, partial(_shorten_logs, root, path, row.shortened))
-    _run_guarded(manifest, lambda: leftovers.reclaim_folders(p for p in rows if p != MANIFEST))
-    _run_guarded(manifest, leftovers.reclaim_residue)
-    _run_guarded(manifest, leftovers.finish)
+        _run_guarded(row, partial(orphans.reclaim_files, path))
+        _run_guarded(row, partial(_truncate_logs, root, path, row.cleaned))
+    _run_guarded(manifest, lambda: orphans.reclaim_folders(p for p in rows if p != MANIFEST))
+    _run_guarded(manifest, orphans.reclaim_residue)
+    _run_guarded(manifest, orphans.finish)
     _run_guarded(manifest, partial(_complete_record_log, root))
 
 
-def _shorten_logs(root: GraphRoot, path: str, branches: Collection[str | None]) -> int:
-    """Drop the checksums of files that are gone; what that frees is too little to count.
+def _truncate_logs(root: GraphRoot, path: str, branches: Collection[str | None]) -> int:
+    """Drop the checksums of removed files; the space freed is too little to count.
 
-    Also of the table itself, which notes the refs of its branches.
+    Also of the table itself, whose log covers the refs of its branches.
     """
     location = root.location(path)
     for branch in {None, *branches}:
@@ -294,7 +294,7 @@ def _shorten_logs(root: GraphRoot, path: str, branches: Collection[str | None]) 
 
 
 def _complete_record_log(root: GraphRoot) -> int:
-    """List the records of tags, consumers and requests that are not listed; it frees nothing."""
+    """Complete the log of tag, consumer and request records; this frees no space."""
     if root.store.kind is StoreKind.LOCAL:
         with root.hold():
             rewrite_record_log(root.store)
@@ -303,21 +303,21 @@ def _complete_record_log(root: GraphRoot) -> int:
 
 def _run_guarded(row: _Row, work: Callable[[], int]) -> None:
     try:
-        row.removed += Removed(bytes=_retry_settled(work))
+        row.removed += Removed(bytes=_retry(work))
     except OmniError as error:
         row.errors.append(error.message)
 
 
-def _retry_settled(work: Callable[[], T]) -> T:
-    """What the work gives, tried again if it met a branch that just came or went."""
-    for _ in range(_LOOKS - 1):
+def _retry(work: Callable[[], T]) -> T:
+    """Return the result, retrying if a branch was created or deleted meanwhile."""
+    for _ in range(_MAX_ATTEMPTS - 1):
         with suppress(StorageFailure):
             return work()
     return work()
 
 
 def _require_no_drift(root: GraphRoot, hold: Hold) -> None:
-    """Raise if a table of `main` is ahead of the graph: somebody must judge that first."""
+    """Raise if a table of `main` is ahead of the graph: an operator must run repair first."""
     snapshot = Snapshot(root, MAIN_REF, read_newest(root.manifest()))
     for entry in snapshot.entries.values():
         head = find_latest_version(root.location(entry.path, entry.owner_branch))
@@ -326,22 +326,22 @@ def _require_no_drift(root: GraphRoot, hold: Hold) -> None:
 
 
 def _clean_manifest(root: GraphRoot, mark: Reachable, row: _Row, remove: Remove) -> None:
-    """The versions of the manifest on each branch; a failure is noted and the rest goes on."""
+    """Remove unneeded manifest versions of each branch; record failures and continue."""
     for location, unneeded in _list_unneeded_manifests(root, mark):
         try:
             row.take(location.branch, remove(location, unneeded))
         except OmniError as error:
-            row.errors.append(error.message)  # what is left can be read, and so can what it shows
+            row.errors.append(error.message)  # remaining versions stay readable
 
 
 def _list_unneeded_manifests(
     root: GraphRoot, mark: Reachable
 ) -> Iterator[tuple[TableLocation, Sequence[int]]]:
-    """The versions of the manifest that can go, on each branch that has some.
+    """Yield the unneeded manifest versions of each branch that has some.
 
-    The version a branch starts at goes with others only. Alone it is one small file: what it shows
-    is kept for as long as the branch lives, on its parent. And removing anything from a branch
-    costs a look at every other one.
+    The version a branch starts at is removed only along with others. Alone it is one small file:
+    the tables it shows are retained on its parent while the branch exists. And removing any version
+    of a branch costs a scan of every other one.
     """
     for ref in mark.refs:
         unneeded = mark.list_unneeded_manifests(ref.incarnation)
@@ -365,16 +365,16 @@ class _Unneeded:
 def _clean_tables(
     root: GraphRoot, mark: Reachable, rows: Mapping[str, _Row], remove: Remove
 ) -> None:
-    """The versions of all tables; a failure is noted and the rest goes on."""
+    """Remove unneeded versions of all tables; record failures and continue."""
     for one in _find_unneeded(root, mark, rows):
-        with _noting_errors(one, rows[one.path]):
+        with _recording_errors(one, rows[one.path]):
             rows[one.path].take(one.location.branch, remove(one.location, one.versions))
 
 
 def _find_unneeded(
     root: GraphRoot, mark: Reachable, rows: Mapping[str, _Row]
 ) -> Sequence[_Unneeded]:
-    """What can go of each table, on each of its branches."""
+    """Return the unneeded versions of each table, by branch."""
     tables = [path for path in rows if path != MANIFEST]
     with working("cleaning", total=len(tables), unit="tables") as work:
 
@@ -389,7 +389,7 @@ def _find_unneeded(
 
 def _find_unneeded_of(root: GraphRoot, mark: Reachable, path: str, row: _Row) -> list[_Unneeded]:
     if path not in mark.keys:
-        return []  # no branch knows it: it is no table but a leftover
+        return []  # no branch shows it: an orphan, removed later
     try:
         forks = list_branches(root.location(path))
     except OmniError as error:
@@ -401,7 +401,7 @@ def _find_unneeded_of(root: GraphRoot, mark: Reachable, path: str, row: _Row) ->
         location = root.location(path, branch)
         try:
             look = partial(_list_unneeded, mark, path, location, start)
-            versions = look() if branch is None else _retry_settled(look)
+            versions = look() if branch is None else _retry(look)
         except OmniError as error:
             row.errors.append(error.message)
             continue
@@ -413,7 +413,7 @@ def _find_unneeded_of(root: GraphRoot, mark: Reachable, path: str, row: _Row) ->
 def _list_unneeded(
     mark: Reachable, path: str, location: TableLocation, start: int
 ) -> Sequence[int]:
-    """The versions of one branch; as of the manifest, the one it starts at goes with others."""
+    """Return the unneeded versions of one branch; the start of a fork only along with others."""
     if location.branch is not None and not is_table(location):
         return []  # deleted since it was listed
     unneeded = mark.list_unneeded((path, location.branch), list_versions(location))

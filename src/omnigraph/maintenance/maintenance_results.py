@@ -1,4 +1,4 @@
-"""What maintenance reports. Field names are those of the JSON on every surface."""
+"""Results of maintenance; field names are those of the JSON on every surface."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MANIFEST_KEY = "__manifest"
 
 
 class Skip(StrEnum):
-    """Why a table was left alone."""
+    """The reason a table was skipped."""
 
     DRIFT_NEEDS_REPAIR = "drift_needs_repair"
 
@@ -32,7 +32,7 @@ class PendingIndex:
 
 @dataclass(frozen=True, slots=True)
 class OptimizedTable:
-    """What optimizing did to one table. Versions are given only for a table that was skipped."""
+    """The result of optimizing one table; versions are given only for a skipped table."""
 
     table_key: str
     fragments_removed: int = 0
@@ -58,7 +58,7 @@ class OptimizedTable:
 
 @dataclass(frozen=True, slots=True)
 class OptimizeResult:
-    """Every table with what was done to it, and the one commit, if anything was."""
+    """The result for every table, and the one commit, if anything changed."""
 
     branch: str
     tables: tuple[OptimizedTable, ...]
@@ -77,13 +77,13 @@ class OptimizeResult:
 
 
 class Drift(StrEnum):
-    """What moved a table ahead of the graph."""
+    """The cause of a table's being ahead of the graph."""
 
     NO_DRIFT = "no_drift"
     VERIFIED_MAINTENANCE = "verified_maintenance"
     """Only compactions: no row changed."""
     REVOKED_EFFECT = "revoked_effect"
-    """Only a writer of ours whose operation had ended without it."""
+    """Only a late effect of a writer whose operation had already been rolled back."""
     SUSPICIOUS = "suspicious"
     """Something that may have changed rows."""
     UNVERIFIABLE = "unverifiable"
@@ -101,7 +101,7 @@ class RepairAction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RepairedTable:
-    """What repair found of a table, and what it did about it."""
+    """The drift of one table, and the action repair took."""
 
     table_key: str
     classification: Drift
@@ -125,7 +125,7 @@ class RepairedTable:
 
 @dataclass(frozen=True, slots=True)
 class RepairResult:
-    """What repair found and did."""
+    """The result of a repair."""
 
     confirm: bool
     force: bool
@@ -147,7 +147,7 @@ class RepairResult:
 
 @dataclass(frozen=True, slots=True)
 class CleanedTable:
-    """What cleaning removed from one table; `error` says why not all of it went."""
+    """Space and versions removed from one table; `error` if not everything could be."""
 
     table_key: str
     bytes_removed: int = 0
@@ -165,7 +165,7 @@ class CleanedTable:
 
 @dataclass(frozen=True, slots=True)
 class CleanupResult:
-    """What was removed, or with `confirm` unset what would be."""
+    """The result of a cleanup or, with `confirm` unset, of its preview."""
 
     keep_versions: int | None
     older_than_secs: float | None
@@ -186,7 +186,7 @@ class CleanupResult:
 
 @dataclass(frozen=True, slots=True)
 class VerifyFinding:
-    """Something that is not as it must be."""
+    """One problem found by verify."""
 
     check: str
     message: str
@@ -213,7 +213,7 @@ class VerifyFinding:
 
 @dataclass(frozen=True, slots=True)
 class VerifyResult:
-    """What is wrong, and what is merely worth knowing."""
+    """The problems of a graph, and notes that need no action."""
 
     deep: bool
     findings: tuple[VerifyFinding, ...]

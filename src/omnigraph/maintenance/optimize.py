@@ -1,8 +1,8 @@
-"""Merging fragments and building indexes of every table of a branch.
+"""Compact fragments and build indexes of every table of a branch.
 
-Everything slow happens outside of the fence, on the version the graph showed when it began. The
-fence is held only to put what was written on top of what the graph shows then, so that writers
-wait for milliseconds and seldom spoil the work. Each round moves every table by at most one
+Slow work happens outside of the fence, on the version the graph showed when it began. The fence is
+held only to commit the files on the current version, so that writers wait for milliseconds and
+seldom invalidate the work. Each round moves every table by at most one
 version and publishes that; a commit is recorded once, at the end, if anything was done at all.
 """
 
@@ -59,13 +59,13 @@ from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
 MAX_ROUNDS = 16
-"""A table takes four steps at most; more rounds are for work that writers spoiled."""
-MOST_ATTEMPTS = 5
+"""A table takes four steps at most; more rounds repeat steps that writers invalidated."""
+MAX_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class OptimizeOptions:
-    """How to optimize: whom for, which steps, and whether the history shall show it."""
+    """Options of a run: branch, actor, steps, and whether it records a commit."""
 
     branch: str = MAIN
     actor: str | None = None
@@ -79,7 +79,7 @@ class OptimizeOptions:
 
 @dataclass
 class _OptimizedEntry:
-    """What has become of one table so far."""
+    """Progress of one table."""
 
     removed: int = 0
     added: int = 0
@@ -88,15 +88,15 @@ class _OptimizedEntry:
     is_done: bool = False
     drift: UncoveredDrift | None = None
 
-    def mark_landed(self, step: MaintenanceStep) -> None:
+    def mark_committed(self, step: MaintenanceStep) -> None:
         removed, added = step.fragments
         self.removed += removed
         self.added += added
         self.committed, self.attempts = True, 0
 
-    def mark_spoiled(self) -> None:
+    def mark_stale(self) -> None:
         self.attempts += 1
-        self.is_done = self.attempts >= MOST_ATTEMPTS
+        self.is_done = self.attempts >= MAX_ATTEMPTS
 
 
 @dataclass
@@ -106,7 +106,7 @@ class _OptimizeRun:
     workers: CompactionWorkers
     tables: dict[TableKey, _OptimizedEntry] = field(default_factory=dict)
     note: WriteNote | None = None
-    """Tells cleanup that files are being written; left before the first of them."""
+    """The heartbeat that tells cleanup of this writer; begun before the first file is written."""
 
     @property
     def writer(self) -> Writer:
@@ -128,18 +128,18 @@ class _OptimizeRun:
 def optimize(
     branches: BranchReader, options: OptimizeOptions, workers: CompactionWorkers | None = None
 ) -> OptimizeResult:
-    """Do everything worth doing to the tables a branch owns.
+    """Take every useful step on the tables a branch owns.
 
-    Tables it only inherits are their owner's to optimize. One that was moved ahead of the graph
-    by somebody else is left alone and reported.
+    Inherited tables are left to their owner. A table that another program advanced is skipped and
+    reported.
 
     Args:
         branches: The graph.
-        options: What to do, and for whom.
-        workers: Who writes files; threads of this process by default.
+        options: Branch, actor and steps.
+        workers: Executors that write files; threads of this process by default.
 
     Raises:
-        RecoveryRequired: an interrupted write of the branch cannot be settled.
+        RecoveryRequired: an interrupted write of the branch cannot be recovered.
     """
     threads = CompactionThreads(branches.root.settings.maintenance_concurrency)
     run = _OptimizeRun(branches, options, workers or threads)
@@ -166,9 +166,9 @@ def _compact_tables(run: _OptimizeRun) -> None:
 
 
 def _begin(run: _OptimizeRun) -> None:
-    """Settle what is pending and find the tables that are where the graph shows them."""
+    """Recover pending writes and find the tables that have no drift."""
     with run.root.hold() as hold:
-        snapshot = _read_settled(run, hold)
+        snapshot = _read_recovered(run, hold)
         owned = list_owned_entries(snapshot)
         run.tables = {entry.table_key: _OptimizedEntry() for entry in owned}
         for entry, head in zip(owned, _read_heads(snapshot, owned), strict=True):
@@ -181,8 +181,8 @@ def _begin(run: _OptimizeRun) -> None:
                 _check_drift(run, snapshot, entry, hold)
 
 
-def _read_settled(run: _OptimizeRun, hold: Hold) -> Snapshot:
-    """The branch as it is now, with nothing of it pending."""
+def _read_recovered(run: _OptimizeRun, hold: Hold) -> Snapshot:
+    """Return the current branch, after recovering its pending writes."""
     ref = read_ref(run.root.store, normalize_branch(run.options.branch))
     resolve_all(run.root, hold, ref)
     return Snapshot(run.root, ref, read_newest(run.root.manifest(ref.incarnation)))
@@ -202,7 +202,7 @@ def _read_heads(snapshot: Snapshot, entries: Iterable[TableEntry]) -> list[int]:
 
 
 def _check_drift(run: _OptimizeRun, snapshot: Snapshot, entry: TableEntry, hold: Hold) -> None:
-    """Undo what an ended operation left; what anybody else did is not ours to judge."""
+    """Undo late effects of ended operations; record any other drift."""
     try:
         revoke_late_effects(snapshot, [entry.identity], hold)
     except UncoveredDrift as drift:
@@ -213,35 +213,35 @@ def _check_drift(run: _OptimizeRun, snapshot: Snapshot, entry: TableEntry, hold:
 
 
 def _prepare(run: _OptimizeRun) -> dict[TableKey, MaintenanceStep]:
-    """The next step of every table that has one, with everything written that it needs."""
+    """Return the next step of every table that has one, with its files written."""
     seen = run.branches.read_newest(run.options.branch)
     waiting = [e for e in list_owned_entries(seen.snapshot) if not _is_done(run, e.table_key)]
     with ThreadPoolExecutor(run.root.settings.maintenance_concurrency) as pool:
         planned = list(pool.map(lambda entry: _plan_table(run, seen, entry), waiting))
     steps: dict[TableKey, MaintenanceStep] = {}
-    orders: dict[TableKey, CompactionJob] = {}
+    jobs: dict[TableKey, CompactionJob] = {}
     for entry, plan in zip(waiting, planned, strict=True):
         if isinstance(plan, CompactionJob):
-            orders[entry.table_key] = plan
+            jobs[entry.table_key] = plan
         elif plan is not None:
             steps[entry.table_key] = plan
-    return steps | _run_jobs(run, orders)
+    return steps | _run_jobs(run, jobs)
 
 
 def _run_jobs(
-    run: _OptimizeRun, orders: Mapping[TableKey, CompactionJob]
+    run: _OptimizeRun, jobs: Mapping[TableKey, CompactionJob]
 ) -> dict[TableKey, MaintenanceStep]:
-    """The steps whose files were ordered, all of them written side by side."""
-    if not orders:
+    """Write the files of these jobs in parallel and return the steps that use them."""
+    if not jobs:
         return {}
     run.note = run.note or begin_write_note(run.root)
-    deliveries = run.workers.carry_out(list(orders.values()))
+    outputs = run.workers.carry_out(list(jobs.values()))
     steps = {}
-    for key, delivery in zip(orders, deliveries, strict=True):
-        if delivery is None:
-            run.tables[key].mark_spoiled()
+    for key, output in zip(jobs, outputs, strict=True):
+        if output is None:
+            run.tables[key].mark_stale()
         else:
-            steps[key] = make_step(delivery)
+            steps[key] = make_step(output)
     return steps
 
 
@@ -260,7 +260,7 @@ def _plan_table(
     except (HistoricalVersionReclaimed, StorageFailure) as failure:
         if not is_gone(failure):
             raise
-        table.mark_spoiled()
+        table.mark_stale()
         return None
     if plan is None:
         table.is_done = True
@@ -268,23 +268,23 @@ def _plan_table(
 
 
 def _commit_steps(run: _OptimizeRun, steps: Mapping[TableKey, MaintenanceStep]) -> None:
-    """Put the prepared steps on top of what the graph shows now, all in one window."""
-    landing = _Landing(run, steps)
-    landed = _is_visible(run, landing)
+    """Commit the prepared steps on the current version, all in one hold of the fence."""
+    change = _StepCommit(run, steps)
+    is_published = _publish_steps(run, change)
     for key, step in steps.items():
-        if landed and key in landing.staged:
-            run.tables[key].mark_landed(step)
+        if is_published and key in change.staged:
+            run.tables[key].mark_committed(step)
         else:
-            run.tables[key].mark_spoiled()
+            run.tables[key].mark_stale()
 
 
-def _is_visible(run: _OptimizeRun, landing: _Landing) -> bool:
-    """Whether the steps landed; a table that was found ahead of the graph is left out next."""
+def _publish_steps(run: _OptimizeRun, change: _StepCommit) -> bool:
+    """Return whether the steps were published; a table with drift is skipped from then on."""
     options = run.options
     try:
         with run.root.hold() as hold:
             published = run.writer.write_held(
-                landing, hold, branch=options.branch, actor=options.actor, note=run.note
+                change, hold, branch=options.branch, actor=options.actor, note=run.note
             )
     except UncoveredDrift as drift:
         table = run.tables[TableKey(drift.table_key)]
@@ -295,8 +295,8 @@ def _is_visible(run: _OptimizeRun, landing: _Landing) -> bool:
     return published is not None
 
 
-class _Landing:
-    """Steps whose files are written; prepared under the fence, on what the graph shows then."""
+class _StepCommit:
+    """A change that commits prepared steps; staged under the fence, on the version shown then."""
 
     is_costly = False
 
@@ -323,15 +323,17 @@ class _Landing:
 
 
 def _record_commit(run: _OptimizeRun) -> Commit | None:
-    """The one commit of the whole run; it changes no table."""
+    """Record the one commit of the whole run; it changes no table."""
     options = run.options
-    published = run.writer.write(_Mark(options.kind), branch=options.branch, actor=options.actor)
+    published = run.writer.write(
+        _CommitRecord(options.kind), branch=options.branch, actor=options.actor
+    )
     return published.commit if published else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Mark:
-    """A commit for what is visible already."""
+class _CommitRecord:
+    """A commit for versions that are visible already."""
 
     kind: WriterKind
     is_costly = False
@@ -347,13 +349,13 @@ class _Mark:
 
 
 def _compact_manifest(run: _OptimizeRun) -> OptimizedTable:
-    """Merge the pieces of the history; no row changes, so nothing is published.
+    """Compact the lineage of the manifest; no row changes, so nothing is published.
 
-    Every publish names the same fragment as this does. One that was first makes it fail, and then
-    there is always a next time.
+    Every publish names the same fragment as this does. If one came first this fails, and the next
+    run tries again.
     """
     with run.root.hold() as hold:
-        snapshot = _read_settled(run, hold)
+        snapshot = _read_recovered(run, hold)
         location = snapshot.manifest.location
         before = open_newest(location)
         with suppress(ReadSetChanged, RetryableCommitConflict):

@@ -1,8 +1,8 @@
 """Plan and prepare the next step of optimizing a table, outside of the fence.
 
-A table is optimized in steps of one version each: settings that delete behind our back go
-first, then vectors are indexed, then fragments are merged, then B-trees are built. In this
-order no step undoes another: merging keeps an index by row ids and ends the coverage of one by
+A table is optimized in steps of one version each: auto-cleanup settings are removed
+first, then vectors are indexed, then fragments are compacted, then B-trees are built. In this
+order no step undoes another: compaction keeps an index by row ids and ends the coverage of one by
 addresses.
 """
 
@@ -44,33 +44,33 @@ from omnigraph.storage.tables.remove_versions import (
 
 
 class CompactionWorkers(Protocol):
-    """Carries out orders, one for each table, side by side."""
+    """Runs compaction jobs, one for each table, in parallel."""
 
-    def carry_out(self, orders: Sequence[CompactionJob]) -> Sequence[CompactionOutput | None]:
-        """What was written for each order; None where the version to read from is gone."""
+    def carry_out(self, jobs: Sequence[CompactionJob]) -> Sequence[CompactionOutput | None]:
+        """Return the output of each job; None where the version to read from is gone."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class CompactionThreads:
-    """Carries them out in this process, this many tables at a time."""
+    """Runs jobs in this process, so many tables at a time."""
 
     count: int
 
-    def carry_out(self, orders: Sequence[CompactionJob]) -> Sequence[CompactionOutput | None]:
+    def carry_out(self, jobs: Sequence[CompactionJob]) -> Sequence[CompactionOutput | None]:
         with ThreadPoolExecutor(self.count) as pool:
-            return list(pool.map(run_job, orders))
+            return list(pool.map(run_job, jobs))
 
 
 ROWS_PER_PARTITION = 1 << 17
-"""Searches look at every partition, so there are only as many as building in pieces needs."""
+"""Searches read every partition, so there are only as many as an incremental build needs."""
 
 
 def list_stored_indexes(type_: EntityType, rows: int) -> tuple[IndexSpec, ...]:
-    """The indexes to be kept in the type's table, in the order of its columns.
+    """Return the indexes to be stored in the type's table, in the order of its columns.
 
-    A full-text index is not among them: text is searched in an index that readers make from the
-    table's files and keep in memory, and a stored one would never be read.
+    A full-text index is not among them: readers build one in memory from the table's files, and a
+    stored one would never be read.
     """
     specs = []
     for declared in list_indexes(type_):
@@ -88,21 +88,21 @@ UNTRAINABLE = "no row has a vector yet"
 
 
 class MaintenanceStep(Protocol):
-    """Work whose files are written; it still has to become a version of the table."""
+    """A step whose files are written and that is not committed yet."""
 
     def stage(self, table: Table, properties: Mapping[str, str]) -> StagedTransaction | None:
-        """The transaction for the table as it is now; None if the work is no longer good."""
+        """Return the transaction for the current table; None if the step is stale."""
         ...
 
     @property
     def fragments(self) -> tuple[int, int]:
-        """How many fragments it removes and how many it adds."""
+        """The number of fragments removed and added."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StripSettings:
-    """Remove the settings by which the table would clean up by itself."""
+    """Remove the auto-cleanup settings of a table."""
 
     def stage(self, table: Table, properties: Mapping[str, str]) -> StagedTransaction | None:
         return stage_without_auto_cleanup(table, uuid=str(uuid4()), properties=properties)
@@ -114,7 +114,7 @@ class StripSettings:
 
 @dataclass(frozen=True, slots=True)
 class MergeFragments:
-    """Put merged fragments in the place of those they were made of."""
+    """Replace fragments with their compacted form."""
 
     groups: tuple[WrittenGroup, ...]
 
@@ -129,7 +129,7 @@ class MergeFragments:
 
 @dataclass(frozen=True, slots=True)
 class UseSegments:
-    """Make segments of an index part of the table."""
+    """Add built segments of an index to the table."""
 
     segments: tuple[BuiltSegment, ...]
 
@@ -144,7 +144,7 @@ class UseSegments:
 def plan_next(
     table: Table, type_: EntityType, *, indexes_only: bool = False
 ) -> StripSettings | CompactionJob | None:
-    """The next step of this table, or an order for the files it needs; None if it is done."""
+    """Return the next step of this table, or the job for its files; None if it is done."""
     layout = describe_layout(table)
     vectors, trees = _plan_segments(table, layout, type_)
     if indexes_only:
@@ -159,15 +159,15 @@ def plan_next(
     return _plan_build(table, trees)
 
 
-def make_step(delivery: CompactionOutput) -> MaintenanceStep:
-    """The step for which these files were ordered."""
-    if delivery.groups:
-        return MergeFragments(delivery.groups)
-    return UseSegments(delivery.segments)
+def make_step(output: CompactionOutput) -> MaintenanceStep:
+    """Return the step that uses these files."""
+    if output.groups:
+        return MergeFragments(output.groups)
+    return UseSegments(output.segments)
 
 
 def list_pending_indexes(table: Table, type_: EntityType) -> tuple[PendingIndex, ...]:
-    """The declared indexes that this version of the table cannot have yet."""
+    """Return the declared indexes that this version of the table cannot have yet."""
     rows = table.count_rows()
     if not rows:
         return ()
@@ -182,7 +182,7 @@ def list_pending_indexes(table: Table, type_: EntityType) -> tuple[PendingIndex,
 def _plan_segments(
     table: Table, layout: Layout, type_: EntityType
 ) -> tuple[list[SegmentPlan], list[SegmentPlan]]:
-    """What there is to index: vectors, and everything else."""
+    """Return the segments to build: those of vectors, and all others."""
     rows = sum(fragment.rows for fragment in layout.fragments)
     vectors, trees = [], []
     for spec in list_stored_indexes(type_, rows):
@@ -197,7 +197,7 @@ def _plan_segments(
 
 
 def _has_vectors(table: Table, spec: IndexSpec, fragments: Sequence[int] | None) -> bool:
-    """Whether any row of these fragments has a vector to learn from."""
+    """Return whether any row of these fragments has a vector to train on."""
     given = f"{quote_identifier(spec.column)} IS NOT NULL"
     return bool(table.scan(["id"], given, limit=1, fragments=fragments).num_rows)
 

@@ -44,55 +44,55 @@ from omnigraph.storage.writer_heartbeat import (
     remove_dead_note,
 )
 
-SHORTEST_GRACE_S = 60.0
-"""However short the time is that unreferenced files are spared, a write may take this long."""
-_AT_A_TIME = 64
-"""So many branches are removed before other writers get their turn."""
-_FILES_AT_A_TIME = 256
-"""The same for files."""
+MIN_GRACE_S = 60.0
+"""A lower bound of the grace period, because a write may take this long."""
+_BRANCHES_PER_HOLD = 64
+"""Branches removed in one hold of the fence, before other writers get their turn."""
+_FILES_PER_HOLD = 256
+"""Files removed in one hold of the fence."""
 
 
-class UnreferencedFiles:
-    """Reclaims what one graph no longer refers to; `reclaimed` lists it.
+class OrphanRemoval:
+    """Removes the orphans of one graph; `reclaimed` lists them.
 
-    Made under the fence, where those at work cannot begin to commit.
+    Created under the fence, so that no active writer can begin to commit.
     """
 
     def __init__(self, marker: ReachabilityScan, hold: Hold) -> None:
         self._root, self._marker = marker.root, marker
         grace_s = self._root.settings.cleanup_grace_s
-        # 0 says that nobody is at work. Who says anything else has writers, and these may always
-        # take that long.
-        self._grace_s = max(grace_s, SHORTEST_GRACE_S) if grace_s else 0.0
+        # 0 asserts that there is no active writer. Any other value implies writers, which may
+        # always take that long.
+        self._grace_s = max(grace_s, MIN_GRACE_S) if grace_s else 0.0
         store = self._root.store
         self._first_seen = FirstSeen(store, self._root.now_us, self._grace_s, self._list_live_notes)
         for note in list_notes(store):
             remove_dead_note(store, note, hold, self._is_silent)
         self._shown: frozenset[str] = frozenset()
-        """The tables that were needed when branches were last looked at."""
+        """The tables reachable at the last scan of branches."""
         self.reclaimed: list[str] = []
 
     def _list_live_notes(self) -> frozenset[str]:
-        """The notes of those who are, or may be, at work."""
+        """Return the heartbeats of writers that are, or may be, active."""
         return frozenset(note.path for note in list_notes(self._root.store))
 
     def _is_silent(self, note: FoundNote) -> bool:
         limit_s = max(HEARTBEAT_TIMEOUT_S, self._grace_s)
         return self._first_seen.is_unchanged_for(f"{note.path}#{note.content}", limit_s)
 
-    def announce_versions(self, doomed: Iterable[tuple[TableLocation, Sequence[int]]]) -> None:
-        """List versions that are about to be removed, so that nobody starts anything at them.
+    def announce_versions(self, removable: Iterable[tuple[TableLocation, Sequence[int]]]) -> None:
+        """Announce versions about to be removed, so that no operation starts at them.
 
-        On a local disk nobody comes to the fence before they are gone. Where it is a lease, we may
-        sleep before that, and whoever comes would find them still there.
+        On a local disk no other process gets the fence before they are gone. A lease may expire
+        while this process is suspended, and the next holder would still find them.
         """
         if self._root.lease_may_expire:
-            paths = [path for one in doomed for path in self._list_version_paths(*one)]
+            paths = [path for one in removable for path in self._list_version_paths(*one)]
             if paths:
                 self._first_seen.announce(paths)
 
     def remove_versions(self, location: TableLocation, versions: Sequence[int]) -> Removed:
-        """Remove versions that were announced, and every file that only they name."""
+        """Remove announced versions, and every file that only they name."""
         root = self._root
         if not root.lease_may_expire:
             return remove_versions(location, versions)
@@ -100,7 +100,7 @@ class UnreferencedFiles:
         return remove_versions_by_list(root.store, location, versions, concurrency)
 
     def forget_versions(self, location: TableLocation, versions: Sequence[int]) -> None:
-        """These were removed, or the substrate has spared them: they need not be listed."""
+        """Withdraw versions that were removed, or that Lance retained."""
         self._first_seen.forget(self._list_version_paths(location, versions))
 
     def _list_version_paths(self, location: TableLocation, versions: Sequence[int]) -> list[str]:
@@ -109,57 +109,57 @@ class UnreferencedFiles:
     # --- branches ---------------------------------------------------------------------------------
 
     def reclaim_branches(self, mark: Reachable, paths: Sequence[str]) -> dict[str, list[str]]:
-        """Remove the physical branches of tables that no retained version shows.
+        """Remove physical branches of tables that no retained version shows.
 
-        They are found by what was marked, and removed under the fence, a few at a time, after
-        another look. Gives what went wrong, by table.
+        They are found by the scan, and removed under the fence, a few at a time, after another
+        scan. Return the errors by table.
         """
         errors: dict[str, list[str]] = {}
         self._shown = frozenset(path for path, _ in mark.pins)
-        found = set(self._find_unwanted(mark, paths, errors))
+        found = set(self._find_orphaned(mark, paths, errors))
         while found:
             with self._root.hold() as hold:
                 mark = self._marker.mark_remaining()
                 self._shown = frozenset(path for path, _ in mark.pins)
                 some = {path for path, _ in found}
-                still = [one for one in self._find_unwanted(mark, some, errors) if one in found]
-                for path, name in still[:_AT_A_TIME]:
+                still = [one for one in self._find_orphaned(mark, some, errors) if one in found]
+                for path, name in still[:_BRANCHES_PER_HOLD]:
                     hold.check()
                     if path == MANIFEST:
-                        # Its creator may only be asleep, and wake while we are.
+                        # Its creator may only be suspended, and resume meanwhile.
                         mark_deleted(self._root.store, BranchRef(BranchName(name), name))
                         hold.check()
                     self._drop(path, name, errors)
-            found = set(still[_AT_A_TIME:])
-        self._drop_marks()
+            found = set(still[_BRANCHES_PER_HOLD:])
+        self._remove_marks()
         return errors
 
-    def _find_unwanted(
+    def _find_orphaned(
         self, mark: Reachable, paths: Iterable[str], errors: dict[str, list[str]]
     ) -> list[tuple[str, str]]:
-        """Branches and folders of branches that can go, those made from others before those."""
+        """Return branches and their folders that can be removed, children before parents."""
         found = []
         for path in paths:
             if path in errors:
                 continue
             try:
-                found += [(path, name) for name in self._find_unwanted_of(mark, path)]
+                found += [(path, name) for name in self._find_orphaned_of(mark, path)]
             except OmniError as error:
                 self._first_seen.keep(f"{path}/tree/")
                 errors.setdefault(path, []).append(error.message)
         return found
 
-    def _find_unwanted_of(self, mark: Reachable, path: str) -> list[str]:
+    def _find_orphaned_of(self, mark: Reachable, path: str) -> list[str]:
         location = self._root.location(path)
         if not is_table(location):
             return []
-        wanted, known = self._list_wanted(mark, path), list_branches(location)
-        zombies = [name for name in list_tree_names(location) if name not in known]
-        names = [*_sort_children_first(known), *zombies]
-        return [name for name in names if name not in wanted and self._is_settled(path, name)]
+        referenced, known = self._list_referenced(mark, path), list_branches(location)
+        residue = [name for name in list_tree_names(location) if name not in known]
+        names = [*_sort_children_first(known), *residue]
+        return [name for name in names if name not in referenced and self._is_abandoned(path, name)]
 
-    def _list_wanted(self, mark: Reachable, path: str) -> set[str | None]:
-        """The branches of a table that something shows or is about to."""
+    def _list_referenced(self, mark: Reachable, path: str) -> set[str | None]:
+        """Return the branches of a table that a version shows or a pending write may."""
         if path == MANIFEST:
             return set(mark.manifests)
         announced = {
@@ -170,11 +170,11 @@ class UnreferencedFiles:
         }
         return announced | {branch for place, branch in mark.pins if place == path}
 
-    def _is_settled(self, path: str, name: str) -> bool:
-        """Whether no writer can still be preparing a branch of this name.
+    def _is_abandoned(self, path: str, name: str) -> bool:
+        """Return whether no writer can still be preparing a branch of this name.
 
-        Branches of the manifest are made under the fence. One of a table that has versions of its
-        own was committed to, which is done under the fence as well.
+        Branches of the manifest are created under the fence. A branch of a table with versions of
+        its own was committed to, which also needs the fence.
         """
         location = self._root.location(path, name)
         return (
@@ -194,27 +194,27 @@ class UnreferencedFiles:
         self._first_seen.forget([f"{path}/tree/{name}"])
         self.reclaimed.append(f"{path}/tree/{name}")
 
-    def _drop_marks(self) -> None:
-        """Remove marks of branches of which nothing is left; of deletion, also if they live."""
+    def _remove_marks(self) -> None:
+        """Remove marks of branches that are gone; deletion marks, also of those that exist."""
         store, manifest = self._root.store, self._root.location(MANIFEST)
         if not list_marked(store) and not list_related(store):
             return
         with self._root.hold() as hold:
             left = set(list_branches(manifest)) | set(list_tree_names(manifest))
-            alive = {ref.incarnation for ref in list_refs(store)}
+            existing = {ref.incarnation for ref in list_refs(store)}
             for incarnation in list_marked(store):
-                if incarnation in alive or incarnation not in left:
+                if incarnation in existing or incarnation not in left:
                     hold.check()
                     unmark_deleted(store, incarnation)
             for incarnation in list_related(store):
-                if incarnation not in alive | left:
+                if incarnation not in existing | left:
                     hold.check()
                     unmark_related(store, incarnation)
 
     # --- files ------------------------------------------------------------------------------------
 
     def reclaim_files(self, path: str) -> int:
-        """Remove files of a table that no version names and that were seen so before."""
+        """Remove files of a table that no version names, after their grace period."""
         try:
             return self._reclaim_files(path)
         except BaseException:
@@ -233,7 +233,7 @@ class UnreferencedFiles:
             except StorageFailure:
                 if branch is None or is_table(place):
                     raise
-                continue  # deleted while we looked
+                continue  # deleted meanwhile
             freed += self._remove_due(place, found)
         return freed
 
@@ -241,8 +241,8 @@ class UnreferencedFiles:
         if not found:
             return 0
         due, freed = self._first_seen.due(found, self._list_possible_bases(place)), 0
-        for start in range(0, len(due), _FILES_AT_A_TIME):
-            names = due[start : start + _FILES_AT_A_TIME]
+        for start in range(0, len(due), _FILES_PER_HOLD):
+            names = due[start : start + _FILES_PER_HOLD]
             with self._root.hold() as hold:
                 resolve_all(self._root, hold)
                 freed += remove_unreferenced(place, [found[name] for name in names], hold.check)
@@ -251,11 +251,11 @@ class UnreferencedFiles:
         return freed
 
     def _list_possible_bases(self, place: TableLocation) -> list[str]:
-        """The versions on which a file of the manifest may still be published.
+        """Return the versions on which a file of the manifest may still be published.
 
-        Whoever publishes proves nothing of its file: it is written under the fence. Where that is a
-        lease, its author may sleep until the file was seen twice. So it stays until the manifest
-        has moved, and what was prepared on the version before is refused.
+        A publish asserts nothing about its file, which is written under the fence. Where that is a
+        lease, its author may be suspended past the grace period. So the file stays until the
+        manifest has moved, and a commit prepared on the version before is refused.
         """
         is_manifest = place.uri == self._root.manifest().uri
         if not is_manifest or not self._root.lease_may_expire or not self._grace_s:
@@ -263,9 +263,9 @@ class UnreferencedFiles:
         return [self._root.version_path(place, find_latest_version(place))]
 
     def reclaim_folders(self, tables: Iterable[str]) -> int:
-        """Remove tables that no branch knows and input that is no longer being loaded.
+        """Remove tables that no branch shows and staged input of ended loads.
 
-        How many bytes that frees is not counted: it would cost a listing of its own.
+        The bytes freed are not counted: that would cost a listing of its own.
         """
         staged = [f"{STAGING}/{name}" for name in self._root.store.list_prefixes(STAGING)]
         unknown = [path for path in tables if path not in self._shown]
@@ -285,7 +285,7 @@ class UnreferencedFiles:
         return 0
 
     def reclaim_residue(self) -> int:
-        """Remove half-written files of killed processes."""
+        """Remove temporary files of killed processes."""
         found = {one.path: one for one in find_temporary_files(self._root.store)}
         due = self._first_seen.due(found)
         freed = remove_temporary_files(self._root.store, [found[path] for path in due])
@@ -294,13 +294,13 @@ class UnreferencedFiles:
         return freed
 
     def finish(self) -> int:
-        """Leave what was seen for the next cleanup."""
+        """Save the orphan candidates for the next cleanup."""
         self._first_seen.save()
         return 0
 
 
 def _sort_children_first(branches: Mapping[str, LanceBranch]) -> list[str]:
-    """The branches so that each comes before the one it was created from."""
+    """Return the branches in an order that puts each before its parent."""
     ordered: list[str] = []
     waiting = dict(branches)
     while waiting:

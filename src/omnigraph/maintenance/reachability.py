@@ -1,9 +1,9 @@
-"""What a graph can still reach: the first half of cleaning up.
+"""Find the versions a graph can still reach: the mark phase of cleanup.
 
 Retained are the newest manifest version of every live branch, the commits its policy protects,
-those that tags name, and those that consumers of the change feed have yet to read. Reachable is
-what the manifest versions show that are left then. Manifest versions never change, so what one
-shows is read once, however often is marked.
+those that tags name, and those that consumers of the change feed have yet to read. Reachable are
+the table versions that these manifest versions show. Manifest versions never change, so each is
+read once per scan.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from omnigraph.storage.tables.version_files import (
     require_version_file,
 )
 
-RESTLESS_S = 300.0
-"""Where the fence is a lease, ten of its usual terms: few sleep that long and then act."""
+LEASE_GRACE_S = 300.0
+"""Where the fence is a lease, ten of its usual terms: few writers resume after so long a pause."""
 
-_LOOKS = 5
-"""So often a graph is looked at again that cannot be read; others may be at work on it."""
+_MAX_ATTEMPTS = 5
+"""Attempts on a graph that cannot be read; others may be writing it."""
 _MAX_SCANS = 50
-"""The same for one whose branches come and go while we look."""
+"""Attempts on a graph whose branches are created and deleted meanwhile."""
 
 Place = tuple[str, str | None]
 """A physical table: its path and its branch."""
@@ -64,26 +64,26 @@ Entries = tuple[TableEntry, ...]
 
 @dataclass(frozen=True, slots=True)
 class Reachable:
-    """Everything that is needed, at one moment."""
+    """The versions that are needed, at one moment."""
 
     refs: tuple[BranchRef, ...]
     newest: Mapping[str | None, ManifestSnapshot]
     versions: Mapping[str | None, Sequence[int]]
-    """The manifest versions that are there, by the physical branch they are on."""
+    """The existing manifest versions, by physical branch."""
     manifests: Mapping[str | None, frozenset[int]]
-    """Those of them to keep."""
+    """Those of them to retain."""
     pins: Mapping[Place, frozenset[int]]
     """The table versions they show."""
     floors: Mapping[Place, int]
-    """Versions from here on stay, because a writer may still be asleep on what was before them."""
+    """Versions from here on stay, because a suspended writer may have started before them."""
     manifest_floors: Mapping[str | None, int]
     keys: Mapping[str, TableKey]
-    """What each table is called now, by its path."""
+    """The current key of each table, by its path."""
 
     def list_unneeded(self, place: Place, versions: Iterable[int]) -> list[int]:
-        """Those versions of a table that nothing shows.
+        """Return the versions of a table that no manifest version shows.
 
-        Not those newer than everything that is shown: their writer may be about to publish them.
+        Versions newer than every shown one are left out: a writer may be about to publish them.
         """
         pins = self.pins.get(place)
         if not pins:
@@ -91,23 +91,23 @@ class Reachable:
         limit = min(self.floors.get(place, max(pins)), max(pins))
         return [version for version in versions if version < limit and version not in pins]
 
-    def also_keeping(self, versions: Iterable[tuple[Place, int]]) -> Reachable:
-        """The same with more table versions to keep."""
+    def also_retaining(self, versions: Iterable[tuple[Place, int]]) -> Reachable:
+        """Return a copy that retains more table versions."""
         pins = {place: set(all_) for place, all_ in self.pins.items()}
         for place, version in versions:
             pins.setdefault(place, set()).add(version)
         return replace(self, pins={place: frozenset(all_) for place, all_ in pins.items()})
 
-    def keeping_first_versions(self) -> Reachable:
-        """The same with the first version of every table that some branch does not have.
+    def retaining_first_versions(self) -> Reachable:
+        """Return a copy that retains the first version of every table that some branch lacks.
 
-        A branch that gets one with a merge shows it first as it was made, without a row.
+        A branch that gets a table with a merge first shows it as created, without rows.
         """
         shown = Counter(e.path for m in self.newest.values() for e in m.state.entries.values())
         lacking = [path for path, branches in shown.items() if branches < len(self.newest)]
         if not lacking:
             return self
-        return self.also_keeping(((path, None), GENESIS_VERSION) for path in lacking)
+        return self.also_retaining(((path, None), GENESIS_VERSION) for path in lacking)
 
     def list_unneeded_manifests(self, branch: str | None) -> list[int]:
         kept = self.manifests[branch]
@@ -117,18 +117,18 @@ class Reachable:
 
 
 class ReachabilityScan:
-    """Marks one graph, any number of times."""
+    """Scans one graph, any number of times."""
 
     def __init__(self, root: GraphRoot, retention: Retention) -> None:
         self.root, self.retention = root, retention
         self._shown: dict[tuple[str | None, int], Entries] = {}
-        self._warm: dict[str | None, ManifestSnapshot] = {}
+        self._cached_manifests: dict[str | None, ManifestSnapshot] = {}
         self._starts: dict[tuple[str | None, int], ManifestSnapshot] = {}
         self._logs = ChecksumLogs()
         self._refs: tuple[BranchRef, ...] = ()
         self._opened: set[tuple[str, str | None, int]] = set()
         self._histories: dict[str | None, History] = defaultdict(History)
-        self._trusted: set[tuple[str, str | None, int]] = set()
+        self._verified: set[tuple[str, str | None, int]] = set()
         self._known_refs: set[Place] = set()
         self._merges: dict[str | None, list[Commit]] = {}
         self._versions: dict[str | None, list[int]] = {}
@@ -136,7 +136,7 @@ class ReachabilityScan:
         self._records = RecordMemory(REF_RECORDS)
 
     def mark(self) -> Reachable:
-        """What is needed now.
+        """Return the versions needed now.
 
         Raises:
             OmniError: a branch cannot be read, or shows a table version that cannot be opened.
@@ -144,40 +144,40 @@ class ReachabilityScan:
         return self._read_branch(self._mark)
 
     def mark_remaining(self) -> Reachable:
-        """What is needed now, and all that other manifest versions show which are there."""
-        return self._read_branch(lambda: self._keep_all(self._mark()))
+        """Return the versions needed now, and those that any existing manifest version shows."""
+        return self._read_branch(lambda: self._retain_all(self._mark()))
 
-    def _read_branch(self, look: Callable[[], Reachable]) -> Reachable:
-        """What the look gives, tried again while branches move on or go under our eyes."""
-        looks = failures = 0
+    def _read_branch(self, scan: Callable[[], Reachable]) -> Reachable:
+        """Return the result of a scan, retrying while branches move or are deleted."""
+        attempts = failures = 0
         while True:
-            looks, self._refs = looks + 1, self._list_refs()
+            attempts, self._refs = attempts + 1, self._list_refs()
             try:
-                return look()
+                return scan()
             except OmniError:
                 failures += self._list_refs() == self._refs
-                if failures == _LOOKS or looks > _MAX_SCANS:
+                if failures == _MAX_ATTEMPTS or attempts > _MAX_SCANS:
                     raise
 
     def _list_refs(self) -> tuple[BranchRef, ...]:
         return (MAIN_REF, *self._records.list_all(self.root.store))
 
     def remaining(self, mark: Reachable) -> Reachable:
-        """The same with all that any manifest version shows which is there now.
+        """Return a copy that retains all that any existing manifest version shows.
 
-        The substrate keeps a version for the sake of a branch that starts at it, and removing one
-        may fail. Whatever can be read is a place to start from, so all of it must stay whole. What
-        is kept for such a branch may itself lack files that nobody needs any more.
+        Lance retains a version at which a branch starts, and removing one may fail. Every readable
+        version is a possible starting point, so all of it must stay whole. A version retained for
+        such a branch may itself lack files that are no longer needed.
         """
-        return self._keep_all(replace(mark, versions=self._list_all_versions(mark.refs)))
+        return self._retain_all(replace(mark, versions=self._list_all_versions(mark.refs)))
 
-    def _keep_all(self, mark: Reachable) -> Reachable:
+    def _retain_all(self, mark: Reachable) -> Reachable:
         manifests = {branch: frozenset(all_) for branch, all_ in mark.versions.items()}
         pins = self._list_pins(manifests, needed=False)
-        return replace(mark, manifests=manifests, pins=pins).keeping_first_versions()
+        return replace(mark, manifests=manifests, pins=pins).retaining_first_versions()
 
     def _list_all_versions(self, refs: Iterable[BranchRef]) -> dict[str | None, list[int]]:
-        """The manifest versions of these branches that are there."""
+        """Return the existing manifest versions of these branches."""
         manifest = self.root.manifest()
         named = {ref.incarnation: ref for ref in refs if ref.incarnation is not None}
         known = list_versions_of_branches(manifest, named)
@@ -208,9 +208,9 @@ class ReachabilityScan:
         self._preflight(newest.values())
         commits = {ref.incarnation: self._list_own_commits(ref, newest) for ref in refs}
         self._merges = {branch: [c for c in own if c.merged] for branch, own in commits.items()}
-        manifests = self._list_retained(commits, newest, self._list_claimed(refs, newest))
+        manifests = self._list_retained(commits, newest, self._list_pinned(refs, newest))
         self._require_undamaged(manifests)
-        bases = self._list_resting(commits) if self.root.lease_may_expire else {}
+        bases = self._list_lease_floors(commits) if self.root.lease_may_expire else {}
         return Reachable(
             refs=refs,
             newest=newest,
@@ -220,32 +220,32 @@ class ReachabilityScan:
             floors=self._list_floors(bases, newest),
             manifest_floors=bases,
             keys={e.path: e.table_key for m in newest.values() for e in m.state.entries.values()},
-        ).keeping_first_versions()
+        ).retaining_first_versions()
 
     def _read_newest(self, ref: BranchRef) -> ManifestSnapshot:
-        """The newest manifest of a branch, read again only if it moved since the last look."""
+        """Return the newest manifest of a branch, read again only if it moved since."""
         newest = self._read_start(ref) or self._read_written(ref)
         self._shown[ref.incarnation, newest.version] = tuple(newest.state.entries.values())
         return newest
 
     def _read_written(self, ref: BranchRef) -> ManifestSnapshot:
-        warm = self._warm.get(ref.incarnation)
+        cached = self._cached_manifests.get(ref.incarnation)
         location = self._locate_verified(ref.incarnation)
         if (
-            warm is not None
-            and warm.version == self._versions[ref.incarnation][-1]
-            and find_lost_after(location, warm.version) is None
+            cached is not None
+            and cached.version == self._versions[ref.incarnation][-1]
+            and find_lost_after(location, cached.version) is None
         ):
-            return warm
-        newest = read_newest(location, warm)
-        self._warm[ref.incarnation] = newest
+            return cached
+        newest = read_newest(location, cached)
+        self._cached_manifests[ref.incarnation] = newest
         return newest
 
     def _read_start(self, ref: BranchRef) -> ManifestSnapshot | None:
-        """What a branch shows to which nothing was committed: the version it starts at.
+        """Return the start version of a branch without commits of its own, else None.
 
         It is read from the parent, once for all branches that start there: of thousands of
-        branches, most may never have been written to. None for any other branch.
+        branches, most may never have been written to.
         """
         if ref.is_main or not self._is_unwritten(ref):
             return None
@@ -254,7 +254,7 @@ class ReachabilityScan:
             try:
                 self._starts[start] = read_manifest(self._locate_verified(start[0]), start[1])
             except OmniError:
-                return None  # the branch has the same, and says better what is wrong
+                return None  # reading the branch itself gives the better error
         return self._starts[start]
 
     def _is_unwritten(self, ref: BranchRef) -> bool:
@@ -264,7 +264,7 @@ class ReachabilityScan:
         return find_lost_after(self.root.manifest(ref.incarnation), ref.fork_version) is None
 
     def _locate_verified(self, branch: str | None) -> TableLocation:
-        """The manifest on a branch, every file of which is compared with its checksum."""
+        """Return the manifest of a branch, whose files are compared with their checksums."""
         location = self.root.manifest(branch)
         return replace(location, is_verified=True, checksum_logs=self._logs)
 
@@ -286,14 +286,13 @@ class ReachabilityScan:
             self._opened.add(one)
 
     def _require_no_lost_manifest(self, newest: Mapping[str | None, ManifestSnapshot]) -> None:
-        """Raise if a manifest version is gone that nobody removed.
+        """Raise if a manifest version is missing that no cleanup removed.
 
-        Until it is back, nobody knows what it showed; the one a branch starts at keeps what the
-        branch shares with its parent.
+        Until it is restored, the versions it showed are unknown.
         """
         for branch, manifest in newest.items():
             if manifest.location.branch != branch:
-                continue  # it has only what it starts at, which was looked for
+                continue  # it has only its start version, checked on the parent
             lost = find_lost_versions(manifest.location)
             if lost:
                 raise ManifestCorrupt(
@@ -303,9 +302,9 @@ class ReachabilityScan:
                 )
 
     def _require_undamaged(self, manifests: Mapping[str | None, frozenset[int]]) -> None:
-        """Raise unless what says what is needed is what was written.
+        """Raise unless the files that determine reachability are intact.
 
-        Damaged, it might not name what a commit shows, and that would pass for garbage.
+        A damaged one might omit a version that a commit shows, which would then be removed.
         """
         logs, pins = self._logs, self._list_pins(manifests)
         places = {**{(MANIFEST, branch): all_ for branch, all_ in manifests.items()}, **pins}
@@ -315,14 +314,14 @@ class ReachabilityScan:
                 require_branch_ref(location, branch, logs)
                 self._known_refs.add((path, branch))
             for version in sorted(versions):
-                if (path, branch, version) not in self._trusted:
+                if (path, branch, version) not in self._verified:
                     require_version_file(location, version, logs)
-                    self._trusted.add((path, branch, version))
+                    self._verified.add((path, branch, version))
 
     def _list_own_commits(
         self, ref: BranchRef, newest: Mapping[str | None, ManifestSnapshot]
     ) -> list[Commit]:
-        """The commits authored on the branch itself, newest first."""
+        """Return the commits authored on the branch itself, newest first."""
         manifest = newest[ref.incarnation]
         if manifest.location.branch != ref.incarnation:
             return []  # it shows what its parent has
@@ -337,7 +336,7 @@ class ReachabilityScan:
         self,
         commits: Mapping[str | None, list[Commit]],
         newest: Mapping[str | None, ManifestSnapshot],
-        claimed: Mapping[str | None, set[int]],
+        pinned: Mapping[str | None, set[int]],
     ) -> dict[str | None, frozenset[int]]:
         tagged: dict[str | None, set[int]] = defaultdict(set)
         for tag_branch, version in list_tagged_versions(self.root.manifest()):
@@ -346,20 +345,20 @@ class ReachabilityScan:
         return {
             branch: frozenset(
                 {newest[branch].version}
-                | {commit.manifest_version for commit in self.retention.list_kept(own, now)}
+                | {commit.manifest_version for commit in self.retention.list_retained(own, now)}
                 | tagged.get(branch, set())
-                | claimed.get(branch, set())
+                | pinned.get(branch, set())
             )
             for branch, own in commits.items()
         }
 
-    def _list_claimed(
+    def _list_pinned(
         self, refs: Iterable[BranchRef], newest: Mapping[str | None, ManifestSnapshot]
     ) -> dict[str | None, set[int]]:
-        """The manifest versions that tags and consumers need, by physical branch."""
-        claimed: dict[str | None, set[int]] = defaultdict(set)
+        """Return the manifest versions that tags and consumers need, by physical branch."""
+        pinned: dict[str | None, set[int]] = defaultdict(set)
         for tag in list_tags(self.root.store):
-            claimed[tag.incarnation].add(tag.manifest_version)
+            pinned[tag.incarnation].add(tag.manifest_version)
         alive = {ref.incarnation: ref for ref in refs}
         for consumer in list_consumers(self.root.store):
             ref = alive.get(consumer.incarnation)
@@ -369,8 +368,8 @@ class ReachabilityScan:
             commits = self._histories[ref.incarnation].commits(manifest)
             head = Snapshot(self.root, ref, manifest).head
             for commit in list_needed_commits(consumer, head, {c.commit_id: c for c in commits}):
-                claimed[commit.incarnation].add(commit.manifest_version)
-        return claimed
+                pinned[commit.incarnation].add(commit.manifest_version)
+        return pinned
 
     def _list_pins(
         self, manifests: Mapping[str | None, frozenset[int]], *, needed: bool = True
@@ -392,10 +391,10 @@ class ReachabilityScan:
     def _list_merged_states(
         self, manifests: Mapping[str | None, frozenset[int]]
     ) -> Iterator[MergedState]:
-        """States that were merged and may be the base of another merge.
+        """Yield merged states that may be the base of another merge.
 
-        Those of merges that are kept and still there, and of the newest merge of each branch that
-        still lives. An earlier cleanup may have kept fewer, and what was merged is gone with them.
+        Those of retained merges, and of the newest merge of each branch that still exists. An
+        earlier cleanup may have retained fewer.
         """
         for branch, merges in self._merges.items():
             met: set[str | None] = set()
@@ -409,10 +408,10 @@ class ReachabilityScan:
                     yield commit.merged
 
     def _read_shown_entries(self, branch: str | None, version: int, *, needed: bool) -> Entries:
-        """The tables of a manifest version; none if an earlier cleanup removed it.
+        """Return the tables of a manifest version; none if an earlier cleanup removed it.
 
-        Of a version that is needed every file must be there and be what was written. Any other is
-        read without comparing: what a branch starts at lacks files that nobody needs any more.
+        Every file of a needed version must be intact. Any other is read without checking: the start
+        version of a branch may lack files that are no longer needed.
         """
         known = self._shown.get((branch, version))
         if known is not None:
@@ -427,11 +426,13 @@ class ReachabilityScan:
         self._shown[branch, version] = entries
         return entries
 
-    # --- sleepers ---------------------------------------------------------------------------------
+    # --- suspended writers ------------------------------------------------------------------------
 
-    def _list_resting(self, commits: Mapping[str | None, list[Commit]]) -> dict[str | None, int]:
-        """The newest manifest version of each branch that no sleeper can have missed."""
-        limit = self.root.now_us() - int(RESTLESS_S * 1_000_000)
+    def _list_lease_floors(
+        self, commits: Mapping[str | None, list[Commit]]
+    ) -> dict[str | None, int]:
+        """Return the newest manifest version of each branch that every live writer has seen."""
+        limit = self.root.now_us() - int(LEASE_GRACE_S * 1_000_000)
         return {
             branch: next((c.manifest_version for c in own if c.created_at <= limit), 0)
             for branch, own in commits.items()

@@ -1,6 +1,4 @@
-"""Repair a graph.
-
-Accept tables that another program advanced, and quarantine unreadable intents.
+"""Repair a graph: accept tables that another program advanced, quarantine unreadable intents.
 
 A table of `main` whose newest version is not the one the graph shows cannot be written. The
 operations on it are read from its own records: compactions change no row and can be accepted,
@@ -53,10 +51,10 @@ from omnigraph.writer.driver import Writer
 
 
 def quarantine_intent(root: GraphRoot, operation_id: str) -> str:
-    """Move the intent of an operation out of the way; gives the place it is kept at.
+    """Quarantine the intent of an operation and return its path.
 
-    Only if that loses nothing: every table it names, or all of them if it cannot be read at all,
-    must be where the graph shows it. One that can be read is recorded as abandoned.
+    Only if that loses nothing: every table it names, or every table if it cannot be read, must be
+    at the version the graph shows. A readable intent is recorded as abandoned.
 
     Raises:
         NotFoundError: there is no such intent.
@@ -88,11 +86,11 @@ def _decode_if_readable(data: bytes, path: str) -> Intent | None:
 
 
 def _record_end(root: GraphRoot, hold: Hold, intent: Intent) -> None:
-    """Have it on record that the write is over, for its writer may only be asleep."""
+    """Record that the write was abandoned, because its writer may only be suspended."""
     try:
         give_up(root, hold, intent)
     except ManifestCorrupt:
-        return  # of another graph, or the history cannot be read: setting it aside still helps
+        return  # of another graph, or the history cannot be read: quarantine still helps
 
 
 def _require_in_place(root: GraphRoot, intent: Intent | None) -> None:
@@ -121,7 +119,7 @@ REWRITE = "Rewrite"
 
 @dataclass(frozen=True, slots=True)
 class _DriftedTable:
-    """A table with what was found about it."""
+    """A table with its drift."""
 
     entry: TableEntry
     row: RepairedTable
@@ -131,12 +129,12 @@ class _DriftedTable:
 
 
 def repair(branches: BranchReader, *, confirm: bool = False, force: bool = False) -> RepairResult:
-    """Look for tables of `main` that are ahead of the graph; with `confirm`, accept them.
+    """Find tables of `main` that are ahead of the graph; with `confirm`, accept them.
 
-    Without `force` only what provably changed no row is accepted.
+    Without `force` only versions that provably changed no row are accepted.
 
     Raises:
-        RecoveryRequired: an interrupted write of `main` cannot be settled.
+        RecoveryRequired: an interrupted write of `main` cannot be recovered.
     """
     if force and not confirm:
         raise BadRequest("--force accepts what may have changed rows, so it needs --confirm too")
@@ -164,7 +162,7 @@ def _list_owned(snapshot: Snapshot) -> list[TableEntry]:
     return [entry for entry in snapshot.entries.values() if entry.owner is None]
 
 
-# --- looking --------------------------------------------------------------------------------------
+# --- examination ----------------------------------------------------------------------------------
 
 
 def _examine(snapshot: Snapshot, entry: TableEntry) -> _DriftedTable:
@@ -213,7 +211,7 @@ def _choose_verdict(
 
 
 def is_maintenance(history: Sequence[TableVersionRecord], base: int) -> bool:
-    """Whether these versions, the first after `base`, are compactions and nothing else.
+    """Return whether these versions, the first after `base`, are only compactions.
 
     A compaction reserves fragments and then rewrites, both on the same version. A reservation has
     no name of its own in the records, so one counts only right before its rewrite.
@@ -236,7 +234,7 @@ def is_maintenance(history: Sequence[TableVersionRecord], base: int) -> bool:
     return True
 
 
-# --- acting ---------------------------------------------------------------------------------------
+# --- actions --------------------------------------------------------------------------------------
 
 
 def _choose_action(row: RepairedTable, *, confirm: bool, force: bool) -> RepairAction:
@@ -252,14 +250,14 @@ def _choose_action(row: RepairedTable, *, confirm: bool, force: bool) -> RepairA
 
 
 def _undo(snapshot: Snapshot, decided: Sequence[_DriftedTable], hold: Hold) -> None:
-    """Take back what belongs to operations that ended, as any writer does that meets it."""
+    """Undo late effects of ended operations, as any writer that finds them does."""
     late = [one.entry.identity for one in decided if one.row.action is RepairAction.UNDONE]
     if late:
         revoke_late_effects(snapshot, late, hold)
 
 
 def _accept(branches: BranchReader, decided: Sequence[_DriftedTable], hold: Hold) -> None:
-    """Show the newest version of every accepted table, all in one commit."""
+    """Publish the newest version of every accepted table, all in one commit."""
     accepted = (RepairAction.HEALED, RepairAction.FORCED)
     chosen = [one for one in decided if one.row.action in accepted]
     if not chosen:
@@ -271,7 +269,7 @@ def _accept(branches: BranchReader, decided: Sequence[_DriftedTable], hold: Hold
 
 @dataclass(frozen=True, slots=True)
 class _Acceptance:
-    """The newest versions of some tables, which are there already."""
+    """A change that publishes existing versions of some tables."""
 
     chosen: Sequence[_DriftedTable]
     kind = WriterKind.OPTIMIZE

@@ -1,4 +1,4 @@
-"""Which commits must stay readable: a number of them, an age, or both."""
+"""Retention of commits: by number, by age, or both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from omnigraph.storage.manifest import Commit
 
 RECOMMENDED_KEEP = 10
 FLOOR = 3
-"""An age never leaves fewer commits than this: the clocks that dated them may have been wrong."""
+"""An age never retains fewer commits than this: the clocks that dated them may be wrong."""
 
 _DURATION = re.compile(r"(\d{1,12})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
@@ -21,7 +21,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """What cleanup leaves: with both limits, whatever either of them protects.
+    """The commits cleanup retains: with both limits, those that either protects.
 
     Raises:
         BadOptions: no limit was given, or one that means nothing.
@@ -42,8 +42,8 @@ class Retention:
         if age is not None and not (math.isfinite(age) and age >= 0):
             raise BadOptions(f"{age} s is not a valid age")
 
-    def list_kept(self, commits: Sequence[Commit], now_us: int) -> list[Commit]:
-        """Those of the commits of one branch, given newest first, that must stay readable."""
+    def list_retained(self, commits: Sequence[Commit], now_us: int) -> list[Commit]:
+        """Return the commits of one branch, given newest first, that must stay readable."""
         count = 0 if self.keep is None else max(self.keep, 1)
         if self.older_than_s is None:
             return list(commits[:count])
@@ -62,7 +62,7 @@ class Retention:
 
 
 def parse_duration(text: str) -> float:
-    """The seconds of a duration such as `90s`, `15m`, `12h`, `7d` or `2w`."""
+    """Return the seconds of a duration such as `90s`, `15m`, `12h`, `7d` or `2w`."""
     found = _DURATION.fullmatch(text.strip().lower())
     if found is None:
         raise BadOptions(

@@ -21,7 +21,7 @@ from omnigraph.maintenance.maintenance_results import VerifyFinding, VerifyResul
 from omnigraph.maintenance.optimize_steps import list_stored_indexes
 from omnigraph.maintenance.reachability import Place
 from omnigraph.maintenance.verify_storage import (
-    Concerned,
+    AffectedCommits,
     FileCheck,
     Report,
     verify_refs,
@@ -56,10 +56,10 @@ from omnigraph.writer.change import BranchReader, CatalogSnapshot
 
 
 def check_schema(contract: SchemaContract) -> Catalog:
-    """The accepted catalog.
+    """Return the accepted catalog, recompiled from its text.
 
     Raises:
-        SchemaContractMismatch: naming what does not agree.
+        SchemaContractMismatch: text, compiled form and state record disagree.
     """
     draft = compile_schema(SourceText(contract.source, SCHEMA_SOURCE))
     return check_contract(contract.ir, contract.state, identify_first(draft, "comparison"))
@@ -67,12 +67,12 @@ def check_schema(contract: SchemaContract) -> Catalog:
 
 Complain = Callable[[str, str], None]
 
-SAMPLE = 200
-"""So many values of an indexed column are looked up through the index."""
+SAMPLE_SIZE = 200
+"""The number of values of an indexed column that are looked up through the index."""
 
 
 def verify_rows(table: Table, complain: Complain) -> None:
-    """Tell everything that is wrong with the rows of a table."""
+    """Report every problem of the rows of a table."""
     ids: Counter[str | None] = Counter()
     columns = [field.name for field in table.schema]
     for batch in table.batches(columns, blob_bytes=True):
@@ -89,7 +89,7 @@ def verify_rows(table: Table, complain: Complain) -> None:
 
 
 def count_dangling_ends(edges: Table, column: str, nodes: Table) -> tuple[int, str | None]:
-    """How many edges have an end that is no node, and one such end."""
+    """Count the edges with a missing endpoint, and return one such endpoint."""
     ids = nodes.scan(["id"]).column("id").combine_chunks()
     count, example = 0, None
     for batch in edges.batches([column]):
@@ -102,7 +102,7 @@ def count_dangling_ends(edges: Table, column: str, nodes: Table) -> tuple[int, s
 
 
 def _find_index_mistakes(table: Table) -> Iterator[str]:
-    """Where looking up through a B-tree and scanning give different answers."""
+    """Yield B-tree indexes whose look-ups differ from a scan."""
     for index in describe_indices(table):
         column = index.columns[0]
         is_tree = index.kind.upper() == LanceIndexKind.BTREE and index.columns == (column,)
@@ -120,10 +120,10 @@ def _find_index_mistakes(table: Table) -> Iterator[str]:
 
 
 def _sample(table: Table, column: str) -> pa.Array:
-    """Values spread over the whole column."""
+    """Return values spread over the whole column."""
     values = pc.unique(table.scan([column]).column(column)).drop_null()
-    step = max(1, len(values) // SAMPLE)
-    taken = values.take(pa.array(range(0, len(values), step), pa.int64())[:SAMPLE])
+    step = max(1, len(values) // SAMPLE_SIZE)
+    taken = values.take(pa.array(range(0, len(values), step), pa.int64())[:SAMPLE_SIZE])
     return taken.combine_chunks() if isinstance(taken, pa.ChunkedArray) else taken
 
 
@@ -132,7 +132,7 @@ def _collect_ids(rows: pa.Table) -> set[str]:
 
 
 def verify_past(branches: BranchReader, name: str, report: Report, files: FileCheck) -> None:
-    """Every manifest version of a branch folds, and what it shows opens and is all there."""
+    """Verify that every manifest version of a branch can be read, and its tables opened."""
     root = branches.root
     try:
         ref = read_ref(root.store, BranchName(name))
@@ -162,9 +162,9 @@ def verify_past(branches: BranchReader, name: str, report: Report, files: FileCh
 def _verify_reclaimed(
     root: GraphRoot, ref: BranchRef, version: int, report: Report, files: FileCheck
 ) -> None:
-    """Files of a manifest version that are gone, though no cleanup has removed them.
+    """Report files of a manifest version that are missing, though no cleanup removed them.
 
-    One that a branch starts at loses its files to cleanup, and their checksums with them.
+    Cleanup removes files of a branch's start version along with their checksums.
     """
 
     def complain(found: DamagedFile) -> None:
@@ -202,15 +202,15 @@ def _verify_entry(snapshot: Snapshot, entry: TableEntry, report: Report, files: 
 
 
 _MAX_ATTEMPTS = 3
-"""So often a branch is looked at that is written while we look."""
+"""Attempts on a branch that is being written."""
 
 
 def verify(branches: BranchReader, *, deep: bool = False, history: bool = False) -> VerifyResult:
-    """Everything about a graph that is not as it must be, on all its branches.
+    """Verify a graph on all its branches.
 
-    With `history` every commit is looked at that can still be read, and not only the newest.
+    With `history` every readable commit is verified, not only the newest.
     """
-    report, files = Report(Concerned(branches.root)), FileCheck(whole=deep)
+    report, files = Report(AffectedCommits(branches.root)), FileCheck(whole=deep)
     _verify_intents(branches.root, report)
     verify_small_files(branches.root, report)
     verify_refs(branches.root, report)
@@ -224,7 +224,7 @@ def verify(branches: BranchReader, *, deep: bool = False, history: bool = False)
     if history:
         verify_unshown_versions(branches.root, report, whole=deep)
     _count_files(report, files)
-    _look_for_leftovers(branches.root, report)
+    _note_orphans(branches.root, report)
     ordered = sorted(report.findings, key=lambda f: (f.branch or "", f.table_key or "", f.check))
     unique = tuple(dict.fromkeys(ordered))
     return VerifyResult(deep, unique, tuple(report.notes), dict(report.checked))
@@ -251,7 +251,7 @@ def _verify_intents(root: GraphRoot, report: Report) -> None:
 def _verify_branch(
     branches: BranchReader, name: str, report: Report, files: FileCheck, *, deep: bool
 ) -> None:
-    """A branch as it is; a problem counts only if the branch did not move in the meantime."""
+    """Verify a branch at its head; a problem counts only if the branch did not move meanwhile."""
     for attempt in range(_MAX_ATTEMPTS):
         look = Report(report.concerned, tables=report.tables)
         try:
@@ -293,7 +293,7 @@ def _verify_seen(seen: CatalogSnapshot, report: Report, files: FileCheck, *, dee
 
 
 def _verify_schema(snapshot: Snapshot, report: Report) -> None:
-    """The schema text, its compiled form and what vouches for both say the same."""
+    """Verify that the schema text, its compiled form and the state record agree."""
     try:
         check_schema(snapshot.contract)
     except OmniError as error:
@@ -301,7 +301,7 @@ def _verify_schema(snapshot: Snapshot, report: Report) -> None:
 
 
 def _verify_history(snapshot: Snapshot, report: Report) -> None:
-    """The commits of a branch are one line, and its head is the newest of them."""
+    """Verify that the commits of a branch form one line whose newest is its head."""
     try:
         commits = History().commits(snapshot.manifest)
     except OmniError as error:
@@ -337,7 +337,7 @@ def _verify_table(
         if entry.owner == snapshot.ref.incarnation:
             _verify_head(snapshot, entry, report, files)
         if deep and not files.is_intact(table):
-            return  # which has been told
+            return  # already reported
         _verify_indexes(seen, entry, table, report)
         if deep:
             report.checked["rows"] += rows
@@ -347,7 +347,7 @@ def _verify_table(
 
 
 def _verify_manifest(snapshot: Snapshot, report: Report, files: FileCheck) -> None:
-    """The files of the manifest are what was written, and none of its versions vanished."""
+    """Verify that the files of the manifest are intact and none of its versions is missing."""
     table = snapshot.manifest.table
     files.check(table, lambda found: report.add_damaged(found, snapshot, MANIFEST, None))
     for version in find_lost_versions(table.location):
@@ -365,11 +365,11 @@ def _verify_files(snapshot: Snapshot, entry: TableEntry, report: Report, files: 
 
 
 def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report, files: FileCheck) -> None:
-    """A table its branch owns stands where the graph shows it, but for a write on its way."""
+    """Verify that an owned table is at the version the graph shows, unless a write is pending."""
     newest = open_newest(snapshot.location(entry))
     head = newest.version
     if head > entry.version:
-        # Settling an interrupted write may come to show it.
+        # Recovery of an interrupted write may publish it.
         path, key = entry.path, entry.table_key
         files.check(newest, lambda found: report.add_damaged(found, snapshot, path, key))
     message = f"the graph shows version {entry.version}, the newest is {head}"
@@ -380,7 +380,7 @@ def _verify_head(snapshot: Snapshot, entry: TableEntry, report: Report, files: F
 
 
 def _is_moving(snapshot: Snapshot, entry: TableEntry) -> bool:
-    """Whether a writer is at it: it announced that, or has published meanwhile."""
+    """Return whether a writer is active: it announced the table, or has published since."""
     try:
         announced = any(
             table.path == entry.path
@@ -393,7 +393,7 @@ def _is_moving(snapshot: Snapshot, entry: TableEntry) -> bool:
 
 
 def _verify_indexes(seen: CatalogSnapshot, entry: TableEntry, table: Table, report: Report) -> None:
-    """Every index can be described; what one does not cover yet is worth knowing."""
+    """Verify that every index can be described; note rows it does not cover."""
     indices, branch = describe_indices(table), seen.snapshot.branch
     type_ = seen.catalog.by_table_key[entry.table_key]
     for spec in list_stored_indexes(type_, entry.row_count):
@@ -406,7 +406,7 @@ def _verify_indexes(seen: CatalogSnapshot, entry: TableEntry, table: Table, repo
 
 
 def _verify_edges(seen: CatalogSnapshot, report: Report, files: FileCheck) -> None:
-    """Every edge ends at nodes that are there, as far as both can be read."""
+    """Verify that every edge ends at existing nodes, as far as both can be read."""
     for edge in seen.catalog.edges.values():
         edges = seen.snapshot.table(edge.table_key)
         for column, node in (("src", edge.from_type), ("dst", edge.to_type)):
@@ -419,8 +419,8 @@ def _verify_edges(seen: CatalogSnapshot, report: Report, files: FileCheck) -> No
                 report.wrong("orphan_edge", message, seen.snapshot.branch, edge.table_key)
 
 
-def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
-    """What nothing shows now: history, work on its way, or garbage that cleanup will take."""
+def _note_orphans(root: GraphRoot, report: Report) -> None:
+    """Note unreferenced tables and files: history, pending writes, or orphans."""
     shown: set[Place] = {(path, branch) for path, branch, _ in report.tables}
     known = {path for path, _ in shown}
     for path in (MANIFEST, *root.table_paths()):
@@ -436,14 +436,14 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
             location = root.location(path)
             files = list_unreferenced_files(location)
             forks = list_branches(location)
-            zombies = [name for name in list_tree_names(location) if name not in forks]
+            residue = [name for name in list_tree_names(location) if name not in forks]
         except OmniError as error:
             report.note("leftovers", error.message)
             continue
         if files:
             size = sum(file.size_bytes for file in files)
             report.note("unreferenced_files", f"{path} has {len(files)} of {size} bytes")
-        for name in zombies:
+        for name in residue:
             report.note("zombie_branch", f"{path}/tree/{name} is not a branch")
         for name in forks:
             if path != MANIFEST and (path, name) not in shown:
@@ -455,7 +455,7 @@ def _look_for_leftovers(root: GraphRoot, report: Report) -> None:
 def _run_guarded(
     report: Report, branch: str, table_key: str | None, look: Callable[[], None]
 ) -> None:
-    """Whatever cannot be read is a finding, and the rest is looked at all the same."""
+    """Record a read error as a finding, so that the rest is still verified."""
     try:
         look()
     except OmniError as error:

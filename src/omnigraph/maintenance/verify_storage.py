@@ -56,15 +56,15 @@ from omnigraph.storage.tables.version_files import (
 )
 
 TableVersion = tuple[str, str | None, int]
-"""The path of a table, its physical branch and the version."""
+"""A table path, its physical branch and a version."""
 
 
 @dataclass
 class FileCheck:
-    """Compares files, each once however many versions name it; tables may come side by side."""
+    """Compares files with their checksums, each once; tables may be checked in parallel."""
 
     whole: bool
-    """Whether contents are compared, or lengths alone."""
+    """True to compare contents, not only lengths."""
     compared: int = 0
     unnoted: int = 0
     _logs: ChecksumLogs = field(default_factory=ChecksumLogs)
@@ -72,9 +72,9 @@ class FileCheck:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def check(self, table: Table, complain: Callable[[DamagedFile], None]) -> None:
-        """Tell `complain` of every file of a version that is not as it was written.
+        """Report every damaged or missing file of a version.
 
-        On an object store nothing is noted: there a file can only be missing.
+        On an object store there are no checksums: a file can only be missing.
         """
         parts = version_parts(table.location, table.native)
         if table.location.local_folder is None:
@@ -88,9 +88,9 @@ class FileCheck:
                 complain(damaged)
 
     def is_intact(self, table: Table) -> bool:
-        """Whether no file that reading the rows takes is known to be damaged.
+        """Return whether no file needed to read the rows is known to be damaged.
 
-        The substrate may end the process over a damaged file, so its rows are better not read.
+        Lance may abort the process over a damaged file, so its rows are not read.
         """
         if table.location.local_folder is None:
             return True
@@ -109,8 +109,8 @@ class FileCheck:
             return self._found.setdefault(part.place, damaged)
 
 
-class Concerned:
-    """Finds the commits that show a file; asked only about files that are damaged."""
+class AffectedCommits:
+    """Finds the commits that a damaged file affects."""
 
     def __init__(self, root: GraphRoot) -> None:
         self._root = root
@@ -119,7 +119,7 @@ class Concerned:
         self._lock = threading.Lock()
 
     def commits(self, snapshot: Snapshot, path: str, place: str) -> tuple[str, ...]:
-        """The commits of a branch that show the file at `place` of the table at `path`."""
+        """Return the commits of a branch that show the file at `place` of the table at `path`."""
         with self._lock:
             try:
                 history = History().commits(snapshot.manifest)
@@ -159,22 +159,22 @@ _SHOWN_COMMITS = 5
 
 @dataclass
 class Report:
-    """What was found so far; tables are looked at side by side, and lists take that."""
+    """The findings so far; tables are verified in parallel, and appending to lists is safe."""
 
-    concerned: Concerned
+    concerned: AffectedCommits
     findings: list[VerifyFinding] = field(default_factory=list)
     notes: list[VerifyFinding] = field(default_factory=list)
     checked: Counter[str] = field(default_factory=Counter)
     tables: set[tuple[str, str | None, int]] = field(default_factory=set)
-    """The table versions that other branches showed as well and that were looked at."""
+    """Table versions that were verified on another branch."""
     looked: set[tuple[str, str | None, int]] = field(default_factory=set)
     dropped: dict[str, str] = field(default_factory=dict)
-    """The tables of types that a branch has dropped, by their paths."""
+    """Tables of types that a branch has dropped, by path."""
 
     def add_damaged(
         self, found: DamagedFile, snapshot: Snapshot, path: str, table_key: str | None
     ) -> None:
-        """A file that is not as it was written, with the rows and the commits it concerns."""
+        """Add a damaged file, with the rows and commits it affects."""
         file = found.place.removeprefix(f"{snapshot.root.uri}/")
         commits = self.concerned.commits(snapshot, path, found.part.place)
         shown = f"; commits: {', '.join(commits[:_SHOWN_COMMITS])}" if commits else ""
@@ -198,7 +198,7 @@ class Report:
         self.notes.append(VerifyFinding(check, message, branch, table_key))
 
     def take(self, other: Report) -> None:
-        """Add what was found about one branch."""
+        """Add the findings of one branch."""
         self.findings += other.findings
         self.notes += other.notes
         self.checked += other.checked
@@ -207,21 +207,21 @@ class Report:
 
 
 _MAX_ATTEMPTS = 3
-"""So often is looked again what branches that come and go may explain."""
+"""Attempts on problems that concurrent branch creation or deletion may explain."""
 
 
 def verify_refs(root: GraphRoot, report: Report) -> None:
-    """Every record of a branch agrees with the ref of the manifest and with its parent.
+    """Verify that every branch record agrees with the ref of the manifest and with its parent.
 
-    Those of tags and consumers can be read: cleanup refuses while one cannot.
+    Records of tags and consumers must be readable: cleanup refuses while one is not.
     """
     for attempt in range(_MAX_ATTEMPTS):
-        problems = list(_problems(root))
+        problems = list(_find_problems(root))
         if not problems or attempt + 1 == _MAX_ATTEMPTS:
             break
     for check, branch, message in problems:
         report.wrong(check, message, branch)
-    for id in find_unnamed(root, _readable(root)):
+    for id in find_unnamed(root, _list_readable(root)):
         report.note(
             "unnamed_branch",
             f"no record names branch {id} of the manifest, and nothing was committed to it: "
@@ -230,9 +230,9 @@ def verify_refs(root: GraphRoot, report: Report) -> None:
         )
 
 
-def _problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:
+def _find_problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:
     found: list[tuple[str, str | None, str]] = []
-    refs = _readable(root)
+    refs = _list_readable(root)
     newest = {ref.incarnation: one for ref in refs if (one := _newest(root, ref)) is not None}
     for path in (MANIFEST, *root.table_paths()):
         try:
@@ -242,7 +242,9 @@ def _problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:
             continue
         if path == MANIFEST:
             for ref in refs:
-                found += [("branch_record", ref.name, m) for m in _against(ref, refs, physical)]
+                found += [
+                    ("branch_record", ref.name, m) for m in _compare_record(ref, refs, physical)
+                ]
     for ref in refs:
         manifest = newest.get(ref.incarnation)
         if manifest is not None:
@@ -253,12 +255,12 @@ def _problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:
         lost = list_lost_records(root.store, folder)
         found += [(check, None, f"{path} is gone, and nobody removed it") for path in lost]
     found += [("lost_branch", one.name, str(one)) for one in find_lost(root, refs)]
-    found += [("lost_version", None, message) for message in _later_known(refs, newest)]
+    found += [("lost_version", None, message) for message in _find_lost_newest(refs, newest)]
     return found
 
 
-def _readable(root: GraphRoot) -> list[BranchRef]:
-    """The records that can be read; about the others each branch complains itself."""
+def _list_readable(root: GraphRoot) -> list[BranchRef]:
+    """Return the readable branch records; the others are reported with their branch."""
     refs = []
     for name in list_names(root.store):
         try:
@@ -277,10 +279,10 @@ def _newest(root: GraphRoot, ref: BranchRef) -> ManifestSnapshot | None:
         return None
 
 
-def _against(
+def _compare_record(
     ref: BranchRef, refs: list[BranchRef], physical: Mapping[str, LanceBranch]
 ) -> list[str]:
-    """Where the record of a branch differs from the manifest's ref and from its parent."""
+    """Return the differences of a branch record from the manifest's ref and from its parent."""
     if ref.incarnation is None:
         return []
     known = physical.get(ref.incarnation)
@@ -292,7 +294,7 @@ def _against(
             f"its record says it starts at version {ref.fork_version} of {_quote(ref.parent)}, "
             f"the manifest at version {known.parent_version} of {known.parent_branch or 'main'}"
         )
-    # By what it is and not by its name, which may be another by now.
+    # By incarnation and not by name, which may be another branch by now.
     if all(one.incarnation != ref.parent_incarnation for one in refs):
         problems.append(f"it was made from {_quote(ref.parent)}, which does not exist")
     return problems
@@ -303,7 +305,7 @@ def _quote(name: str | None) -> str:
 
 
 def _find_missing_forks(root: GraphRoot, manifest: ManifestSnapshot) -> list[str]:
-    """The forks of tables that a branch shows and their tables no longer know."""
+    """Return the forks that a branch shows and that its tables lack."""
     places = {(MANIFEST, manifest.location.branch)} | {
         (entry.path, entry.owner_branch) for entry in manifest.state.entries.values()
     }
@@ -317,8 +319,10 @@ def _find_missing_forks(root: GraphRoot, manifest: ManifestSnapshot) -> list[str
     return problems
 
 
-def _later_known(refs: list[BranchRef], newest: Mapping[str | None, ManifestSnapshot]) -> list[str]:
-    """Manifest versions that somebody knows of and that are newer than the newest there is."""
+def _find_lost_newest(
+    refs: list[BranchRef], newest: Mapping[str | None, ManifestSnapshot]
+) -> list[str]:
+    """Return known manifest versions that are newer than the newest existing one."""
     names = {ref.incarnation: ref.name for ref in refs}
     latest: dict[str | None, tuple[int, str]] = {}
 
@@ -351,7 +355,7 @@ def _commits(manifest: ManifestSnapshot) -> tuple[Commit, ...]:
 
 def verify_small_files(root: GraphRoot, report: Report) -> None:
     _verify_mirror(root, report)
-    _verify_sightings(root, report)
+    _verify_orphan_candidates(root, report)
     _verify_address(root, report)
     _verify_marks(root, report)
     _verify_requests(root, report)
@@ -362,32 +366,32 @@ def verify_small_files(root: GraphRoot, report: Report) -> None:
         try:
             location = root.location(path)
             for branch in (None, *list_branches(location)):
-                _verify_notes(location.on_branch(branch), report)
+                _verify_version_files(location.on_branch(branch), report)
         except OmniError:
-            continue  # what is wrong with the table is said where it is looked at
+            continue  # reported where the table is verified
 
 
 def verify_unshown_versions(root: GraphRoot, report: Report, *, whole: bool) -> None:
-    """Files of versions that no commit shows, such as the one a fork starts at.
+    """Note damaged files of versions that no commit shows, such as the start of a fork.
 
-    They cost nobody an answer, so they are notes. To be called last: what a commit shows is told.
+    They affect no query, so they are notes. Call last: files of commits are reported before.
     """
-    told = {finding.file for finding in report.findings}
+    reported = {finding.file for finding in report.findings}
     for path in (MANIFEST, *root.table_paths()):
         try:
             location = root.location(path)
             branches = (None, *list_branches(location))
         except OmniError:
-            continue  # what is wrong with the table is said where it is looked at
+            continue  # reported where the table is verified
         for branch in branches:
             for place, problem in list_damaged_versions(location.on_branch(branch), whole=whole):
                 file = place.removeprefix(f"{root.uri}/")
-                if file not in told:
+                if file not in reported:
                     report.note("unshown_version", f"{file} {problem}; no commit shows it")
 
 
 def _verify_mirror(root: GraphRoot, report: Report) -> None:
-    """The schema files say what the manifest says; opening the graph to write rewrites them."""
+    """Verify that the schema files match the manifest; opening the graph to write rewrites them."""
     try:
         contract = Snapshot(root, MAIN_REF, read_newest(root.manifest())).contract
         wrong = [
@@ -399,15 +403,15 @@ def _verify_mirror(root: GraphRoot, report: Report) -> None:
         report.note("schema_mirror", f"{path} is not the schema of the graph")
 
 
-def _verify_sightings(root: GraphRoot, report: Report) -> None:
-    """Damaged, it delays what cleanup removes."""
+def _verify_orphan_candidates(root: GraphRoot, report: Report) -> None:
+    """Verify the list of orphan candidates; damage delays their removal."""
     problem = find_list_damage(root.store)
     if problem is not None:
         report.note("unreferenced_list", f"{SIGHTINGS} {problem}")
 
 
 def _verify_address(root: GraphRoot, report: Report) -> None:
-    """A graph that was moved or copied has another; so has one whose note is damaged."""
+    """Verify the recorded address of the graph; a moved or copied graph has another."""
     if not is_at_home(root):
         report.note(
             "address", f"{ADDRESS} does not say where the graph is; the next writer goes over it"
@@ -415,7 +419,7 @@ def _verify_address(root: GraphRoot, report: Report) -> None:
 
 
 def _verify_marks(root: GraphRoot, report: Report) -> None:
-    """A mark counts by being there; where one is lost, every record is asked."""
+    """Verify branch marks and the record log; a lost mark costs a scan of every record."""
     for path in (
         *find_damaged_deletion_marks(root.store),
         *find_damaged_relation_marks(root.store),
@@ -429,7 +433,7 @@ def _verify_marks(root: GraphRoot, report: Report) -> None:
 
 
 def _verify_requests(root: GraphRoot, report: Report) -> None:
-    """Without its record a request is not recognised when it is sent again."""
+    """Verify request records; without one a repeated request is not recognised."""
     for message in REQUEST_RECORDS.find_damage(root.store):
         report.note("request_record", message)
     for path in list_lost_records(root.store, REQUESTS):
@@ -437,18 +441,18 @@ def _verify_requests(root: GraphRoot, report: Report) -> None:
 
 
 def _verify_locks(root: GraphRoot, report: Report) -> None:
-    """The lock counts and not what is written in its file, which the next writer replaces."""
+    """Verify lock files; only the lock itself counts, and the next writer rewrites its file."""
     if root.settings.writer_fence is FenceMode.OFF:
         return
     damaged = find_lock_damage(root.store)
-    again = find_lock_damage(root.store) if damaged else {}  # a writer may be at it
+    again = find_lock_damage(root.store) if damaged else {}  # a writer may be changing it
     for name, problem in damaged.items():
         if again.get(name) == problem:
             report.note("lock_file", f"{name} {problem}")
 
 
-def _verify_notes(location: TableLocation, report: Report) -> None:
-    """The note of the newest version, and the log of checksums; a writer may be at them."""
+def _verify_version_files(location: TableLocation, report: Report) -> None:
+    """Verify the version note and the checksum log; a writer may be changing them."""
     for check, message in small_file_problems(location):
         if (check, message) in small_file_problems(location):
             report.note(check, message)

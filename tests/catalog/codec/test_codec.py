@@ -16,8 +16,8 @@ from omnigraph.catalog.codec import (
     decode_state,
     encode_ir,
     encode_state,
-    find_vouched,
     hash_ir,
+    load_if_digest_matches,
 )
 from omnigraph.catalog.identify import identify_first
 from omnigraph.catalog.schema_json import hash_shape
@@ -189,10 +189,10 @@ def test_the_texts_a_state_record_vouches_for_are_known_by_their_hashes():
     catalog = created(MUSIC)
     source, ir = "the text", encode_ir(catalog)
     state = encode_state(SchemaState.of(catalog, source))
-    assert find_vouched(source, ir, state) == catalog
-    assert find_vouched("another text", ir, state) is None
-    assert find_vouched(source, f"{ir} ", state) is None
-    assert find_vouched(source, ir, encode_state(SchemaState.of(catalog))) is None
+    assert load_if_digest_matches(source, ir, state) == catalog
+    assert load_if_digest_matches("another text", ir, state) is None
+    assert load_if_digest_matches(source, f"{ir} ", state) is None
+    assert load_if_digest_matches(source, ir, encode_state(SchemaState.of(catalog))) is None
 
 
 @pytest.mark.parametrize("member", ["format_version", "schema_identity_version"])

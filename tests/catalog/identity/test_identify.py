@@ -10,7 +10,7 @@ from omnigraph.catalog.identify import (
     MAX_IDENTITY,
     identify_first,
     identify_next,
-    list_creation_notes,
+    list_inert_hints,
 )
 from omnigraph.errors import CompileError, ResourceLimitExceeded, Severity
 from omnigraph.language.source import SourceText
@@ -94,10 +94,10 @@ def test_hints_say_nothing_when_a_graph_is_created():
     )
     plain = draft("interface Named { label: String }\nnode Doc implements Named { slug: String }")
     assert identify_first(hinted, "D") == identify_first(plain, "D")
-    notes = list_creation_notes(hinted)
+    notes = list_inert_hints(hinted)
     assert [(n.code, n.severity) for n in notes] == [("S186", Severity.WARNING)] * 3
     assert [n.line for n in notes] == [1, 2, 2]
-    assert list_creation_notes(plain) == ()
+    assert list_inert_hints(plain) == ()
 
 
 def test_a_renamed_type_keeps_its_ids_and_its_incarnation():

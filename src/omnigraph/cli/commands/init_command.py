@@ -76,7 +76,7 @@ def init(
     With --from the schema is printed; `omnigraph import` loads the data too.
     """
     from omnigraph.catalog.build import compile_schema
-    from omnigraph.catalog.identify import list_creation_notes
+    from omnigraph.catalog.identify import list_inert_hints
     from omnigraph.graph.graph import init as create
 
     address = take_only_address([graph_uri, store, uri])
@@ -85,7 +85,7 @@ def init(
     _refuse_managed(address)
     schema = _find_schema(schema_path, sources, delimiter)
     draft = compile_schema(schema)
-    for warning in (*draft.warnings, *list_creation_notes(draft)):
+    for warning in (*draft.warnings, *list_inert_hints(draft)):
         note(warning.render())
     graph = create(address, schema, force=force, actor=actor, settings=read_settings())
     if as_json:
