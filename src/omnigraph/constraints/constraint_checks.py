@@ -91,7 +91,7 @@ def _check_range(change: TableChange, constraint: Constraint) -> Iterator[Violat
 
 
 def _find_beyond(values: pa.Array, scalar: Scalar, bound: str, *, below: bool) -> pa.Array:
-    """Which values lie outside a bound; whole numbers are compared exactly, not as floats."""
+    """Mask the values outside a bound; whole numbers are compared exactly, not as floats."""
     compare = pc.less if below else pc.greater
     if scalar not in INTEGERS:
         return compare(values.cast(pa.float64()), pa.scalar(float(bound)))
@@ -188,7 +188,7 @@ def _build_masks(
 def _are_missing(
     ends: pa.Array, nodes: TableKey, change: TableChange | None, committed: Committed
 ) -> pa.Array:
-    """Which of the ends are no nodes after the write; committed nodes are asked for last."""
+    """Mask the ends that are not nodes after the write; committed nodes are looked up last."""
     unwritten = mask_remaining(ends, change.ids if change is not None else NO_IDS)
     if change is not None and change.replaces_all:
         return unwritten

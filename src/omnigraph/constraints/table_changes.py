@@ -1,4 +1,4 @@
-"""What is checked: the rows a write leaves behind, and the rows already there."""
+"""Changes of tables that constraints check, and access to the committed rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_IDS = pa.array([], pa.string())
 
 @dataclass(frozen=True)
 class TableChange:
-    """What a write does to one table.
+    """The effect of a write on one table.
 
     `rows` holds the final image of every row that is inserted or replaced, each id once; only
     records that give one key twice may stand side by side, and then break the key. `deleted` are

@@ -17,7 +17,7 @@ from omnigraph.types.property import FLOATS, Scalar
 
 
 def are_distinct(values: pa.Array) -> bool:
-    """Whether no value occurs twice; NULL counts as a value."""
+    """Return whether all values differ; NULL counts as a value."""
     return len(pc.unique(values)) == len(values)
 
 
@@ -45,7 +45,7 @@ def find_unique_violations(change: TableChange, committed: Committed) -> Iterato
 
 
 def _cannot_repeat(change: TableChange, constraint: Constraint) -> bool:
-    """Whether the key of one row is checked, which most small writes are; not if it may be NaN."""
+    """Return whether this is the key of a single row, as in small writes, and cannot be NaN."""
     if constraint.kind is not ConstraintKind.KEY or change.rows.num_rows > 1:
         return False
     members = (change.type.property(name) for name in constraint.columns)
@@ -62,7 +62,7 @@ def encode_tuples(type_: NodeType | EdgeType, rows: pa.Table, constraint: Constr
 
 
 def describe_holders(value: str, held_by: str, id: str) -> str:
-    """Which two rows have a value that only one may have; rows of one key are one row twice."""
+    """Describe the two rows that hold one unique value; rows of one key are one row given twice."""
     if held_by == id:
         return f"value '{value}' given twice"
     return f"value '{value}' held by '{held_by}' and '{id}'"

@@ -1,1 +1,1 @@
-"""Embed texts: providers, the files pipeline, and vectors computed while rows are written."""
+"""Embed texts: providers, and the pipeline over files of records."""

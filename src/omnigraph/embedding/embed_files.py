@@ -36,7 +36,7 @@ class EmbedTarget:
 
 @dataclass(frozen=True, slots=True)
 class EmbedSpec:
-    """Which properties of which types make vectors, and how long these are."""
+    """The types and properties that vectors are computed from, and the dimension."""
 
     dimension: int
     types: Mapping[str, EmbedTarget]
@@ -44,7 +44,7 @@ class EmbedSpec:
 
 @dataclass(frozen=True, slots=True)
 class SeedManifest:
-    """Where records come from and go to, and how they are embedded on the way."""
+    """A request to embed the records of one file into another."""
 
     input: Path
     output: Path
@@ -69,12 +69,12 @@ def parse_spec(value: Mapping[str, object]) -> EmbedSpec:
 
 
 def read_manifest(path: Path) -> SeedManifest:
-    """The manifest in a YAML or JSON file; its paths start from the folder of the file.
+    """The manifest in a YAML or JSON file; its paths are relative to the folder of the file.
 
     Raises:
         BadRequest: the file cannot be read or does not hold a manifest.
     """
-    import yaml  # noqa: PLC0415  # only this needs it, and it is slow to load
+    import yaml  # noqa: PLC0415  # an optional, slow import
 
     try:
         document = yaml.safe_load(_read(path))
@@ -152,20 +152,20 @@ _LINES_AT_ONCE = 256
 
 
 class EmbedMode(StrEnum):
-    """What happens to the selected records."""
+    """Treatment of the selected records."""
 
     FILL_MISSING = "fill_missing"
-    """Embed those whose target is absent, null or empty."""
+    """Embed records whose target is absent, null or empty."""
     REEMBED_SELECTED = "reembed_selected"
-    """Embed every one, chosen by their fields."""
+    """Embed every selected record."""
     REEMBED_ALL = "reembed_all"
     CLEAN = "clean"
-    """Take the target away."""
+    """Remove the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordSelector:
-    """Records, of one type or of any, with a field that reads so."""
+    """Records, of one type or of any, with this value of a field."""
 
     type: str | None
     field: str
@@ -174,7 +174,7 @@ class RecordSelector:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineRange:
-    """Some whole lines of a file: the bytes they stand in, and the number of the first."""
+    """A range of whole lines of a file: their bytes, and the number of the first line."""
 
     start: int
     end: int
@@ -183,7 +183,7 @@ class LineRange:
 
 @dataclass(frozen=True, slots=True)
 class EmbedRequest:
-    """What to embed. Without types or selectors every record of a type in the spec is selected."""
+    """Records to embed; by default every record of a type in the spec."""
 
     input: Path
     output: Path
@@ -193,7 +193,7 @@ class EmbedRequest:
     is_clean: bool = False
     is_reembed_all: bool = False
     is_resumable: bool = False
-    """Keep what was embedded when the run fails, and start from what an earlier one kept."""
+    """Retain partial output when the run fails, and continue from that of an earlier run."""
     lines: LineRange | None = None
     """The part of the input that is read; None for all of it."""
 
@@ -208,7 +208,7 @@ class EmbedRequest:
 
 @dataclass(frozen=True, slots=True)
 class EmbedSummary:
-    """What was done; the model is None where nothing could be embedded."""
+    """Counts of a run; the model is None where nothing could be embedded."""
 
     input: str
     output: str
@@ -228,7 +228,7 @@ def parse_selector(text: str) -> RecordSelector:
     """The selector written `[Type:]field=value`.
 
     Raises:
-        BadRequest: it is not written so.
+        BadRequest: the text has another form.
     """
     name, equals, value = text.partition("=")
     type_name, colon, field = name.rpartition(":")
@@ -238,7 +238,7 @@ def parse_selector(text: str) -> RecordSelector:
 
 
 def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary:
-    """Write the output file and say what was done; cleaning needs no embedder.
+    """Write the output file and return the counts; cleaning needs no embedder.
 
     The output appears whole or not at all, and may be the input itself.
 
@@ -271,7 +271,7 @@ def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary
 
 
 class _Kept:
-    """What a run has written so far, next to its output, and what an earlier one has left there.
+    """The partial output of a run, stored next to its output, and that of an earlier run.
 
     A record in is a line out, so a later run goes on behind the lines there are, if they were
     made by the same request from the same input.
@@ -282,10 +282,10 @@ class _Kept:
         self.scratch = request.output.with_name(f"{request.output.name}.tmp")
         self._mark = request.output.with_name(f"{request.output.name}.tmp.sum")
         self.count = 0
-        """How many lines an earlier run has left."""
+        """Return the number of lines that an earlier run wrote."""
 
     def begin(self) -> BinaryIO:
-        """The file to write, which starts behind the lines there are."""
+        """Open the file for writing, positioned behind the complete lines of an earlier run."""
         if not self._request.is_resumable:
             return self.scratch.open("wb")
         identity = self._find_identity()
@@ -304,7 +304,7 @@ class _Kept:
         return file
 
     def lines(self) -> Iterator[bytes]:
-        """The lines an earlier run has left."""
+        """Yield the lines that an earlier run wrote."""
         if not self.count:
             return
         with self.scratch.open("rb") as file:
@@ -343,7 +343,7 @@ def check_request(request: EmbedRequest) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _PendingText:
-    """A record that gets the vector of a text."""
+    """A record and the text whose vector it receives."""
 
     number: int
     record: Mapping[str, object]
@@ -379,9 +379,9 @@ class _FileRun:
         )
 
     def lines(self, made: Iterator[bytes]) -> Iterator[bytes]:
-        """The lines of the output; a record that is not changed keeps its line as it is.
+        """Yield the lines of the output; the line of an unchanged record is copied.
 
-        `made` are the first of them, from an earlier run.
+        `made` are the first lines, from an earlier run.
         """
         with working("embedding", unit="records") as work:
             for some in _split_into_batches(_read_lines(self._request), self._embed_lines()):
@@ -390,7 +390,7 @@ class _FileRun:
                 work.advance(len(some))
 
     def _embed_lines(self) -> int:
-        # What a provider answers costs money and is written down at once, line by line.
+        # Responses of a provider cost money, so each line is written at once.
         return _LINES_AT_ONCE if isinstance(self._embedder, LocalEmbedder) else 1
 
     def _begin(self, number: int, line: bytes, made: bytes | None) -> bytes | _PendingText:
@@ -422,7 +422,7 @@ class _FileRun:
 
     @contextmanager
     def _at(self, number: int) -> Iterator[None]:
-        """What is wrong with a line is said with its number."""
+        """A line with a mistake is reported with its number."""
         try:
             yield
         except (ValueRefused, ValueError) as problem:
@@ -474,7 +474,7 @@ class _FileRun:
 
 
 def build_embed_text(type_name: str, data: Mapping[str, object], fields: tuple[str, ...]) -> str:
-    """The text of a record: its type, then each field that has something to say, line by line."""
+    """The text of a record: its type, then each field that is not blank, one per line."""
     values = ((field, render_field(data.get(field))) for field in fields)
     return "\n".join(
         [f"type: {type_name}", *(f"{field}: {text}" for field, text in values if text)]

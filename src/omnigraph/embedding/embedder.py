@@ -15,7 +15,7 @@ from omnigraph.errors import BadRequest, EmbeddingFailed
 
 
 class TextRole(StrEnum):
-    """What a text is for; some models embed the two differently."""
+    """Role of a text, query or document; some models embed the two differently."""
 
     QUERY = "query"
     DOCUMENT = "document"
@@ -26,7 +26,7 @@ class Embedder(Protocol):
 
     @property
     def model(self) -> str:
-        """The name by which vectors of different models are told apart."""
+        """Name of the model; vectors of different models are not comparable."""
         ...
 
     def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:
@@ -40,7 +40,7 @@ class Embedder(Protocol):
 
 @runtime_checkable
 class BatchEmbedder(Embedder, Protocol):
-    """An embedder that can be asked for several texts at once."""
+    """An embedder that takes several texts in one request."""
 
     def embed_many(self, texts: Sequence[str], dimension: int, role: TextRole) -> list[list[float]]:
         """The vectors of the texts, in their order.
@@ -52,7 +52,7 @@ class BatchEmbedder(Embedder, Protocol):
 
 
 def make_query_embedder(embedder: Embedder) -> Callable[[str, int, str | None], list[float]]:
-    """The function of a query text, a dimension and the model its column was embedded with."""
+    """Return the embedding function of query texts, which checks the recorded model first."""
 
     def embed_query(text: str, dimension: int, recorded_model: str | None) -> list[float]:
         require_same_model(embedder, recorded_model)
@@ -62,7 +62,7 @@ def make_query_embedder(embedder: Embedder) -> Callable[[str, int, str | None], 
 
 
 def require_same_model(embedder: Embedder, recorded_model: str | None) -> None:
-    """Refuse to compare vectors of two models: the distances would mean nothing.
+    """Refuse to compare vectors of two models: their distances are meaningless.
 
     Raises:
         BadRequest: the schema records another model than the embedder has.
@@ -94,7 +94,7 @@ def normalize_vector(values: Sequence[float], dimension: int) -> list[float]:
 
 @dataclass(slots=True)
 class PacedEmbedder:
-    """Spreads texts evenly: one is never closer to the last than the pace allows."""
+    """Limits the request rate of an embedder; requests are spread evenly."""
 
     embedder: Embedder
     per_minute: float

@@ -43,9 +43,9 @@ _PROVIDERS = {
 
 
 class LazyEmbedder:
-    """The embedder of the settings, made when it is first needed and then once.
+    """The embedder of the settings, opened on first use.
 
-    So a graph can be opened and read without any key, as long as no text has to be embedded.
+    A graph can be opened and read without a key as long as no text is embedded.
     """
 
     def __init__(self, settings: EmbedSettings) -> None:
@@ -65,7 +65,7 @@ class LazyEmbedder:
 
 
 def choose_model(settings: EmbedSettings) -> str:
-    """The model the embedder of these settings will have."""
+    """The model of the embedder that these settings name."""
     if settings.model is not None or _is_mock(settings):
         return settings.model or ""
     if settings.provider is EmbedProvider.LOCAL:
@@ -74,7 +74,7 @@ def choose_model(settings: EmbedSettings) -> str:
 
 
 def open_embedder(settings: EmbedSettings) -> Embedder:
-    """The embedder these settings ask for.
+    """The embedder that these settings name.
 
     Raises:
         EmbeddingFailed: its provider needs a key that is not set.

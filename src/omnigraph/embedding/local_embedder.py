@@ -237,7 +237,7 @@ TOKENIZER = PublishedFile(
 
 
 def require_packages() -> None:
-    """Say which package is missing, without loading any.
+    """Raise for a missing package, without loading any.
 
     Raises:
         MissingPackage: one of them is not installed.
@@ -255,7 +255,7 @@ def find_model_folder() -> Path:
     """
     require_packages()
     spec = importlib.util.find_spec(_WEIGHTS_PACKAGE)
-    assert spec is not None, "it has just been there"
+    assert spec is not None, "require_packages has found it"
     (folder, *_) = spec.submodule_search_locations or [""]
     return Path(folder) / "model"
 
@@ -264,7 +264,7 @@ def read_published(folder: Path, file: PublishedFile) -> bytes:
     """The file as it was published.
 
     Raises:
-        EmbeddingFailed: it is not there or has another content.
+        EmbeddingFailed: the file is missing or has another content.
     """
     path = folder / file.name
     try:
@@ -298,9 +298,9 @@ LOCAL_MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 LOCAL_DIMENSION = 384
 _HEADS = 12
 _MAX_TEXT = 256
-"""Tokens; the model was made for texts up to this length, and what is beyond it is left out."""
+"""Maximum number of tokens the model was trained for; longer texts are truncated."""
 _TOKENS_AT_ONCE = 2048
-"""More would not be faster, only take more memory."""
+"""Larger batches take more memory and are no faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,7 +322,7 @@ class SentenceModel:
 def plan_batches(lengths: Sequence[int], tokens_at_once: int) -> Iterator[list[int]]:
     """The places of all texts in batches, short texts first.
 
-    A batch has no more tokens than asked for, unless a single text has.
+    A batch has at most `tokens_at_once` tokens, unless a single text has more.
     """
     batch: list[int] = []
     tokens = 0
@@ -393,7 +393,7 @@ class LocalEmbedder:
         dimension: int,
         role: TextRole,  # noqa: ARG002  # queries and documents are embedded alike
     ) -> list[list[float]]:
-        """The vectors of several texts, which is faster than one by one.
+        """The vectors of several texts in one batch.
 
         Raises:
             EmbeddingFailed: vectors of the model have another dimension, or its files are damaged.

@@ -30,7 +30,7 @@ class Response:
     status: int
     body: bytes
     retry_after_s: float | None
-    """How long the server asks to be left alone."""
+    """Pause that the server asks for."""
 
 
 def normalize_base_address(text: str) -> str:
@@ -55,7 +55,7 @@ def normalize_base_address(text: str) -> str:
 
 
 def post_json(url: str, headers: Mapping[str, str], body: object, timeout_s: float) -> Response:
-    """What the server answers; redirects are not followed.
+    """Return the response of the server; redirects are not followed.
 
     Raises:
         TimeoutError: there is no whole answer after `timeout_s` seconds.
@@ -136,11 +136,11 @@ def _parse_seconds(text: str | None) -> float | None:
 
 _MAX_REASON = 300
 _MAX_PAUSE_S = 30.0
-"""However long a provider asks to be left alone."""
+"""Upper bound of the pause that a provider requests."""
 
 
 class Dialect(Protocol):
-    """How one provider is asked and how it answers."""
+    """Request and response format of one provider."""
 
     def path(self, model: str) -> str: ...
     def headers(self, key: str) -> Mapping[str, str]: ...
@@ -151,7 +151,7 @@ class Dialect(Protocol):
         self, model: str, texts: Sequence[str], dimension: int, role: TextRole
     ) -> object: ...
     def batch_values(self, answer: object, count: int) -> list[object]:
-        """What the provider says about each of the texts; nothing where it says nothing."""
+        """Return the values of each text; None where the response has none."""
         ...
 
 
@@ -232,7 +232,7 @@ class GeminiDialect:
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """How long to wait and how often to try; a deadline of 0 is none."""
+    """Timeouts and number of attempts; a deadline of 0 is none."""
 
     timeout_s: float
     deadline_s: float
@@ -242,7 +242,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class RemoteEmbedder:
-    """An embedder that asks a provider for each text."""
+    """An embedder that calls a provider over HTTP."""
 
     dialect: Dialect
     base_url: str
@@ -256,7 +256,7 @@ class RemoteEmbedder:
         return self._parse_vector(self.dialect.values(answer), dimension)
 
     def embed_many(self, texts: Sequence[str], dimension: int, role: TextRole) -> list[list[float]]:
-        """The vectors of several texts, asked for with one request."""
+        """The vectors of several texts, by one request."""
         request = self.dialect.batch_body(self.model, texts, dimension, role)
         answer = self._request_answer(self.dialect.batch_path(self.model), request)
         found = self.dialect.batch_values(answer, len(texts))
@@ -280,9 +280,9 @@ class RemoteEmbedder:
             raise self._make_failure(failure.message) from None
 
     def _request(self, path: str, request: object) -> Response:
-        """The first answer that another attempt could not better.
+        """Return the first final response, retrying transient failures.
 
-        Worth another attempt are no answer, a provider that asks to wait, and one that fails.
+        Timeouts, refused connections, status 429 and server errors are retried.
         """
         started, patience = time.monotonic(), self.patience
         for attempt in range(patience.attempts):
@@ -302,7 +302,7 @@ class RemoteEmbedder:
     def _try_request(
         self, path: str, request: object, left_s: float | None
     ) -> tuple[Response | None, str | None]:
-        """An answer, and what is wrong with it if a later one may be better."""
+        """A response, and the problem with it if a retry may succeed."""
         timeout = (
             self.patience.timeout_s if left_s is None else min(self.patience.timeout_s, left_s)
         )

@@ -1,1 +1,1 @@
-"""Plans and a snapshot to rows, or to staged writes. Nothing here makes anything visible."""
+"""Execution of plans on a snapshot: to rows, or to staged writes; nothing becomes visible."""

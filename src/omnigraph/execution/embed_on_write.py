@@ -36,14 +36,14 @@ def list_embedded_properties(type_: NodeType | EdgeType) -> list[Property]:
 
 
 def embeds_on_write(settings: EmbedSettings, find_catalog: Callable[[], Catalog]) -> bool:
-    """Whether a write may have to wait for the answers of a provider."""
+    """Return whether a write may have to wait for an embedding provider."""
     if not is_configured(settings):
         return False
     return any(list_embedded_properties(type_) for type_ in find_catalog().nodes.values())
 
 
 def is_configured(settings: EmbedSettings) -> bool:
-    """Whether writes make vectors at all."""
+    """Return whether writes compute vectors at all."""
     return settings.embeds_writes and _find_missing_key(settings) is None
 
 
@@ -57,7 +57,7 @@ def _find_missing_key(settings: EmbedSettings) -> str | None:
 
 
 def find_obstacle(settings: EmbedSettings, property_: Property) -> str | None:
-    """Why the vectors of a property cannot be made here; None if they can.
+    """Return the reason why vectors of a property cannot be computed here, or None.
 
     Raises:
         BadRequest: the provider that was chosen cannot be used as it is configured.
@@ -76,7 +76,7 @@ def find_obstacle(settings: EmbedSettings, property_: Property) -> str | None:
 
 
 def explain_missing_vector(property_: Property, obstacle: str | None) -> str:
-    """Why a row is refused whose vector is missing and could not be made."""
+    """Describe why a row is refused whose vector is missing and cannot be computed."""
     assert property_.embed is not None, "only such vectors are made"
     source = property_.embed.source
     why = obstacle or f"'{source}' has no text"
@@ -84,7 +84,7 @@ def explain_missing_vector(property_: Property, obstacle: str | None) -> str:
 
 
 def mask_texts(texts: pa.Array) -> Flags:
-    """Which rows have a text that says something."""
+    """Mask the rows whose text is not blank."""
     says = pc.not_equal(pc.utf8_trim_whitespace(texts), "")
     found: Flags = says.fill_null(False).to_numpy(zero_copy_only=False)
     return found
@@ -105,16 +105,16 @@ def fill_vectors(
     """
     assert property_.embed is not None, "only such vectors are made"
     assert property_.type.dimension is not None, "vectors have a dimension"
-    places = np.flatnonzero(chosen)
-    if not len(places):
+    positions = np.flatnonzero(chosen)
+    if not len(positions):
         return rows
     source = property_.embed.source
-    values = get_column(rows, source).take(pa.array(places)).to_pylist()
+    values = get_column(rows, source).take(pa.array(positions)).to_pylist()
     texts = [build_embed_text(type_.name, {source: value}, (source,)) for value in values]
     vectors = ask(list(dict.fromkeys(texts)), property_.type.dimension)
     kind = to_arrow_type(property_.type)
     made = pa.array([vectors[text] for text in texts], kind)
-    return replace_cells(rows, property_.name, places, made)
+    return replace_cells(rows, property_.name, positions, made)
 
 
 def reuse_stored_vectors(
@@ -122,27 +122,27 @@ def reuse_stored_vectors(
 ) -> pa.Table:
     """The rows with the stored vectors of those that lack theirs and whose texts are as stored."""
     assert property_.embed is not None, "only such vectors are made"
-    source, places = property_.embed.source, np.flatnonzero(lacking)
-    ids = get_column(rows, "id").take(pa.array(places))
+    source, positions = property_.embed.source, np.flatnonzero(lacking)
+    ids = get_column(rows, "id").take(pa.array(positions))
     stored = table.lookup("id", ids, ["id", source, property_.name])
     if not stored.num_rows:
         return rows
     found = pc.index_in(ids, value_set=get_column(stored, "id"), skip_nulls=True)
     before = get_column(stored, source).take(found)
-    now = get_column(rows, source).take(pa.array(places))
+    now = get_column(rows, source).take(pa.array(positions))
     is_same = pc.equal(before.cast(pa.string()), now).fill_null(False)
     same: Flags = is_same.to_numpy(zero_copy_only=False)
     kept = get_column(stored, property_.name).take(found.filter(is_same))
-    return replace_cells(rows, property_.name, places[same], kept)
+    return replace_cells(rows, property_.name, positions[same], kept)
 
 
 def replace_cells(
-    rows: pa.Table, name: str, places: np.ndarray[tuple[int], np.dtype[np.int64]], made: pa.Array
+    rows: pa.Table, name: str, positions: np.ndarray[tuple[int], np.dtype[np.int64]], made: pa.Array
 ) -> pa.Table:
-    """The rows with other values in some places of a column."""
+    """The rows with other values in some positions of a column."""
     old = get_column(rows, name)
     taken = np.arange(len(old))
-    taken[places] = len(old) + np.arange(len(places))
+    taken[positions] = len(old) + np.arange(len(positions))
     column = pa.concat_arrays([old.cast(made.type), made]).take(pa.array(taken))
     index = rows.schema.get_field_index(name)
     return rows.set_column(index, rows.schema.field(index), column)

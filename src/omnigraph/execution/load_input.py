@@ -1,6 +1,4 @@
-"""Load records: parsed lines to the rows of a write in each load mode.
-
-The options of a load.
+"""Load records: the options of a load, and parsed lines to the rows of a write in each mode.
 
 An edge without an id is matched with the stored edge it repeats, so a second load changes
 nothing.
@@ -63,11 +61,11 @@ from omnigraph.types.problems import ProblemCode
 ENDS = {"from": "src", "to": "dst"}
 
 Find = Callable[[str, pa.Array, Sequence[str]], pa.Table]
-"""The stored edges of a type whose column has one of the values, with some of their columns."""
+"""Look up stored edges of a type by the values of a column."""
 
 
 def find_match_key(type_: NodeType | EdgeType, named: Sequence[str] = ()) -> Constraint | None:
-    """The columns by which edges without ids are found; None if they are new ones.
+    """The columns that identify edges without ids; None if such edges are new.
 
     Raises:
         BadOptions: the type has no such column.
@@ -89,14 +87,14 @@ def find_match_key(type_: NodeType | EdgeType, named: Sequence[str] = ()) -> Con
 def match_ids(
     type_: EdgeType, columns: Mapping[str, pa.Array], key: Constraint, find: Find, fresh: pa.Array
 ) -> pa.Array:
-    """The ids of edges: those given, those of stored edges, or made of the match key.
+    """The ids of edges: given ones, those of stored edges, or derived from the match key.
 
     Args:
         type_: Their type.
         columns: Their columns, with a null for each id that is not given.
-        key: What they are found by.
+        key: The match key.
         find: Looks stored edges up.
-        fresh: As many new ids, for edges that have no match key because a member of it is null.
+        fresh: As many new ids, for edges whose match key has a NULL member.
     """
     missing = pc.is_null(columns["id"])
     rows = pa.table({name: columns[name] for name in key.columns})
@@ -112,7 +110,7 @@ def match_ids(
 
 
 def _find_stored_ids(type_: EdgeType, rows: pa.Table, key: Constraint, find: Find) -> pa.Table:
-    """Match keys of stored edges that may be these, with their ids; the lowest of several first."""
+    """Match keys and ids of the stored candidates; the lowest id of several first."""
     by = "src" if "src" in key.columns else "dst" if "dst" in key.columns else key.columns[0]
     found = find(by, get_column(rows, by).drop_null(), ["id", *dict.fromkeys(key.columns)]).sort_by(
         "id"
@@ -124,13 +122,13 @@ def _find_stored_ids(type_: EdgeType, rows: pa.Table, key: Constraint, find: Fin
 
 def _look_up(tuples: pa.Array, stored: pa.Table) -> pa.Array:
     """The id of the stored edge with the match key of each row; null where there is none."""
-    places = pc.index_in(tuples, value_set=get_column(stored, "tuple"), skip_nulls=True)
-    return get_column(stored, "id").take(places)
+    positions = pc.index_in(tuples, value_set=get_column(stored, "tuple"), skip_nulls=True)
+    return get_column(stored, "id").take(positions)
 
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """The match key of a type, and what looks its stored edges up."""
+    """The match key of a type, and the lookup of its stored edges."""
 
     key: Constraint
     find: Find
@@ -147,7 +145,7 @@ class LoadMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """What a load will do to each table, and how many records it read of each type."""
+    """Planned change of each table, and the number of records read of each type."""
 
     changes: Mapping[TableKey, tuple[TableChange, Placement]]
     counts: Mapping[TableKey, int]
@@ -157,7 +155,7 @@ class LoadPlan:
 
 
 def build_type_specs(catalog: Catalog) -> tuple[TypeSpec, ...]:
-    """What a line of input may say, for every type of the catalog."""
+    """Return the record formats of an input line, for every type of the catalog."""
     return tuple(build_type_spec(type_) for type_ in catalog.by_table_key.values())
 
 
@@ -170,7 +168,7 @@ def build_type_spec(type_: NodeType | EdgeType) -> TypeSpec:
 
 
 def parse_records(data: bytes, catalog: Catalog, file: str | None, limit: int) -> ParsedLines:
-    """The records of a file; raises with the first bad lines and the number of all of them."""
+    """Parse the records of a file; raise with the first bad lines and the number of all."""
     options = LineOptions(with_presence=True, max_problems=limit)
     parsed = parse_lines(data, build_type_specs(catalog), file=file, options=options)
     if parsed.problem_count:
@@ -187,7 +185,7 @@ def plan_load(
     file: str | None = None,
     vectors: WriteVectors | None = None,
 ) -> LoadPlan:
-    """The changes a load makes, before any rule that needs other rows is checked."""
+    """Plan the changes of a load, before rules that involve other rows are checked."""
     changes: dict[TableKey, tuple[TableChange, Placement]] = {}
     for key, rows in parsed.rows.items():
         type_ = catalog.by_table_key[key]
@@ -221,7 +219,7 @@ def _read_lines(rows: TypedRows) -> pa.Array:
 def _find_matches(
     type_: NodeType | EdgeType, mode: LoadMode, committed: CommittedRows
 ) -> Matches | None:
-    """How edges without ids are found in a merge."""
+    """Matching of edges without ids in a merge."""
     key = find_match_key(type_) if mode is LoadMode.MERGE else None
     if key is None:
         return None
@@ -237,7 +235,7 @@ def complete_rows(
 ) -> tuple[pa.Table, bool]:
     """Whole rows: defaults filled in and ids derived, checked, matched or minted.
 
-    Also tells whether every id was minted, so that none of them can exist already.
+    Also returns whether every id was minted, so that none can exist already.
     """
     columns = {name: get_column(rows.columns, name) for name in rows.columns.schema.names}
     for property_ in type_.properties:
@@ -278,7 +276,7 @@ def _derive_ids(
 def describe_id_mismatch(
     type_: NodeType, given: str, derived: str, file: str | None, line: int | None
 ) -> RowProblem:
-    """The problem of a record whose id is not the one its key makes."""
+    """The problem of a record whose id differs from the one derived from its key."""
     reason = f"id '{given}' does not match the key, which makes it '{derived}'"
     return RowProblem(reason, "id_mismatch", file, line, type_.table_key, given, "id")
 
@@ -323,9 +321,9 @@ def _find_repeats(change: TableChange, repeated: pa.Array) -> Iterator[Violation
 def _make_vectors(
     change: TableChange, committed: CommittedRows | None, vectors: WriteVectors | None
 ) -> TableChange:
-    """The change with the vectors that are made from other properties.
+    """Fill the vectors of a change that are computed from other properties.
 
-    A row of a merge whose text is the stored one keeps the stored vector.
+    In a merge a row whose text equals the stored one retains the stored vector.
     """
     for property_ in list_embedded_properties(change.type):
         rows = change.rows
@@ -348,7 +346,7 @@ def _make_vectors(
 
 
 def _require_vectors(change: TableChange, property_: Property, obstacle: str | None) -> None:
-    """Raise for rows whose vector must not be null and could not be made."""
+    """Raise for rows whose required vector is missing and cannot be computed."""
     lacking = np.flatnonzero(mask_null(get_column(change.rows, property_.name))).tolist()
     if not lacking:
         return
@@ -378,10 +376,10 @@ def _merge_repeats(change: TableChange, mode: LoadMode) -> TableChange:
     if mode is not LoadMode.MERGE:
         counts = pc.value_counts(ids)
         repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
-        place = last.filter(pc.equal(last.column("id"), repeated)).column("at_max")[0].as_py()
+        position = last.filter(pc.equal(last.column("id"), repeated)).column("at_max")[0].as_py()
         if change.lines is None:
             raise KeyConflict(change.table_key, repeated)
-        line, first = (change.lines[at].as_py() for at in (place, ids.index(repeated).as_py()))
+        line, first = (change.lines[at].as_py() for at in (position, ids.index(repeated).as_py()))
         raise KeyConflict(change.table_key, repeated, line, change.file, first, change.file)
     kept = pc.take(get_column(last, "at_max"), pc.sort_indices(get_column(last, "at_max")))
     lines = change.lines.take(kept) if change.lines is not None else None
@@ -400,7 +398,7 @@ ON_ERROR = ("fail", "skip")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadOptions:
-    """How a load reads its input and treats it; everything but the mode has a default.
+    """Options of a load; all but the mode have a default.
 
     Raises:
         BadOptions: a value is not allowed, or two of them exclude each other.
@@ -408,22 +406,22 @@ class LoadOptions:
 
     mode: LoadMode
     format: str | None = None
-    """Of the files; by their names otherwise."""
+    """Format of the files; by default that of their names."""
     type: str | None = None
-    """Of which type the rows of a table are; records say it themselves."""
+    """Type of the rows of a table; records name theirs."""
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Which column of a table holds which property; the others hold the one of their name."""
+    """Columns of properties that are named differently."""
     select: tuple[str, ...] = ()
     """The columns of a table to read; by default all, and then all must be known."""
     partial: bool = False
-    """Whether records of a merge keep what they leave out."""
+    """True if a merge retains the properties that a record leaves out."""
     on_error: str = "fail"
     rejects: OutputFile | None = None
-    """A file for every refused record."""
+    """A file for the rejected records."""
     match: tuple[str, ...] = ()
     """The columns by which a merge finds edges without ids; by default those of an `@unique`."""
     delimiter: str | None = None
-    """What separates the columns of a text file; by default as its format says."""
+    """Delimiter of a text file; by default that of its format."""
 
     def __post_init__(self) -> None:
         if self.on_error not in ON_ERROR:
@@ -437,12 +435,12 @@ class LoadOptions:
 
     @property
     def skips(self) -> bool:
-        """Whether bad rows are left out instead of refusing the load."""
+        """Return whether bad rows are skipped instead of failing the load."""
         return self.on_error == "skip"
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is asked for but a mode."""
+        """Return whether all options but the mode have their default."""
         return self == LoadOptions(mode=self.mode)
 
     def need_type(self) -> str:

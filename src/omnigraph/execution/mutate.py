@@ -1,4 +1,4 @@
-"""Running a mutation: statements one after the other into what is pending."""
+"""Run a mutation: its statements, one after the other, on the pending rows of a write."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from omnigraph.types.arrow import to_arrow_type
 
 @dataclass(frozen=True, slots=True)
 class MutationInput:
-    """What a mutation runs with; `now` and the parameters stay the same over every retry."""
+    """Input of a mutation; `now` and the parameters are the same in every retry."""
 
     parameters: Mapping[str, object]
     now: datetime.datetime
@@ -54,7 +54,7 @@ class MutationInput:
 
 @dataclass
 class MutationRun:
-    """The rows a mutation leaves and how many entities its statements named."""
+    """Pending rows of a mutation, and the number of entities its statements matched."""
 
     pending: Pending
     affected_nodes: int = 0
@@ -70,9 +70,9 @@ class MutationRun:
 def run_mutation(
     plan: MutationPlan, catalog: Catalog, committed: CommittedRows, given: MutationInput
 ) -> MutationRun:
-    """Every statement in order; later ones see what earlier ones wrote.
+    """Run every statement in order; later ones see the writes of earlier ones.
 
-    Deletes all look at the state before the mutation, so their counts name each entity once.
+    All deletes match the state before the mutation, so each entity is counted once.
     """
     run = MutationRun(Pending())
     for statement in plan.statements:
@@ -130,7 +130,7 @@ def _build_row(
     assigned: Mapping[str, pa.Array],
     base: pa.Table | None,
 ) -> pa.Table:
-    """One whole row: what is assigned, what is kept, and defaults for the rest."""
+    """One whole row: assigned columns, those of the stored row, and defaults for the rest."""
     columns, schema = [], build_logical_schema(type_)
     for name in schema.names:
         if name == "id":
@@ -161,9 +161,9 @@ def _make_vectors(
     before: pa.Table | None,
     vectors: WriteVectors,
 ) -> pa.Table:
-    """The rows with the vectors that are made from what was assigned.
+    """Fill the vectors that are computed from assigned texts.
 
-    A vector that was assigned itself stays; one whose text is as it was stays too.
+    A vector that is assigned itself is retained, as is one whose text is unchanged.
     """
     for property_ in list_embedded_properties(type_):
         assert property_.embed is not None, "only such vectors are made"

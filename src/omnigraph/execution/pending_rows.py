@@ -69,13 +69,13 @@ class CommittedRows:
         return self._tables[key]
 
     def reader(self, type_: NodeType | EdgeType) -> Reader:
-        """The rows of a type as queries read them."""
+        """A reader of the rows of a type, as for queries."""
         key = type_.table_key
         return Reader(self.table(key), type_, self._snapshot.entry(key).row_count)
 
     def find(self, table: TableKey, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
         opened = self.table(table)
-        # An empty table is known from the manifest: asking it would cost a read for nothing.
+        # The manifest counts the rows: an empty table need not be read.
         if not len(values) or not self._snapshot.entry(table).row_count:
             return opened.schema.empty_table().select(list(columns))
         return opened.lookup(by, values, list(columns))
@@ -83,13 +83,13 @@ class CommittedRows:
 
 @dataclass
 class PendingTable:
-    """The rows a write will leave in one table: one image per id, the last one given."""
+    """Pending rows of one table: one image per id, the last one written."""
 
     type: NodeType | EdgeType
     rows: pa.Table
     deleted: pa.Array = field(default_factory=lambda: NO_IDS)
     are_all_new: bool = True
-    """Whether every id was minted by this write, so that none can be there already."""
+    """True if every id was minted by this write, so that none can be stored already."""
 
     @property
     def ids(self) -> pa.Array:
@@ -104,7 +104,7 @@ class PendingTable:
         self.are_all_new = self.are_all_new and are_new
 
     def remove(self, ids: pa.Array) -> pa.Array:
-        """Mark ids as deleted; gives those that were not marked before."""
+        """Mark ids as deleted; return those that were not marked before."""
         if not len(ids):
             return ids
         fresh = pc.unique(ids)
@@ -139,7 +139,7 @@ class Pending:
 _ID_TYPE = PropertyType(Scalar.STRING)
 _NO_ROWS: Longs = np.empty(0, np.int64)
 _TAKEN_SHARE = 0.05
-"""The ids of more rows than this share are read faster with those of all others."""
+"""Above this share of the rows, scanning all ids is faster than taking some."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ class RowSelector:
         self, type_: NodeType | EdgeType, where: Predicate, pending: pa.Table
     ) -> pa.Table:
         """Whole rows the condition is true for, pending ones in place of committed ones."""
-        # Of a row named by its key all is read at once; else what the condition needs, then more.
+        # A row named by its key is read whole; else the columns of the condition come first.
         table, named = self.committed.table(type_.table_key), self._find_named_id(type_, where)
         if named is not None:
             found = read_by_id(table, named, type_)
@@ -264,12 +264,12 @@ def _list_columns(where: Predicate) -> Iterator[str]:
 
 
 class Placement(StrEnum):
-    """How rows meet the rows that are there."""
+    """Handling of stored rows with the same ids."""
 
     FRESH = "fresh"
-    """Ids minted by this write: nothing can be there."""
+    """Ids minted by this write: none is stored."""
     INSERT = "insert"
-    """Ids that must be new; one that is there is a conflict."""
+    """Ids that must be new; a stored one is a conflict."""
     UPSERT = "upsert"
     OVERWRITE = "overwrite"
 
@@ -279,7 +279,7 @@ def stage_tables(
     ticket: Ticket,
     changes: Iterable[tuple[TableChange, Placement]],
 ) -> tuple[StagedTable, ...]:
-    """One transaction for each table that changes; forks that are not needed are removed."""
+    """Stage one transaction for each table that changes; unused forks are removed."""
     staged: list[StagedTable] = []
     opened: list[Writable] = []
     try:

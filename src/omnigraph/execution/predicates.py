@@ -39,7 +39,7 @@ from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.property import FLOATS, PropertyType
 
 Datum: TypeAlias = "pa.Array | pa.Scalar"
-"""A column, or one value that stands for a column of it."""
+"""A column, or a scalar that is repeated in every row."""
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -66,7 +66,7 @@ _PARTS: Mapping[Comparator, Callable[[str, str], bool]] = {
 }
 _UNKNOWN = pa.scalar(None, pa.bool_())
 _WHOLE_BOUNDS = {pa.int64(): (-(2.0**63), 2.0**63), pa.uint64(): (0.0, 2.0**64)}
-"""The floats a whole number can equal: from the first up to but not including the second."""
+"""The floats an integer can equal: from the first up to but excluding the second."""
 
 
 def compare(op: Comparator, left: Datum, right: Datum, rows: int) -> pa.Array:
@@ -164,7 +164,7 @@ def _evaluate_operator(op: Comparator, less: Flags, equal: Flags, unordered: Fla
 
 
 def is_member(values: pa.Array, members: Iterable[object]) -> pa.Array:
-    """Whether each value equals one of the members; NULL for NULL, and a NULL member is no one."""
+    """Mask the values that equal a member; NULL for NULL, and a NULL member equals nothing."""
     chosen = [member for member in members if member is not None]
     if _is_number(values.type):
         numbers = [member for member in chosen if isinstance(member, int | float)]
@@ -193,7 +193,7 @@ def _match_floats(numbers: Iterable[float], kind: pa.DataType) -> Iterable[float
 
 
 def _has(lists: Datum, value: Datum, rows: int) -> pa.Array:
-    """Whether any non-null element equals the value; NULL for a NULL list or value."""
+    """Mask the lists with an element equal to the value; NULL for a NULL list or value."""
     if isinstance(lists, pa.Scalar):
         if not lists.is_valid:
             return pa.nulls(rows, pa.bool_())
@@ -232,7 +232,7 @@ def _compare_texts(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
 
 @dataclass(frozen=True)
 class RowScope:
-    """What names mean while a predicate is evaluated.
+    """Resolution of names while a predicate is evaluated.
 
     `column` gives the values of a column of a variable, one for each of `rows` rows.
     """

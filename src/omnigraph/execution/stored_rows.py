@@ -1,6 +1,4 @@
-"""Convert rows: assigned values to columns, engine rows to stored rows and back.
-
-Rows to records.
+"""Convert rows: assigned values to columns, engine rows to stored rows and back, rows to records.
 
 Engine rows and stored rows differ in blobs only.
 """
@@ -41,7 +39,7 @@ from omnigraph.types.to_json import export_lines
 def evaluate_assignment(
     operand: Operand, parameters: Mapping[str, object], now: datetime.datetime
 ) -> object:
-    """The Python value an assignment stands for."""
+    """The Python value of an assignment."""
     match operand:
         case Constant():
             return list(operand.value) if isinstance(operand.value, tuple) else operand.value
@@ -54,7 +52,7 @@ def evaluate_assignment(
 
 
 def convert_to_stored(value: object, type_: PropertyType, where: str) -> object:
-    """The value as its column holds it; out of range or of the wrong kind is a typed error."""
+    """Convert a value to that of its column; raise if it is out of range or of another kind."""
     try:
         return assign_value(value, type_)
     except BadRequest as error:
@@ -77,7 +75,7 @@ def build_assigned_columns(
 
 
 def get_default_value(property_: Property, where: str) -> pa.Scalar:
-    """What a property holds when nothing is said about it: its default, or NULL."""
+    """Return the value of an omitted property: its default, or NULL."""
     value = property_.default.value if property_.default is not None else None
     stored = convert_to_stored(value, property_.type, where)
     return pa.scalar(stored, to_arrow_type(property_.type))
@@ -98,9 +96,9 @@ _ROWS_PER_TAKE = 100_000
 
 
 def _keep_for_type(make: Callable[[EntityTypes], _T]) -> Callable[[EntityTypes], _T]:
-    """Make it once for each type, which is known by being the same object.
+    """Cache a function of a type by the identity of the type object.
 
-    A type may have hundreds of properties, and comparing them all costs more than a small write.
+    Comparing types with hundreds of properties would cost more than a small write.
     """
     kept: Cache[int, tuple[EntityTypes, _T]] = Cache(1024)
 
@@ -108,7 +106,7 @@ def _keep_for_type(make: Callable[[EntityTypes], _T]) -> Callable[[EntityTypes],
     def find(type_: EntityTypes) -> _T:
         known = kept.find(id(type_))
         if known is None:
-            # Kept with the type, so that its number cannot become that of another one.
+            # The type is retained, so that no other object can get its id.
             known = type_, make(type_)
             kept.keep(id(type_), known)
         return known[1]
@@ -191,7 +189,7 @@ def read_by_id(table: Table, ids: pa.Array, type_: EntityTypes) -> pa.Table:
 
 
 def read_by_row_id(table: Table, row_ids: Longs, type_: EntityTypes) -> pa.Table:
-    """The same by row ids, which costs no look-up."""
+    """Read rows by row ids, which costs no lookup."""
     names = _list_columns_to_read(type_)
     starts = range(0, max(len(row_ids), 1), _ROWS_PER_TAKE)
     pieces = (pa.array(row_ids[start : start + _ROWS_PER_TAKE], pa.uint64()) for start in starts)
@@ -200,7 +198,7 @@ def read_by_row_id(table: Table, row_ids: Longs, type_: EntityTypes) -> pa.Table
 
 
 def _list_columns_to_read(type_: EntityTypes) -> list[str]:
-    """All but the blobs, and what is needed to find them."""
+    """All columns but the blobs, and the row id to read those by."""
     wanted = build_logical_schema(type_)
     plain = [field.name for field in wanted if field.type != BLOB]
     return plain if len(plain) == len(wanted) else [*plain, ROW_ID]
@@ -220,7 +218,7 @@ def read_all(table: Table, type_: EntityTypes) -> pa.Table:
 
 
 def read_batches(table: Table, type_: EntityTypes) -> Iterator[pa.RecordBatch]:
-    """The same, a batch at a time."""
+    """Yield the rows, a batch at a time."""
     for batch in table.batches(blob_bytes=True):
         yield from convert_from_table_rows(pa.Table.from_batches([batch]), type_).to_batches()
 
@@ -244,7 +242,7 @@ def export_types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType
 
 
 def export_jsonl(snapshot: Snapshot, types: Iterable[NodeType | EdgeType]) -> Iterator[bytes]:
-    """Whole lines, a block at a time; within a type by ascending id."""
+    """Yield blocks of whole lines; within a type by ascending id."""
     for type_ in types:
         table = snapshot.table(type_.table_key)
         ordered = table.scan(order_by=[ScanOrder("id")], blob_bytes=True)
@@ -256,7 +254,7 @@ def export_jsonl(snapshot: Snapshot, types: Iterable[NodeType | EdgeType]) -> It
 def export_records(
     snapshot: Snapshot, types: Iterable[NodeType | EdgeType]
 ) -> Iterator[dict[str, object]]:
-    """The same as Python objects, one record at a time."""
+    """Yield the records as Python objects, one at a time."""
     for block in export_jsonl(snapshot, types):
         for line in block.splitlines():
             yield msgspec.json.decode(line)

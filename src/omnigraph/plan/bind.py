@@ -105,7 +105,7 @@ def _report_repeats(statement: Insert | Update, context: BindContext) -> bool:
 
 
 def _report_missing(statement: Insert, target: Target, context: BindContext) -> bool:
-    """Whether something required is left out; a merge may rely on what is stored."""
+    """Report required properties that are left out; a merge may rely on the stored ones."""
     assigned = {match.name for match in statement.assignments}
     required = list(ENDS) if isinstance(target, EdgeType) else []
     key = {p.name for p in target.key} if isinstance(target, NodeType) else set()
@@ -179,7 +179,7 @@ def _bind_value(
 
 
 def _may_accept(column: PropertyType, value: PropertyType) -> bool:
-    """Whether a value known only at run time may fit; NULL and ranges are checked then."""
+    """Return whether a value known only at run time may fit; NULL and ranges are checked then."""
     if column.is_blob:
         return value.is_string or (value.is_blob and not value.is_list)
     return value.scalar is not Scalar.BLOB and are_comparable(column, value)
@@ -247,7 +247,7 @@ def _list_effects(
 
 
 def _list_looked_up(statement: Statement, target: NodeType | EdgeType) -> Iterator[Fact]:
-    """What must be read besides the target: the ends of a new edge have to exist."""
+    """Return the types read besides the target: the ends of a new edge must exist."""
     if isinstance(statement, Insert) and isinstance(target, EdgeType):
         yield from list_edge_facts(target)
 
@@ -368,7 +368,7 @@ def _refuse_too_large(pattern: Pattern, decl: QueryDecl, context: BindContext) -
 
 
 def count_pattern_steps(pattern: Pattern) -> int:
-    """How deep the plan of a pattern can become: conditions on one variable cost no step."""
+    """Return the maximum depth of the plan of a pattern; conditions on one variable add no step."""
     filters = [part for predicate in pattern.filters for part in list_conjuncts(predicate)]
     between = sum(len(list_predicate_variables(part)) != 1 or has_score(part) for part in filters)
     blocks = (*pattern.negations, *pattern.optionals)

@@ -1,7 +1,4 @@
-"""Bind conditions.
-
-Those of a `match`, and those on rows of one type, where bare words are columns.
-"""
+"""Bind conditions of a `match`, and conditions on the rows of one type, where words are columns."""
 
 from __future__ import annotations
 
@@ -223,7 +220,7 @@ def _hint_mismatch(scalars: set[Scalar]) -> str | None:
 
 
 def _is_member(left: Operand, right: Operand, names: NameResolver, at: Expression) -> bool:
-    """Whether constants compared with an enum are among its values; others are always fine."""
+    """Return whether constants compared with an enum are among its values; others always pass."""
     members = left.type.enum_values if isinstance(left.type, PropertyType) else None
     if members is None or not isinstance(right, Constant):
         return True
@@ -339,10 +336,10 @@ def _bind_items(expression: Expression, names: NameResolver) -> Constant | Param
 
 
 ENDS = {"from": "src", "to": "dst"}
-"""How the ends of an edge are written, and the columns they are kept in."""
+"""Names of the ends of an edge in queries, and their columns."""
 
 _STORED_ENDS = {**ENDS, "src": "src", "dst": "dst"}
-"""The same for readers, who see the columns."""
+"""Names of the ends for readers, who see the columns."""
 
 
 def bind_row_condition(
@@ -412,6 +409,6 @@ class RowNames:
 
 
 def list_column_words(target: NodeType | EdgeType) -> list[str]:
-    """What can be written for a column of the type: its properties, and the ends of an edge."""
+    """List the column names of the type: its properties, and the ends of an edge."""
     ends = list(ENDS) if isinstance(target, EdgeType) else []
     return [*ends, *(p.name for p in target.properties)]

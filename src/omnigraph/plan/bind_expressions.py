@@ -241,7 +241,7 @@ def _bind_searched_property(
 
 
 def _bind_query_value(call: FunctionCall, block: Block) -> Constant | ParameterValue | None:
-    """What to look for: a literal or a parameter, never a value that changes from row to row."""
+    """Bind the searched text: a literal or a parameter, never a value that varies by row."""
     argument = call.arguments[1]
     if isinstance(argument, Literal) and argument.kind is LiteralKind.STRING:
         return Constant(argument.value, STRING)
@@ -272,7 +272,7 @@ def _report(call: FunctionCall, block: Block, problem: str, at: Expression) -> N
 
 
 class NameResolver(Protocol):
-    """What the names inside an expression stand for, and how mistakes around them are coded."""
+    """Resolution of the names inside an expression, and the codes of mistakes around them."""
 
     @property
     def context(self) -> BindContext: ...
@@ -287,7 +287,7 @@ class NameResolver(Protocol):
 
     @property
     def checks_enums(self) -> bool:
-        """Whether a literal equated with an enum must be one of its values."""
+        """Return whether a literal equated with an enum must be one of its values."""
 
     def variable(self, ref: VariableRef) -> Operand | None: ...
 

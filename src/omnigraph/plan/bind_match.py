@@ -62,7 +62,7 @@ Value = Constant | ParameterValue | NowValue
 
 
 def bind_property_match(match: PropertyMatch, node: NodeVariable, block: Block) -> Predicate | None:
-    """What the match says of the node, or None after reporting a mistake."""
+    """Return the node of the match, or None after reporting a mistake."""
     context = block.context
     if match.name == ID:
         value = _bind_matched_value(match, STRING, context)
@@ -275,7 +275,7 @@ def _bind_node(clause: Binding, bound: Range, block: Block) -> NodeVariable | No
 def _bind_again(
     clause: Binding, node: NodeVariable, bound: Range, span: Span, block: Block
 ) -> NodeVariable | None:
-    """The same variable, restricted to what both its bindings allow."""
+    """Restrict a variable to the types that both its bindings allow."""
     name, (types, interface) = clause.variable, bound
     own = block.owns(name)
     if own and node.nullable:

@@ -429,7 +429,7 @@ def _is_orderable(value: Operand, ordering: Ordering, context: BindContext) -> b
 def bind_row_count(
     expression: Expression | None, word: str, context: BindContext
 ) -> Constant | ParameterValue | None:
-    """How many rows `limit` keeps or `offset` skips."""
+    """Bind the number of rows that `limit` keeps or `offset` skips."""
     if expression is None:
         return None
     if isinstance(expression, Literal) and expression.kind is LiteralKind.INTEGER:

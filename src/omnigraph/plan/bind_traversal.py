@@ -1,4 +1,4 @@
-"""Traversals: which edges a word means, which way each is followed, and what the ends are."""
+"""Bind traversals: edge types of a word, directions of each, and the types of both ends."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Oriented:
-    """Which way each edge is followed, and the types this gives the two ends."""
+    """Directions in which each edge is followed, and the resulting types of the two ends."""
 
     source_type: str
     target_type: str
@@ -56,11 +56,11 @@ def bind_traversal(clause: Traversal, block: Block) -> None:
         block.mark_broken(clause.target)
         _bind_extras(clause, (), block)
         return
-    source_name = _settle(source, oriented.source_type, block)
+    source_name = _infer_end_type(source, oriented.source_type, block)
     if target.name == source.name != ANONYMOUS:
         target_name = source_name
     else:
-        target_name = _settle(target, oriented.target_type, block)
+        target_name = _infer_end_type(target, oriented.target_type, block)
     edge_variable, hop_variable = _bind_extras(clause, edges, block)
     minimum, maximum = bounds
     block.edges.append(
@@ -136,7 +136,7 @@ def _check_bounds(clause: Traversal, block: Block) -> tuple[int, int] | None:
 
 
 def _end(name: str, span: Span, clause: Traversal, block: Block) -> End | None:
-    """What stands at one end, or None when nothing can (reported, or reported before)."""
+    """Return the end of a traversal, or None if there is none (reported here or before)."""
     context = block.context
     if name == ANONYMOUS:
         return End(name, span, None)
@@ -168,7 +168,7 @@ def report_taken(name: str, span: Span, block: Block) -> None:
     block.context.report("T32", message, span)
 
 
-def _settle(end: End, type_name: str, block: Block) -> str:
+def _infer_end_type(end: End, type_name: str, block: Block) -> str:
     """The plan's name for an end, after narrowing its variable to the edge's type."""
     if end.name == ANONYMOUS:
         return block.introduce_anonymous(type_name).name
@@ -218,7 +218,7 @@ def _orient_step(
 
 
 def _can_loop(edges: tuple[EdgeType, ...], end: End, block: Block) -> bool:
-    """Whether one variable can stand at both ends."""
+    """Return whether one variable can be at both ends."""
     uneven = next((edge for edge in edges if not edge.same_ends), None)
     if uneven is not None:
         message = (

@@ -1,4 +1,4 @@
-"""Typed scalar expressions and predicates: names resolved, types known, nothing left to guess."""
+"""Typed scalar expressions and predicates: names resolved, types known."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class ParameterValue:
-    """What a parameter is given when the query runs."""
+    """The value given for a parameter when the query runs."""
 
     name: str
     type: PropertyType
@@ -96,7 +96,7 @@ class TypeNameValue:
 
 @dataclass(frozen=True, slots=True)
 class HopCount:
-    """How many edges the shortest way of a bounded traversal took."""
+    """The number of edges on the shortest path of a bounded traversal."""
 
     variable: str
     type: PropertyType = I64
@@ -250,7 +250,7 @@ class InList:
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
-    """Whether an operand is NULL."""
+    """True if an operand is NULL."""
 
     operand: Operand
 

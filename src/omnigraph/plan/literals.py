@@ -1,6 +1,6 @@
 """Literals of the query language as typed constants.
 
-A literal has a type of its own (`make_literal_constant`), used where nothing says what is expected;
+A literal has a type of its own (`make_literal_constant`), used where no type is expected;
 `fit_literal` converts it to the type of a column and refuses what would not be stored as written.
 """
 
@@ -26,7 +26,7 @@ from omnigraph.types.property import (
 from omnigraph.types.temporal import parse_date, parse_datetime
 
 Complain = Callable[[str], None]
-"""How a literal that does not fit is reported; the caller knows the code and the place."""
+"""Report a literal that does not fit; the caller knows the code and the position."""
 
 _LITERAL_SCALARS = {
     LiteralKind.STRING: Scalar.STRING,
@@ -248,7 +248,7 @@ def _fit_float(literal: Literal, scalar: Scalar, target: str, complain: Complain
 
 
 def describe_literal(literal: Literal | ListLiteral) -> str:
-    """How a message names a literal: `the string "x"`, `the number 3`, `a list`."""
+    """Describe a literal in a message: `the string "x"`, `the number 3`, `a list`."""
     if isinstance(literal, ListLiteral):
         return "a list"
     match literal.kind:

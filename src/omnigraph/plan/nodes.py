@@ -1,10 +1,10 @@
-"""Plan nodes: frozen values that together say what a query means.
+"""Plan nodes: frozen values that together define the meaning of a query.
 
 A read plan starts as a `Match` over an unordered pattern with a tail of projection, ordering and
-slicing. The rules place filters, choose an order (turning the pattern into scans and expansions)
-and prune columns; an executor only ever meets the nodes after `Match`.
+slicing. The rewrite rules place filters, choose an order (turning the pattern into scans and
+expansions) and prune columns; an executor only meets the nodes after `Match`.
 
-A row set is a wide table: one id per bound variable, plus the properties each node asks for.
+A row set is a wide table: one id per bound variable, plus the properties each node requires.
 """
 
 from __future__ import annotations

@@ -88,12 +88,12 @@ LINT_CODES: Mapping[str, str] = {
     "L205": "A limit without an order keeps the first rows by identity.",
     "L206": "A ranking looks into a property that declares no index.",
 }
-"""What lint finds in queries that may well compile."""
+"""Findings of lint in queries that may well compile."""
 
 
 @dataclass(frozen=True, slots=True)
 class QueryLintFinding:
-    """What is questionable about a query."""
+    """A finding of lint about a query."""
 
     severity: Severity
     code: str
@@ -304,7 +304,7 @@ _SEVERITIES = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 @dataclass(frozen=True, slots=True)
 class QueryLintResult:
-    """What was found about one query: its operation, or the text of its mistakes."""
+    """Lint result of one query: its operation, or the text of its mistakes."""
 
     name: str
     kind: str

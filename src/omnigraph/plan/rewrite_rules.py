@@ -151,7 +151,7 @@ class _Builder:
         return min(expanded, key=lambda pair: self._estimate_cost(pair[0], rows))
 
     def _is_reachable(self, edge: PatternEdge, here: set[str]) -> bool:
-        """Whether an end is here and neither belongs to another part."""
+        """Return whether an end is in this part and neither belongs to another."""
         ends = {edge.source, edge.target}
         return bool(ends & here) and ends & self.bound <= here
 

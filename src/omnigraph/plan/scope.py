@@ -78,7 +78,7 @@ Variable = NodeVariable | EdgeVariable | HopVariable | BrokenVariable
 
 @dataclass
 class BindContext:
-    """What binding one query needs wherever it is: schema, parameters, mistakes, fresh names."""
+    """Context of binding one query: schema, parameters, mistakes, fresh names."""
 
     catalog: Catalog
     problems: Problems
@@ -94,7 +94,7 @@ class BindContext:
         return next(name for n in self._numbers if (name := f"_{n}") not in self.taken)
 
     def place(self, word: str, within: Span) -> Span:
-        """Where `word` is inside a stretch of the text, or the whole stretch.
+        """Return the span of `word` inside another span, or that span.
 
         The tree keeps no span for every name, so that a clause stays small; a mistake still
         points at the name itself.
@@ -291,7 +291,7 @@ def find_property(variable: EntityVariable, name: str, context: BindContext) -> 
 
 
 def hint_property(variable: EntityVariable, name: str, context: BindContext) -> str | None:
-    """What to write instead of a property that is not there."""
+    """Suggest a replacement for a property that does not exist."""
     if isinstance(variable, EdgeVariable):
         some = [e.name for e in variable.edges if e.property(name) is not None]
         if some:

@@ -1,4 +1,4 @@
-"""How many rows a plan is likely to meet: counts when they are known, plain guesses otherwise."""
+"""Estimates of row counts: from statistics when they are known, by constants otherwise."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Estimator:
         return reached * fan_out
 
     def _is_point(self, types: tuple[str, ...], predicate: Predicate) -> bool:
-        """Whether at most one node of each type can pass: its id or its whole key is given."""
+        """Return whether at most one node of each type can pass: its id or whole key is given."""
         if not isinstance(predicate, Compare) or predicate.op is not Comparator.EQ:
             return False
         return any(self._is_identifying(types, side) for side in (predicate.left, predicate.right))

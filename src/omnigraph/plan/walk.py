@@ -1,7 +1,4 @@
-"""Walk plans: variables and properties of expressions, children of nodes.
-
-Types read and written.
-"""
+"""Walk plans: variables and properties of expressions, children of nodes, types they touch."""
 
 from __future__ import annotations
 
@@ -132,7 +129,7 @@ def list_predicate_variables(predicate: Predicate) -> frozenset[str]:
 
 
 def has_score(predicate: Predicate) -> bool:
-    """Whether a predicate needs a score, which is known only once the match is complete."""
+    """Return whether a predicate needs a score, which is known only once the match is complete."""
     return any(
         isinstance(leaf, VectorDistance | TextScore | FusedScore)
         for operand in list_operands_of(predicate)

@@ -1,8 +1,8 @@
-"""Read plans to rows: scans, expansions and joins on integer codes, values fetched at the end.
+"""Execution of read plans: operators on entity codes, values fetched at the end.
 
-Inside the operators a node or an edge is a number, its place among the entities its variable
-ranges over; `entities` turns numbers into ids and properties, `row_blocks` is what flows between
-the operators, and `executor` connects them. Tables are only ever read through `table_reader`.
+Inside the operators a node or an edge is an entity code, its index among the entities its variable
+ranges over; `entities` turns codes into ids and properties, `row_blocks` flow between the
+operators, and `executor` connects them. Tables are read through `table_reader` only.
 """
 
 from omnigraph.execution.read.aggregate import (

@@ -31,17 +31,17 @@ from omnigraph.execution.read.table_reader import (
 )
 
 _SPARSE = 4
-"""Row ids spread over more than this many times the rows are looked up by bisection."""
+"""Sparser row ids than one in this many are looked up by bisection."""
 _BISECTION = 32
-"""Bisection beats hashing the whole numbering while it has this many times more ids."""
+"""Bisection beats hashing all ids while it has this many times more ids."""
 _FEW_BISECTED = 64
-"""So few ids are looked for one by one."""
+"""Fewer ids than this are bisected one by one."""
 _CODED_ROWS = 1 << 22
-"""So many edges are coded at once; codes of separate portions have to be brought together."""
+"""Edges encoded at once; the dictionaries of separate portions are unified afterwards."""
 
 
-class RowPlaces:
-    """From row id to number."""
+class RowCodes:
+    """Map row ids to entity codes."""
 
     def __init__(self, row_ids: Longs) -> None:
         self.row_ids = row_ids
@@ -61,7 +61,7 @@ class RowPlaces:
         return int(self.row_ids.nbytes + helper.nbytes)
 
     def find(self, row_ids: Longs) -> Codes:
-        """The number of each row; all of them must be rows of this version."""
+        """The code of each row; all of them must be rows of this version."""
         if self._table is not None:
             return encode_values(self._table[row_ids])
         assert self._order is not None, "one of the two is always there"
@@ -71,7 +71,7 @@ class RowPlaces:
 
 
 class _Texts:
-    """An array of texts as bisection needs it."""
+    """An array of texts as a sequence, for bisection."""
 
     def __init__(self, texts: pa.Array) -> None:
         self._texts = texts
@@ -79,22 +79,22 @@ class _Texts:
     def __len__(self) -> int:
         return len(self._texts)
 
-    def __getitem__(self, place: int) -> str:
-        found: str = self._texts[place].as_py()
+    def __getitem__(self, position: int) -> str:
+        found: str = self._texts[position].as_py()
         return found
 
 
 def find_first_not_less(ordered: pa.Array, wanted: pa.Array) -> Longs:
-    """Where each text would stand among ordered ones; 0 for NULL."""
+    """Return the insertion position of each text among sorted ones; 0 for NULL."""
     if len(wanted) <= _FEW_BISECTED:
         texts, values = _Texts(ordered), wanted.to_pylist()
-        places = [0 if value is None else bisect_left(texts, value) for value in values]
-        return np.asarray(places, dtype=np.int64)
+        positions = [0 if value is None else bisect_left(texts, value) for value in values]
+        return np.asarray(positions, dtype=np.int64)
     low = np.zeros(len(wanted), dtype=np.int64)
     high = np.full(len(wanted), len(ordered), dtype=np.int64)
     while (open_ := low < high).any():
         middle = (low + high) // 2
-        # Where the place is found already, the answer is not looked at.
+        # Results for rows that are found already are ignored.
         at = ordered.take(pa.array(np.minimum(middle, len(ordered) - 1)))
         less = np.asarray(pc.less(at, wanted).fill_null(False))
         low = np.where(open_ & less, middle + 1, low)
@@ -102,14 +102,14 @@ def find_first_not_less(ordered: pa.Array, wanted: pa.Array) -> Longs:
     return low
 
 
-class NodeNumbering:
-    """The nodes of one table version in the order of their ids."""
+class NodeCodes:
+    """Entity codes of the nodes of one table version, in the order of their ids."""
 
     is_ordered = True
 
     def __init__(self, ids: pa.Array, row_ids: Longs) -> None:
         self.ids = ids
-        self.rows = RowPlaces(row_ids)
+        self.rows = RowCodes(row_ids)
 
     @property
     def size(self) -> int:
@@ -120,7 +120,7 @@ class NodeNumbering:
         return int(self.ids.nbytes) + self.rows.nbytes
 
     def find(self, ids: pa.Array) -> Codes:
-        """The number of each id; -1 for ids this version does not have."""
+        """The code of each id; -1 for ids this version does not have."""
         if not self.size:
             return np.full(len(ids), MISSING, dtype=np.int32)
         if len(ids) * _BISECTION > self.size:
@@ -131,13 +131,13 @@ class NodeNumbering:
         return encode_values(np.where(np.asarray(same), guess, MISSING))
 
 
-class EdgeNumbering:
-    """The edges of one table version as they are stored, with coded ends."""
+class EdgeCodes:
+    """Entity codes of the edges of one table version, in stored order, with encoded ends."""
 
     is_ordered = False
 
     def __init__(self, row_ids: Longs, sources: pa.Array, targets: pa.Array) -> None:
-        self.rows = RowPlaces(row_ids)
+        self.rows = RowCodes(row_ids)
         self.source_ids, self.sources = sources.dictionary, _get_indices(sources)
         self.target_ids, self.targets = targets.dictionary, _get_indices(targets)
 
@@ -151,7 +151,7 @@ class EdgeNumbering:
         return ids + int(self.sources.nbytes + self.targets.nbytes) + self.rows.nbytes
 
 
-Numbering = NodeNumbering | EdgeNumbering
+TableCodes = NodeCodes | EdgeCodes
 
 
 def _get_indices(encoded: pa.DictionaryArray) -> Codes:
@@ -166,23 +166,23 @@ def make_edge_key(reader: Reader) -> Key:
     return ("edges", *reader.key)
 
 
-def number_nodes(reader: Reader, topology: Topology) -> NodeNumbering:
+def load_node_codes(reader: Reader, topology: Topology) -> NodeCodes:
     return topology.get(make_node_key(reader), lambda: _build_nodes(reader))
 
 
-def number_edges(reader: Reader, topology: Topology) -> EdgeNumbering:
+def load_edge_codes(reader: Reader, topology: Topology) -> EdgeCodes:
     return topology.get(make_edge_key(reader), lambda: _build_edges(reader))
 
 
-def _build_nodes(reader: Reader) -> NodeNumbering:
+def _build_nodes(reader: Reader) -> NodeCodes:
     found = reader.read([ID])
     ids = found.column(ID)
     order = pc.array_sort_indices(ids)
-    return NodeNumbering(ids.take(order), found.row_ids[np.asarray(order)])
+    return NodeCodes(ids.take(order), found.row_ids[np.asarray(order)])
 
 
-def _build_edges(reader: Reader) -> EdgeNumbering:
-    """Read the ends a few batches at a time: their ids are freed once they are coded."""
+def _build_edges(reader: Reader) -> EdgeCodes:
+    """Read the ends a few batches at a time: their ids are freed once encoded."""
     row_ids: list[Longs] = [np.zeros(0, dtype=np.int64)]
     ends: dict[str, list[pa.Array]] = {SRC: [], DST: []}
     for batches in gather_batches(reader.batches([SRC, DST]), _CODED_ROWS):
@@ -191,11 +191,11 @@ def _build_edges(reader: Reader) -> EdgeNumbering:
             ids = pa.chunked_array([batch.column(end) for batch in batches], pa.string())
             parts.append(combine_chunks(ids.dictionary_encode()))
     sources, targets = (_unify_dictionaries(parts) for parts in ends.values())
-    return EdgeNumbering(np.concatenate(row_ids), sources, targets)
+    return EdgeCodes(np.concatenate(row_ids), sources, targets)
 
 
 def _unify_dictionaries(parts: list[pa.Array]) -> pa.DictionaryArray:
-    """Codes of one dictionary, from parts that have each their own."""
+    """Unify the dictionaries of encoded parts."""
     kind = pa.dictionary(pa.int32(), pa.string())
     encoded = pa.chunked_array(parts, kind)
     return combine_chunks(encoded.unify_dictionaries() if len(parts) > 1 else encoded)
@@ -217,14 +217,14 @@ class Adjacency:
         return int(self.starts.nbytes + self.targets.nbytes)
 
     def spans(self, nodes: Codes) -> tuple[Longs, Longs]:
-        """Where the neighbours of each node start and how many there are: none of a missing one."""
+        """Return the start and the number of each node's neighbours; a missing node has none."""
         known = nodes >= 0
         at = np.where(known, nodes, 0)
         starts = self.starts[at]
         return starts, np.where(known, self.starts[at + 1] - starts, 0)
 
     def neighbours(self, nodes: Codes) -> tuple[Longs, Codes]:
-        """How many neighbours each node has, and all of them one node after another."""
+        """Return the number of neighbours of each node, and all neighbours grouped by node."""
         if len(self.starts) == 1:
             return np.zeros(len(nodes), dtype=np.int64), self.targets[:0]
         if _is_run(nodes):
@@ -236,16 +236,16 @@ class Adjacency:
 
 
 def _is_run(nodes: Codes) -> bool:
-    """Whether the nodes are numbers that follow each other; then so do their neighbours."""
+    """Return whether the nodes are consecutive, so that their neighbours are contiguous."""
     if not len(nodes) or nodes[0] < 0 or nodes[-1] - nodes[0] != len(nodes) - 1:
         return False
     return bool((np.diff(nodes) == 1).all())
 
 
 def build_adjacency(sides: Sequence[tuple[Codes, Codes]], sources: int) -> Adjacency:
-    """Neighbours from pairs of numbers, given in any number of parts; pairs with -1 are dropped.
+    """Build an adjacency from pairs of codes; pairs with -1 are dropped.
 
-    A pair with a missing end is an edge whose node is gone: it leads nowhere.
+    A pair with a missing end is an edge whose node was deleted.
     """
     parts = [_pack_pairs(source, target) for source, target in sides]
     ordered = parts[0] if len(parts) == 1 else np.concatenate([_NO_PAIRS, *parts])
@@ -268,17 +268,17 @@ def _pack_pairs(sources: Codes, targets: Codes) -> Longs:
     return pairs if known.all() else pairs[known]
 
 
-def number_edge_ends(
-    edges: EdgeNumbering, sources: NodeNumbering, targets: NodeNumbering
+def encode_edge_ends(
+    edges: EdgeCodes, sources: NodeCodes, targets: NodeCodes
 ) -> tuple[Codes, Codes]:
-    """The number of the node at either end of every edge; -1 where that node is gone."""
+    """The codes of the nodes at both ends of every edge; -1 for deleted nodes."""
     return (
-        _renumber(sources.find(edges.source_ids), edges.sources),
-        _renumber(targets.find(edges.target_ids), edges.targets),
+        _recode(sources.find(edges.source_ids), edges.sources),
+        _recode(targets.find(edges.target_ids), edges.targets),
     )
 
 
-def _renumber(numbers: Codes, codes: Codes) -> Codes:
+def _recode(numbers: Codes, codes: Codes) -> Codes:
     return numbers[codes] if len(codes) else codes
 
 
@@ -307,17 +307,17 @@ def build_incidence(sources: Codes, targets: Codes, edges: Codes, nodes: int) ->
 
 
 Neighbours = Callable[[Codes, int], tuple[Longs, Codes]]
-"""For some nodes and the hop that is taken: how many neighbours each has, then all of them."""
+"""Return, for nodes and a hop number, the number of neighbours of each, and all of them."""
 
 _ANY_NODE = 1 << 32
 _PAIRS_PER_MARK = 8
-"""A table of all pairs pays when a hop meets at least one in this many of them."""
+"""A table of all pairs pays off if a hop meets at least one in this many of them."""
 _MAX_MARKS = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
 class Hops:
-    """How far a walk goes, and where a self loop counts.
+    """Bounds of a walk, and the treatment of self loops.
 
     Walked forward, a self loop counts at the node it is reached at. Backward, it counts at the
     start: there the query's walk would have arrived.
@@ -338,16 +338,16 @@ class Reached:
 
 
 class _Visited:
-    """The pairs met so far; `nodes` says how many nodes there are, if that is known."""
+    """The visited pairs; `nodes` is the number of nodes, if known."""
 
     def __init__(self, begin: Longs, starts: int, nodes: int | None) -> None:
         self._pairs = begin
         self._size = None if nodes is None else starts * nodes
         self._hop_of: Codes | None = None
-        """For every possible pair the hop it was first met at, or 0."""
+        """The hop at which each possible pair was first visited, or 0."""
 
     def add(self, pairs: Longs, hop: int) -> Longs:
-        """Those of the pairs that were not met before, each once, ascending."""
+        """The pairs not visited before, each once, ascending."""
         if self._hop_of is None and self._marks_pay(len(pairs)):
             self._hop_of = np.zeros(self._size or 0, dtype=np.int32)
             self._hop_of[self._pairs] = MISSING
@@ -367,11 +367,11 @@ class _Visited:
 def walk(
     sources: Codes, neighbours: Neighbours, hops: Hops, nodes_there: int | None = None
 ) -> Reached:
-    """Everything within reach of every source, by its place among the sources.
+    """Find the nodes reachable from every source, by the position of the source.
 
     A node is reached at its shortest distance if that lies within the bounds. One that lies just
-    below them is reached too, one hop later, if it has a self loop to spend that hop on. Of a
-    source itself only the latter can be said.
+    below them is reached too, one hop later, if it has a self loop to spend that hop on. For a
+    source itself only the latter applies.
     """
     stride = _ANY_NODE if nodes_there is None else max(1, nodes_there)
     begin = np.arange(len(sources), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""Groups of rows and what is computed over them."""
+"""Group rows and compute aggregates over the groups."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from omnigraph.execution.read.arrays import (
     Longs,
     combine_codes,
     find_distinct,
-    find_places,
+    find_positions,
     group,
     sum_groups,
 )
@@ -58,7 +58,7 @@ _EXACT_IN_DOUBLES = 1 << 53
 
 
 def find_aggregate_requirements(node: Aggregate) -> Demand:
-    """What an aggregation needs of a row: counting rows needs nothing of them."""
+    """Return what an aggregation requires of a row; counting rows requires nothing."""
     needed: set[str] = set()
     for column in node.columns:
         value = column.value
@@ -68,14 +68,14 @@ def find_aggregate_requirements(node: Aggregate) -> Demand:
 
 
 def is_row_count(value: AggregateValue) -> bool:
-    """Whether an aggregate counts rows: its argument is there in every one of them."""
+    """Return whether an aggregate counts rows: its argument is never NULL."""
     argument = value.argument
     is_count = value.function is AggregateName.COUNT and not value.distinct
     return is_count and isinstance(argument, EntityId) and not argument.type.nullable
 
 
 def is_ordered_aggregate(node: Aggregate) -> bool:
-    """Whether the result shows single rows of the match, in order."""
+    """Return whether the result exposes single rows of the match in their order."""
     return any(
         isinstance(c.value, AggregateValue) and c.value.function is AggregateName.COLLECT
         for c in node.columns
@@ -125,7 +125,7 @@ def _sort_by_ids(rows: Rows) -> Rows:
 
 
 def _has_float_sum(node: Aggregate) -> bool:
-    """Whether the order of rows could show in the last digit of a sum."""
+    """Return whether the order of rows can change the last digit of a sum."""
     return any(
         isinstance(c.value, AggregateValue)
         and c.value.function in (AggregateName.SUM, AggregateName.AVG)
@@ -188,7 +188,7 @@ def _encode_rows(values: Values, output: Operand | ObjectValue) -> ValueCodes:
     asked = np.concatenate([wanted, np.asarray([-1], dtype=np.int32)])
     some = Values(values.context, Rows(len(asked), {only: asked}, {only: entities}))
     found = encode_column(convert_output_values(some, output))
-    return ValueCodes(found.codes[find_places(codes, wanted, entities.size)], found.size)
+    return ValueCodes(found.codes[find_positions(codes, wanted, entities.size)], found.size)
 
 
 # --- the functions --------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Array arithmetic the operators share: ranges, distinct codes, groups."""
+"""Array arithmetic of the operators: ranges, distinct codes, groups."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Codes = npt.NDArray[np.int32]
-"""Places among the entities of a variable; -1 stands for a missing one."""
+"""Entity codes: indexes into the entities of a variable; -1 is a missing one."""
 Longs = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -20,10 +20,10 @@ Integers = npt.NDArray[np.integer[Any]]
 MISSING = -1
 
 _DENSE_FACTOR = 4
-"""A table of all possible keys pays when it is at most this many times larger than the rows."""
+"""A table of all possible keys pays off up to this many times the number of rows."""
 _DENSE_ALWAYS = 1 << 16
 _TABLE_FACTOR = 32
-"""The same for a table of the codes of one variable: looking one up is cheaper than searching."""
+"""Density limit of a table of the codes of one variable: a lookup is cheaper than a search."""
 _LARGEST_KEY = 1 << 62
 _EXACT_IN_DOUBLES = 2.0**52
 
@@ -48,19 +48,19 @@ def _fits_a_table(size: int, rows: int) -> bool:
 
 
 def find_distinct(codes: Integers, size: int) -> Codes:
-    """The codes that occur, ascending, the missing one left out."""
+    """The distinct codes, ascending, without the missing one."""
     if len(codes) and codes[0] >= 0 and bool((codes[1:] > codes[:-1]).all()):
         return encode_values(codes)
     if not _fits_a_table(size, len(codes)):
         found = np.unique(codes)
         return encode_values(found[found >= 0])
     seen = np.zeros(size + 1, dtype=np.bool_)
-    seen[codes] = True  # a missing one marks the last place, which is nobody's
+    seen[codes] = True  # a missing one marks the last position, which is nobody's
     return encode_values(np.flatnonzero(seen[:size]))
 
 
-def find_places(codes: Integers, among: Codes, size: int) -> Codes:
-    """The place of each code in the ascending array `among`; -1 for those not in it."""
+def find_positions(codes: Integers, among: Codes, size: int) -> Codes:
+    """The position of each code in the ascending array `among`; -1 if absent."""
     if _fits_a_table(size, len(codes)):
         table = np.full(size + 1, MISSING, dtype=np.int32)
         table[among] = np.arange(len(among), dtype=np.int32)
@@ -71,8 +71,8 @@ def find_places(codes: Integers, among: Codes, size: int) -> Codes:
     return encode_values(np.where(among[guess] == codes, guess, MISSING))
 
 
-def find_places_among(values: Longs, among: Longs) -> Codes:
-    """The place of each value in an array of different numbers in any order; -1 if not in it."""
+def find_positions_among(values: Longs, among: Longs) -> Codes:
+    """The position of each value in an array of distinct numbers in any order; -1 if absent."""
     size = int(max(values.max(initial=-1), among.max(initial=-1))) + 1
     if _fits_a_table(size, len(values) + len(among)):
         table = np.full(size, MISSING, dtype=np.int32)
@@ -86,7 +86,7 @@ def find_places_among(values: Longs, among: Longs) -> Codes:
 
 
 def mask_found(ordered: Longs, values: Longs, guess: Longs | None = None) -> Flags:
-    """Which values are in the ascending array `ordered`; `guess` is where they would stand."""
+    """Mask the values found in the ascending array `ordered`, at their insertion points `guess`."""
     if not len(ordered):
         return np.zeros(len(values), dtype=np.bool_)
     at = np.searchsorted(ordered, values) if guess is None else guess
@@ -95,7 +95,7 @@ def mask_found(ordered: Longs, values: Longs, guess: Longs | None = None) -> Fla
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Rows that belong together, numbered in the order of their keys, and one row of each."""
+    """Groups of rows, numbered in the order of their keys, and one row of each."""
 
     of_row: Longs
     first_row: Longs
@@ -136,12 +136,12 @@ def split_codes(keys: Longs, sizes: Sequence[int]) -> list[Codes]:
 
 
 def group(keys: Longs, domain: int) -> Groups:
-    """Number equal keys alike; the row of each group is its first."""
+    """Group rows by key; the row of each group is its first."""
     if not is_dense(domain, len(keys)):
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         return Groups(inverse.astype(np.int64), first.astype(np.int64))
     row_of_key = np.full(domain, MISSING, dtype=np.int64)
-    # Of several rows with one key the last written stays, so they are written backwards.
+    # The last assignment of a key stays, so rows are assigned backwards.
     row_of_key[keys[::-1]] = np.arange(len(keys) - 1, -1, -1, dtype=np.int64)
     occurs = row_of_key >= 0
     number = np.cumsum(occurs) - 1

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.execution.read.adjacency import NodeNumbering, Numbering, RowPlaces
+from omnigraph.execution.read.adjacency import NodeCodes, RowCodes, TableCodes
 from omnigraph.execution.read.arrays import (
     MISSING,
     Codes,
@@ -18,7 +18,7 @@ from omnigraph.execution.read.arrays import (
     Longs,
     encode_values,
     find_distinct,
-    find_places,
+    find_positions,
     take,
 )
 from omnigraph.execution.read.table_reader import ID, FoundRows, Key, Reader, Topology
@@ -26,45 +26,45 @@ from omnigraph.execution.read.table_reader import ID, FoundRows, Key, Reader, To
 _SHARE_FOR_WHOLE = 20
 """Reading a whole column is cheaper than fetching more than one row in this many."""
 _FEW_ROWS = 256
-"""So few rows are fetched one by one, whatever the size of the table."""
+"""Fewer rows than this are fetched by row id, whatever the size of the table."""
 _PER_FETCH = 1_000
-"""A fetch costs as much as this many rows of a whole column, however few rows it is for."""
+"""Fixed cost of a fetch, in rows of a whole column."""
 _NARROW_BYTES = 64
-"""Wider values are kept only if many rows are asked for, not because few are asked for often."""
+"""Wider columns are cached only if many rows are requested at once."""
 
 Columns = dict[str, pa.Array]
 
 
 class OneType:
-    """What entities of a single type share."""
+    """Common behaviour of entities of a single type."""
 
     def __init__(self, reader: Reader, *, is_ordered: bool) -> None:
         self.reader = reader
         self.is_ordered = is_ordered
-        """Whether codes follow the order of ids."""
+        """Return whether codes follow the order of ids."""
 
     @property
     def size(self) -> int:
-        raise AssertionError("entities are listed or numbered")
+        raise AssertionError("a subclass defines it")
 
     def columns(self, names: Sequence[str], codes: Codes) -> Columns:
         """The values of some columns at the codes, none of which may be missing."""
-        raise AssertionError(f"entities are listed or numbered: {names}, {codes}")
+        raise AssertionError(f"a subclass reads {names} at {codes}")
 
     @property
     def types(self) -> tuple[str, ...]:
         return (self.reader.type_.name,)
 
     def kinds(self, codes: Codes) -> Codes:
-        """Which of `types` each entity has."""
+        """Return the index in `types` of each entity's type."""
         return np.zeros(len(codes), dtype=np.int32)
 
     def are_of(self, codes: Codes, type_name: str) -> Flags:
-        """Which of the entities are of that type."""
+        """Mask the entities of that type."""
         return np.full(len(codes), type_name in self.types)
 
     def order_codes(self, codes: Codes) -> Longs:
-        """Integers in an order that is the same however the entities were found, and cheap."""
+        """Cheap sort keys that do not depend on how the entities were found."""
         if self.is_ordered or not self.size:
             return codes.astype(np.int64)
         return np.where(codes >= 0, self.row_ids[codes], MISSING)
@@ -72,7 +72,7 @@ class OneType:
     @property
     def row_ids(self) -> Longs:
         """The row id of every entity."""
-        raise AssertionError("entities are listed or numbered")
+        raise AssertionError("a subclass defines it")
 
     @cached_property
     def ids(self) -> pa.Array:
@@ -80,12 +80,12 @@ class OneType:
 
     @cached_property
     def rank(self) -> Longs | None:
-        """The place of each id among all ids, equal for equal ids; None if it is the code."""
+        """The position of each id among all ids, equal for equal ids; None if it is the code."""
         return None if self.is_ordered else rank_ids(self.ids)
 
 
 class ScannedEntities(OneType):
-    """Entities at hand."""
+    """Entities found by a scan or lookup, with the columns read."""
 
     def __init__(self, reader: Reader, found: FoundRows, *, is_ordered: bool = False) -> None:
         super().__init__(reader, is_ordered=is_ordered or found.size < 2)
@@ -108,7 +108,7 @@ class ScannedEntities(OneType):
     def _fetch(self, names: Sequence[str], codes: Codes) -> Columns:
         wanted = find_distinct(codes, self.size)
         rows = self.reader.take(self._found.row_ids[wanted], names)
-        where = find_places(codes, wanted, self.size)
+        where = find_positions(codes, wanted, self.size)
         return {name: take(rows.column(name), where) for name in names}
 
     def find(self, ids: pa.Array, type_name: str) -> Codes:
@@ -118,32 +118,32 @@ class ScannedEntities(OneType):
         found = pc.index_in(ids, value_set=self.ids)
         return encode_values(np.asarray(found.fill_null(MISSING)))
 
-    def numbers(self, codes: Codes, numbering: NodeNumbering, type_name: str) -> Codes:
-        """The number of each entity in the numbering of its type; -1 for other types."""
+    def node_codes(self, codes: Codes, table_codes: NodeCodes, type_name: str) -> Codes:
+        """The code of each entity among all nodes of its type; -1 for other types."""
         if type_name not in self.types:
             return np.full_like(codes, MISSING)
-        return numbering.find(self.columns([ID], codes)[ID])
+        return table_codes.find(self.columns([ID], codes)[ID])
 
 
 class IndexedEntities(OneType):
-    """Every row of one table version; the code of an entity is its number."""
+    """Every row of one table version, coded by `TableCodes`."""
 
-    def __init__(self, reader: Reader, numbering: Numbering, topology: Topology) -> None:
-        super().__init__(reader, is_ordered=numbering.is_ordered)
-        self._numbering, self._topology = numbering, topology
+    def __init__(self, reader: Reader, table_codes: TableCodes, topology: Topology) -> None:
+        super().__init__(reader, is_ordered=table_codes.is_ordered)
+        self._table_codes, self._topology = table_codes, topology
 
     @property
     def size(self) -> int:
-        return self._numbering.size
+        return self._table_codes.size
 
     @property
     def row_ids(self) -> Longs:
-        return self._numbering.rows.row_ids
+        return self._table_codes.rows.row_ids
 
     @property
-    def rows(self) -> RowPlaces:
+    def rows(self) -> RowCodes:
         """Finds codes by row ids."""
-        return self._numbering.rows
+        return self._table_codes.rows
 
     def columns(self, names: Sequence[str], codes: Codes) -> Columns:
         found = {
@@ -160,22 +160,22 @@ class IndexedEntities(OneType):
             is_narrow = self._estimate(name) <= _NARROW_BYTES * self.size
             price = len(wanted) + (_PER_FETCH / len(names) if is_narrow else 0)
             self._topology.spend(self._key(name), price)
-        rows = self.reader.take(self._numbering.rows.row_ids[wanted], names)
-        where = find_places(codes, wanted, self.size)
+        rows = self.reader.take(self._table_codes.rows.row_ids[wanted], names)
+        where = find_positions(codes, wanted, self.size)
         return {name: take(rows.column(name), where) for name in names}
 
     def _is_worthwhile(self, name: str, codes: Codes) -> bool:
-        """Whether to have the whole column in memory."""
-        if self._is_numbered_by(name) or self._topology.holds(self._key(name)):
+        """Return whether to load the whole column into memory."""
+        if self._is_coded_by(name) or self._topology.holds(self._key(name)):
             return True
-        # Rows that were fetched before count too: what is asked for again and again is kept.
+        # Earlier fetches count too, so that frequently read columns are cached.
         wanted = len(codes) + self._topology.find_spent(self._key(name))
         if wanted < _FEW_ROWS or wanted * _SHARE_FOR_WHOLE < self.size:
             return False
         return self._estimate(name) <= self._topology.largest_entry_bytes
 
-    def _is_numbered_by(self, name: str) -> bool:
-        return name == ID and isinstance(self._numbering, NodeNumbering)
+    def _is_coded_by(self, name: str) -> bool:
+        return name == ID and isinstance(self._table_codes, NodeCodes)
 
     def _estimate(self, name: str) -> float:
         kind = self.reader.arrow_type(name)
@@ -189,25 +189,25 @@ class IndexedEntities(OneType):
         return ("column", name, *self.reader.key)
 
     def _whole(self, name: str) -> pa.Array:
-        if name == ID and isinstance(self._numbering, NodeNumbering):
-            return self._numbering.ids
+        if name == ID and isinstance(self._table_codes, NodeCodes):
+            return self._table_codes.ids
         return self._topology.get(self._key(name), lambda: self._read_whole(name)).values
 
     def _read_whole(self, name: str) -> WholeColumn:
         found = self.reader.read([name])
-        order = np.argsort(self._numbering.rows.find(found.row_ids), kind="stable")
+        order = np.argsort(self._table_codes.rows.find(found.row_ids), kind="stable")
         return WholeColumn(found.column(name).take(pa.array(order)))
 
     def find(self, ids: pa.Array, type_name: str) -> Codes:
         if type_name not in self.types:
             return np.full(len(ids), MISSING, dtype=np.int32)
-        assert isinstance(self._numbering, NodeNumbering), "only nodes are looked for by id"
-        return self._numbering.find(ids)
+        assert isinstance(self._table_codes, NodeCodes), "only nodes are looked for by id"
+        return self._table_codes.find(ids)
 
-    def numbers(self, codes: Codes, numbering: NodeNumbering, type_name: str) -> Codes:
+    def node_codes(self, codes: Codes, table_codes: NodeCodes, type_name: str) -> Codes:
         if type_name not in self.types:
             return np.full_like(codes, MISSING)
-        assert self.size == numbering.size, "two versions of a table in one execution"
+        assert self.size == table_codes.size, "two versions of a table in one execution"
         return codes
 
 
@@ -273,13 +273,13 @@ class UnionEntities:
         found = self.parts[kind].find(ids, type_name)
         return encode_values(np.where(found >= 0, found + self._starts[kind], MISSING))
 
-    def numbers(self, codes: Codes, numbering: NodeNumbering, type_name: str) -> Codes:
+    def node_codes(self, codes: Codes, table_codes: NodeCodes, type_name: str) -> Codes:
         numbers = np.full_like(codes, MISSING)
         if type_name in self.types:
             kind = self.types.index(type_name)
             own = self.kinds(codes) == kind
             inside = encode_values(codes[own] - self._starts[kind])
-            numbers[own] = self.parts[kind].numbers(inside, numbering, type_name)
+            numbers[own] = self.parts[kind].node_codes(inside, table_codes, type_name)
         return numbers
 
 
@@ -288,7 +288,7 @@ Entities = ScannedEntities | IndexedEntities | UnionEntities
 
 @dataclass(frozen=True, slots=True)
 class WholeColumn:
-    """A column of a table version in the order of its numbering."""
+    """A column of a table version in the order of its codes."""
 
     values: pa.Array
 
@@ -303,7 +303,7 @@ def split_by_type(entities: Entities) -> Sequence[ScannedEntities | IndexedEntit
 
 
 def rank_ids(ids: pa.Array) -> Longs:
-    """The place of each id in the order of ids, equal for equal ids."""
+    """The position of each id in the order of ids, equal for equal ids."""
     order = np.asarray(pc.array_sort_indices(ids))
     ordered = ids.take(pa.array(order))
     starts = np.zeros(len(ids), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""A plan, a snapshot and an input to a result: one match over the plan's nodes."""
+"""Execute a read plan on a snapshot: one match over the nodes of the plan."""
 
 from __future__ import annotations
 

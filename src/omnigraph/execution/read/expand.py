@@ -67,14 +67,14 @@ def look_up_edges(
     rows: Rows,
     sources: Codes,
 ) -> NeighbourRows:
-    """The edges at some nodes and the nodes at their other ends."""
+    """Look up the edges at some nodes, and the nodes at their other ends."""
     ids = rows.entities[node.source].columns([ID], sources)[ID]
     budget.look_up(len(ids))
     assert node.edge_variable is not None, "the expansion binds its edges"
     parts = [_find_edges_at(node, step, context, ids) for step in way.steps]
     entities = _combine_parts([ScannedEntities(part.reader, part.edges) for part in parts])
     starts = np.cumsum([0, *(part.edges.size for part in parts)])
-    which = [start + part.places for start, part in zip(starts, parts, strict=False)]
+    which = [start + part.positions for start, part in zip(starts, parts, strict=False)]
     near = pa.concat_arrays([part.near for part in parts])
     far = pa.concat_arrays([part.far for part in parts])
     budget.note_found(len(far))
@@ -91,16 +91,16 @@ def _combine_parts(parts: Sequence[ScannedEntities | IndexedEntities]) -> Entiti
 
 @dataclass(frozen=True, slots=True)
 class _EdgesAt:
-    """Distinct edges of a table, and each time one is followed: its ends and its place.
+    """Distinct edges of a table, and for each traversal of one its ends and its position.
 
-    An undirected edge may be followed from both of its ends.
+    An undirected edge may be traversed from both of its ends.
     """
 
     reader: Reader
     edges: FoundRows
     near: pa.Array
     far: pa.Array
-    places: Longs
+    positions: Longs
 
 
 def _find_edges_at(node: Expand, step: EdgeStep, context: ReadContext, ids: pa.Array) -> _EdgesAt:
@@ -114,19 +114,19 @@ def _find_edges_at(node: Expand, step: EdgeStep, context: ReadContext, ids: pa.A
         keys = (near_end, ids)
         found = select_rows(context, reader, node.edge_variable, node.edge_filters, names, keys)
         if parts:
-            # Found from its source already, a self loop is not followed a second time.
+            # A self loop was found from its source already.
             found = found.filter(pc.not_equal(found.column(SRC), found.column(DST)))
         parts.append(found)
         near.append(found.column(near_end))
         far.append(found.column(far_end))
     everything = concatenate_rows(parts)
-    _, first, places = np.unique(everything.row_ids, return_index=True, return_inverse=True)
+    _, first, positions = np.unique(everything.row_ids, return_index=True, return_inverse=True)
     return _EdgesAt(
         reader,
         everything.take(pa.array(first)),
         pa.concat_arrays(near),
         pa.concat_arrays(far),
-        places.astype(np.int64),
+        positions.astype(np.int64),
     )
 
 
@@ -147,21 +147,21 @@ def _encode_far_ends(
 
 
 class EdgeWalker:
-    """Answers block after block from the edges of whole tables."""
+    """Expands blocks by an in-memory incidence of edges."""
 
     rows_at_once = _PAIRS_AT_ONCE
 
     def __init__(self, node: Expand, way: ExpansionPath, context: ReadContext) -> None:
         assert node.edge_variable is not None, "the expansion binds its edges"
         self._node, self._way, self._variable = node, way, node.edge_variable
-        self._numbering = context.nodes(way.source_type)
+        self._table_codes = context.nodes(way.source_type)
         self._targets = TargetFilter(node, way, context)
         self._entities, self._incidence = _get_incidence(node, way, context)
 
     def links(self, rows: Rows) -> NeighbourRows:
         sources = find_sources(self._node, self._way, rows)
         entities = rows.entities[self._node.source]
-        numbers = entities.numbers(sources, self._numbering, self._way.source_type)
+        numbers = entities.node_codes(sources, self._table_codes, self._way.source_type)
         sources, numbers = sources[numbers >= 0], numbers[numbers >= 0]
         first = self._incidence.starts[numbers]
         counts = self._incidence.starts[numbers + 1] - first
@@ -209,14 +209,14 @@ def _build_incidence(
 
 
 def _list_followed(direction: Direction, near: Codes, far: Codes) -> Sequence[tuple[Codes, Codes]]:
-    """(source, target) of every edge for each way it is followed; -1 where it is not."""
+    """(source, target) of every edge for each direction followed; -1 where it is not."""
     match direction:
         case Direction.OUT:
             return [(near, far)]
         case Direction.IN:
             return [(far, near)]
         case _:
-            # Followed along the edge already, a self loop is not followed backwards too.
+            # A self loop is followed once, along the edge.
             return [(near, far), (np.where(near == far, MISSING, far).astype(np.int32), near)]
 
 
@@ -227,7 +227,7 @@ _OUTGROWN = Choice(TraversalMethod.ADJACENCY, "look-ups turned out to cost more 
 def expand(
     node: Expand, context: ReadContext, demand: Demand, child: Iterator[Rows]
 ) -> Iterator[Rows]:
-    """Each row once for every neighbour of its source, or for every edge if those are bound."""
+    """Repeat each row for every neighbour of its source, or for every edge if those are bound."""
     way = build_expansion_path(node, context)
     first = next(child, None) if way.is_possible else None
     if first is None:
@@ -261,7 +261,7 @@ def _note_choice(node: Expand, context: ReadContext, waiting: _ChosenTraversal) 
 
 
 def _from_better_end(node: Expand, rows: Rows) -> Expand:
-    """The expansion as it is, or walked from its other end where that is bound too and handier.
+    """Reverse an expansion between two bound ends if rows are sorted by its target.
 
     Rows come sorted by some of their variables; tests in that order are the fast ones. The
     distance is the same from both ends, but where a self loop counts changes sides.
@@ -285,7 +285,7 @@ def _is_rising(codes: Codes) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _ChosenTraversal:
-    """Rows taken from the child before a way was chosen for this many start nodes."""
+    """Rows consumed before the method was chosen for this many start nodes."""
 
     rows: list[Rows]
     sources: int
@@ -299,7 +299,7 @@ class _ChosenTraversal:
 def _choose_traversal(
     node: Expand, context: ReadContext, first: Rows, others: Iterator[Rows]
 ) -> _ChosenTraversal:
-    """Blocks taken from the child as long as looking their sources up is the cheaper way."""
+    """Consume blocks of the child as long as lookups of their sources are cheaper."""
     way = build_expansion_path(node, context)
     taken, sources = [first], len(find_sources(node, way, first))
     choice = choose_traversal(context, way, sources)
@@ -322,7 +322,7 @@ def _apply_links(node: Expand, demand: Demand, rows: Rows, found: NeighbourRows)
 def _try_lookups(
     node: Expand, way: ExpansionPath, context: ReadContext, rows: Rows
 ) -> NeighbourRows | None:
-    """What look-ups find, or None where they turn out to be the dearer way."""
+    """Return the result of lookups, or None where they turn out to cost more."""
     sources = find_sources(node, way, rows)
     look_up = _look_up_nodes if node.edge_variable is None else look_up_edges
     try:
@@ -361,17 +361,17 @@ def _make_walker(node: Expand, context: ReadContext) -> _Walker | EdgeWalker:
 
 
 class _Walker:
-    """Answers block after block from one adjacency."""
+    """Expands blocks by one adjacency."""
 
     def __init__(self, node: Expand, way: ExpansionPath, context: ReadContext) -> None:
         self._node, self._way = node, way
         self._adjacency = context.adjacency(way.steps)
-        self._numbering = context.nodes(way.source_type)
+        self._table_codes = context.nodes(way.source_type)
         self._targets = TargetFilter(node, way, context)
 
     @property
     def rows_at_once(self) -> int:
-        hops, nodes = self._way.hops.maximum, max(1, self._numbering.size)
+        hops, nodes = self._way.hops.maximum, max(1, self._table_codes.size)
         if hops == 1:
             return _PAIRS_AT_ONCE
         degree = max(1.0, len(self._adjacency.targets) / nodes)
@@ -382,14 +382,14 @@ class _Walker:
         node, way = self._node, self._way
         sources = find_sources(node, way, rows)
         entities = rows.entities[node.source]
-        numbers = entities.numbers(sources, self._numbering, way.source_type)
+        numbers = entities.node_codes(sources, self._table_codes, way.source_type)
         sources, numbers = sources[numbers >= 0], numbers[numbers >= 0]
         if way.hops.maximum == 1:
             counts, targets = self._adjacency.neighbours(numbers)
             starts: Longs = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
             hops = np.ones(len(targets), dtype=np.int32)
         else:
-            size, adjacency = self._numbering.size, self._adjacency
+            size, adjacency = self._table_codes.size, self._adjacency
             reached = walk(numbers, lambda at, _: adjacency.neighbours(at), way.hops, size)
             starts, targets = find_starts(reached.starts, len(sources)), reached.nodes
             hops = reached.hops

@@ -1,4 +1,4 @@
-"""Operands and predicates evaluated on a block of rows."""
+"""Evaluate operands and predicates on a block of rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from omnigraph.execution.predicates import RowScope, evaluate_mask, make_scalar
 from omnigraph.execution.read import scores
-from omnigraph.execution.read.arrays import Codes, Flags, find_distinct, find_places, take
+from omnigraph.execution.read.arrays import Codes, Flags, find_distinct, find_positions, take
 from omnigraph.execution.read.entities import Entities
 from omnigraph.execution.read.read_context import ReadContext, get_scalar_type, map_operands
 from omnigraph.execution.read.row_blocks import Rows
@@ -107,7 +107,7 @@ class Values:
         if isinstance(operand, TypeNameValue):
             return _list_type_names(entities, codes)
         wanted = find_distinct(codes, entities.size)
-        where = find_places(codes, wanted, entities.size)
+        where = find_positions(codes, wanted, entities.size)
         found = take(self._search(operand, entities, wanted), where)
         if isinstance(operand, TextMatch) and has_query(self.context, operand):
             # The text of a missing entity is NULL, and NULL text does not match.
@@ -134,7 +134,7 @@ class Values:
         """A fused score says how an entity ranks among others: among those the match has."""
         ranked, values = self.context.fused[operand]
         order = np.argsort(ranked, kind="stable")
-        where = find_places(codes, ranked[order], entities.size)
+        where = find_positions(codes, ranked[order], entities.size)
         return take(pa.array(values[order]), where)
 
     # --- predicates ------------------------------------------------------------------------------
@@ -192,5 +192,5 @@ def filter_rows(context: ReadContext, rows: Rows, predicate: Predicate) -> Rows:
         weights=None,
         origin=None,
     )
-    mask = Values(context, some).keeps(predicate)[find_places(codes, wanted, entities.size)]
+    mask = Values(context, some).keeps(predicate)[find_positions(codes, wanted, entities.size)]
     return rows if mask.all() else rows.take(np.flatnonzero(mask))

@@ -92,7 +92,7 @@ def find_join_condition(predicate: Predicate, left: Node, right: Node) -> Equali
 
 
 def _to_same_form(one: Operand, other: Operand) -> bool:
-    """Whether equal values of the two have equal codes; floats and wide integers are compared."""
+    """Return whether equal values of the two have equal codes; others are compared as values."""
     plain = PropertyValue | EntityId | TypeNameValue
     if not isinstance(one, plain) or not isinstance(other, plain):
         return False
@@ -260,7 +260,7 @@ def _extend_rows(
 def _place_beside(
     rows: Rows, inner: Rows, which: Longs, entities: Mapping[str, Entities | None]
 ) -> Rows:
-    """Rows with the columns of the inner row at each place; -1 stands for none."""
+    """Rows with the columns of the inner row at each position; -1 stands for none."""
     columns = {
         name: encode_values(np.where(which >= 0, inner.codes[name][which], MISSING))
         for name in entities

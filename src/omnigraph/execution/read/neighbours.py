@@ -18,13 +18,13 @@ from omnigraph.execution.read.arrays import (
     encode_values,
     expand_ranges,
     find_distinct,
-    find_places,
+    find_positions,
     mask_found,
 )
 from omnigraph.execution.read.entities import Entities, sort_by_id
 from omnigraph.execution.read.node_scan import (
-    filter_numbers,
-    find_passing_numbers,
+    filter_codes,
+    find_passing_codes,
     restrict_filters,
     select_rows,
 )
@@ -34,7 +34,7 @@ from omnigraph.execution.read.table_reader import DST, ID, SRC
 from omnigraph.execution.read.traversal_choice import (
     ExpansionPath,
     LookupBudget,
-    is_numbering_worthwhile,
+    is_encoding_worthwhile,
 )
 from omnigraph.plan.expressions import Predicate
 from omnigraph.plan.nodes import Direction, EdgeStep, Expand
@@ -72,7 +72,7 @@ class Links:
         return replace(self, starts=kept_before[self.starts], targets=targets, extra=extra)
 
     def retarget(self, mapping: Codes) -> Links:
-        """The same links with targets renamed; those renamed to -1 are dropped.
+        """Return the links with targets renumbered; those renumbered to -1 are dropped.
 
         The mapping keeps the order of the targets it keeps.
         """
@@ -82,7 +82,7 @@ class Links:
 
 
 def find_starts(owners: Longs | Codes, count: int) -> Longs:
-    """Where the run of each owner starts in an ascending array of owners."""
+    """Return the start of each owner's run in an ascending array of owners."""
     starts = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(owners, minlength=count), out=starts[1:])
     return starts
@@ -96,7 +96,7 @@ def follow(
     entities: Mapping[str, Entities],
     demand: Demand,
 ) -> Iterator[Rows]:
-    """Each row once for every link of its source, in the order of rows and then of links.
+    """Repeat each row for every link of its source, in the order of rows and then of links.
 
     Columns that are not needed are left out. If that leaves nothing new to say, and equal rows may
     be merged, the links are merely counted.
@@ -111,24 +111,24 @@ def follow(
         return
     for first, last in split_portions(counts):
         some = counts[first:last]
-        which = _find_places(starts[first:last], some)
+        which = _find_positions(starts[first:last], some)
         columns = {name: column[which] for name, column in new.items()}
         yield old.slice(first, last).repeat(some).with_columns(columns, found)
 
 
 def _find_runs(rows: Rows, source: str, links: Links) -> tuple[Longs, Longs]:
-    """Where the links of each row start, and how many there are."""
+    """Return the start and the number of each row's links."""
     codes = rows.codes[source]
     if len(codes) == len(links.sources) and np.array_equal(codes, links.sources):
         return links.starts[:-1], links.counts
     if not len(links.sources):
         return np.zeros(rows.size, dtype=np.int64), np.zeros(rows.size, dtype=np.int64)
-    at = find_places(codes, links.sources, rows.entities[source].size)
+    at = find_positions(codes, links.sources, rows.entities[source].size)
     return links.starts[at], np.where(at >= 0, links.counts[at], 0)
 
 
-def _find_places(starts: Longs, counts: Longs) -> Longs | slice:
-    """The places of all links of some rows; one slice when they follow each other."""
+def _find_positions(starts: Longs, counts: Longs) -> Longs | slice:
+    """The positions of all links of some rows; one slice when they follow each other."""
     ends = starts + counts
     if np.array_equal(starts[1:], ends[:-1]):
         return slice(int(starts[0]), int(ends[-1]))
@@ -144,7 +144,7 @@ def close(
     demand: Demand,
 ) -> Iterator[Rows]:
     """The rows whose target, bound already, is linked to their source: once for each link."""
-    at = find_places(rows.codes[source], links.sources, rows.entities[source].size)
+    at = find_positions(rows.codes[source], links.sources, rows.entities[source].size)
     asked = _LinkRequest(at, rows.codes[target], rows.entities[target].size)
     old = rows.only(demand.variables)
     if links.is_set and not links.extra and (linked := _look_in_tables(asked, links)) is not None:
@@ -160,16 +160,16 @@ def close(
 
 @dataclass(frozen=True, slots=True)
 class _LinkRequest:
-    """Pairs that may be linked: a place among the sources and a target, -1 for none of them."""
+    """Pairs to test: a position among the sources and a target, -1 for a missing one."""
 
     at: Codes
     targets: Codes
     size: int
-    """How many targets there are."""
+    """Number of targets."""
 
 
 def _search(asked: _LinkRequest, links: Links) -> tuple[Longs, Longs]:
-    """Where the links of each pair start among all links, and how many there are."""
+    """Return the start among all links and the number of each pair's links."""
     keys = np.repeat(np.arange(len(links.sources)), links.counts) * asked.size + links.targets
     known = (asked.at >= 0) & (asked.targets >= 0)
     wanted = np.where(known, asked.at.astype(np.int64) * asked.size + asked.targets, -1)
@@ -180,7 +180,7 @@ def _search(asked: _LinkRequest, links: Links) -> tuple[Longs, Longs]:
 
 
 def _look_in_tables(asked: _LinkRequest, links: Links) -> Flags | None:
-    """Which pairs are linked, from tables of all targets of a few sources at a time.
+    """Mask the linked pairs, using tables of all targets of a few sources at a time.
 
     None if the pairs are too few for that, or do not come by source.
     """
@@ -200,21 +200,21 @@ def _look_in_tables(asked: _LinkRequest, links: Links) -> Flags | None:
         cells = (owners[own] - first) * asked.size + links.targets[own]
         targets = asked.targets[start:stop]
         table[cells] = True
-        places_asked = (at[start:stop].astype(np.int64) - first) * asked.size + targets
-        found[start:stop] = table[places_asked] & (targets >= 0)
+        requested_positions = (at[start:stop].astype(np.int64) - first) * asked.size + targets
+        found[start:stop] = table[requested_positions] & (targets >= 0)
         table[cells] = False
     return found
 
 
 _FEW_TARGETS = 1_000
-"""So few targets are filtered by themselves; for more, the whole table is asked once."""
+"""Fewer targets than this are filtered by code; for more the table is scanned once."""
 
 NeighbourRows = tuple[Links, dict[str, Entities]]
 """Links, and the entities that their targets and edges are codes of."""
 
 
 def find_sources(node: Expand, way: ExpansionPath, rows: Rows) -> Codes:
-    """The distinct sources that can have such edges at all."""
+    """The distinct sources whose type has such edges."""
     entities = rows.entities[node.source]
     codes = find_distinct(rows.codes[node.source], entities.size)
     return codes[entities.are_of(codes, way.source_type)]
@@ -234,29 +234,29 @@ def find_targets_by_id(
         return bound, bound.find(ids, way.target_type)
     budget.fetch(len(ids))
     filters = restrict_filters(node.target_filters, way.target_type)
-    if is_numbering_worthwhile(context, way.target_type, len(ids)):
-        return _find_numbered_targets(node, way, context, filters, ids)
+    if is_encoding_worthwhile(context, way.target_type, len(ids)):
+        return _find_encoded_targets(node, way, context, filters, ids)
     reader = context.tables.node(way.target_type)
     found = select_rows(context, reader, node.target, filters, node.target_columns, (ID, ids))
     entities = sort_by_id(reader, found)
     return entities, entities.find(ids, way.target_type)
 
 
-def _find_numbered_targets(
+def _find_encoded_targets(
     node: Expand,
     way: ExpansionPath,
     context: ReadContext,
     filters: Sequence[Predicate],
     ids: pa.Array,
 ) -> tuple[Entities, Codes]:
-    """The same without a search: ids are found in memory, properties when they are asked for."""
+    """Restrict targets without a search: ids are found in memory, properties read on demand."""
     type_name = way.target_type
     codes = context.nodes(type_name).find(ids)
     if filters:
         some = np.sort(codes[codes >= 0])
-        passing = filter_numbers(context, type_name, node.target, filters, some)
+        passing = filter_codes(context, type_name, node.target, filters, some)
         codes = np.where(np.isin(codes, passing), codes, MISSING).astype(np.int32)
-    return context.number_type(type_name), codes
+    return context.list_entities(type_name), codes
 
 
 def build_links(sources: Codes, owners: Codes, targets: Codes, extra: dict[str, Codes]) -> Links:
@@ -268,7 +268,7 @@ def build_links(sources: Codes, owners: Codes, targets: Codes, extra: dict[str, 
 
 
 class TargetFilter:
-    """From numbers of reached nodes to codes of the target variable, block after block."""
+    """Maps reached nodes to codes of the target variable, and filters them."""
 
     def __init__(self, node: Expand, way: ExpansionPath, context: ReadContext) -> None:
         self._node, self._way, self._context = node, way, context
@@ -282,14 +282,14 @@ class TargetFilter:
             return links.retarget(self._bound_codes(rows, bound)), {node.target: bound}
         if node.target_filters:
             links = links.keep(self._mask_passing(links.targets))
-        return links, {node.target: self._context.number_type(self._way.target_type)}
+        return links, {node.target: self._context.list_entities(self._way.target_type)}
 
     def _bound_codes(self, rows: Rows, bound: Entities) -> Codes:
-        """For every number, the code it has among the entities that are bound already."""
-        numbering = self._context.nodes(self._way.target_type)
+        """For every node of the type, its code among the bound entities."""
+        table_codes = self._context.nodes(self._way.target_type)
         codes = find_distinct(rows.codes[self._node.target], bound.size)
-        numbers = bound.numbers(codes, numbering, self._way.target_type)
-        mapping = np.full(numbering.size, MISSING, dtype=np.int32)
+        numbers = bound.node_codes(codes, table_codes, self._way.target_type)
+        mapping = np.full(table_codes.size, MISSING, dtype=np.int32)
         mapping[numbers[numbers >= 0]] = codes[numbers >= 0]
         return mapping
 
@@ -301,9 +301,9 @@ class TargetFilter:
         passing: Flags = np.zeros(self._context.nodes(type_name).size, dtype=np.bool_)
         some = find_distinct(targets, len(passing))
         if len(some) <= _FEW_TARGETS:
-            passing[filter_numbers(self._context, type_name, variable, filters, some)] = True
+            passing[filter_codes(self._context, type_name, variable, filters, some)] = True
         else:
-            passing[find_passing_numbers(self._context, type_name, variable, filters)] = True
+            passing[find_passing_codes(self._context, type_name, variable, filters)] = True
             self._passing = passing
         return passing[targets]
 
@@ -320,7 +320,7 @@ class EdgePairs:
 
 
 def look_up(context: ReadContext, steps: Sequence[EdgeStep], ids: pa.Array) -> EdgePairs:
-    """Every edge that one of the steps follows from these nodes."""
+    """Look up every edge that one of the steps follows from these nodes."""
     sources, targets = [NO_IDS], [NO_IDS]
     for step in steps:
         reader = context.tables.edge(step.edge_type)
@@ -332,7 +332,7 @@ def look_up(context: ReadContext, steps: Sequence[EdgeStep], ids: pa.Array) -> E
 
 
 def list_followed_columns(direction: Direction) -> tuple[tuple[str, str], ...]:
-    """(near, far) columns of an edge for each way it may be followed."""
+    """(near, far) columns of an edge for each direction in which it is followed."""
     match direction:
         case Direction.OUT:
             return ((SRC, DST),)
@@ -343,7 +343,7 @@ def list_followed_columns(direction: Direction) -> tuple[tuple[str, str], ...]:
 
 
 class Frontier:
-    """Numbers ids as it meets them, and looks up the neighbours of the newest ones."""
+    """Encodes ids in the order they are reached, and looks up neighbours of the newest ones."""
 
     def __init__(
         self, context: ReadContext, way: ExpansionPath, budget: LookupBudget, start: pa.Array
@@ -360,10 +360,10 @@ class Frontier:
         if hop < self._way.hops.maximum:
             pairs = self._with_nodes(pairs)
         found = self._adjacency(pairs, ids)
-        return found.neighbours(find_places(nodes, wanted, len(self.ids)))
+        return found.neighbours(find_positions(nodes, wanted, len(self.ids)))
 
     def _with_nodes(self, pairs: EdgePairs) -> EdgePairs:
-        """Only edges that lead to a node that is there, since the walk goes on from it."""
+        """Only edges to existing nodes, since the walk continues from them."""
         reader = self._context.tables.node(self._way.target_type)
         there = reader.find(ID, pc.unique(pairs.targets), [ID]).column(ID)
         mask = pc.is_in(pairs.targets, value_set=there)
@@ -373,10 +373,10 @@ class Frontier:
         near = encode_values(
             np.asarray(pc.index_in(pairs.sources, value_set=ids).fill_null(MISSING))
         )
-        far = self._number_ids(pairs.targets)
+        far = self._encode_ids(pairs.targets)
         return build_adjacency([(near, far)], len(ids))
 
-    def _number_ids(self, ids: pa.Array) -> Codes:
+    def _encode_ids(self, ids: pa.Array) -> Codes:
         known = pc.is_in(ids, value_set=self.ids)
         self.ids = pa.concat_arrays([self.ids, pc.unique(ids.filter(pc.invert(known)))])
         return encode_values(np.asarray(pc.index_in(ids, value_set=self.ids)))
@@ -384,7 +384,7 @@ class Frontier:
 
 @dataclass(frozen=True, slots=True)
 class FrontierResult:
-    """What was reached, by id: `reached.nodes` are places in `ids`."""
+    """Reached nodes by id: `reached.nodes` are indexes into `ids`."""
 
     reached: Reached
     ids: pa.Array
@@ -393,10 +393,10 @@ class FrontierResult:
 def walk_by_lookups(
     context: ReadContext, way: ExpansionPath, budget: LookupBudget, start: pa.Array
 ) -> FrontierResult:
-    """Everything in reach of the start ids. Ids of the last hop may belong to no node.
+    """Find the ids reachable from the start ids. Ids of the last hop may belong to no node.
 
     Raises:
-        Outgrown: it would take more look-ups than an adjacency costs.
+        LookupBudgetExceeded: the lookups would cost more than an adjacency.
     """
     if way.source_type != way.target_type:
         return _look_up_between_types(context, way, budget, start)
@@ -412,7 +412,7 @@ def walk_by_lookups(
 def _look_up_between_types(
     context: ReadContext, way: ExpansionPath, budget: LookupBudget, start: pa.Array
 ) -> FrontierResult:
-    """One hop to another type, whose ids may look like those of the start."""
+    """One hop to another type, whose ids may equal those of the start."""
     budget.look_up(len(start))
     pairs = look_up(context, way.steps, start)
     budget.note_found(len(pairs.targets))

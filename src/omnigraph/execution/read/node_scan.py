@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import ConstraintKind, NodeType
-from omnigraph.execution.read.adjacency import Numbering
+from omnigraph.execution.read.adjacency import TableCodes
 from omnigraph.execution.read.arrays import Codes, encode_values
 from omnigraph.execution.read.entities import (
     Entities,
@@ -23,7 +23,7 @@ from omnigraph.execution.read.read_context import Given, ReadContext, is_fixed, 
 from omnigraph.execution.read.row_blocks import Demand, Rows
 from omnigraph.execution.read.scores import find_matching_ids
 from omnigraph.execution.read.table_reader import ID, FoundRows, Reader
-from omnigraph.execution.read.traversal_choice import is_numbering_worthwhile
+from omnigraph.execution.read.traversal_choice import is_encoding_worthwhile
 from omnigraph.plan.expressions import (
     Comparator,
     Compare,
@@ -45,7 +45,7 @@ _ID_TYPE = PropertyType(Scalar.STRING)
 
 
 def is_point_lookup(predicates: Sequence[Predicate], type_: NodeType) -> bool:
-    """Whether a condition fixes an id or a unique property, or looks for words: few rows pass."""
+    """Return whether few rows pass: an id or unique property is fixed, or text is searched."""
     for part in (part for predicate in predicates for part in list_conjuncts(predicate)):
         match part:
             case Compare(left, Comparator.EQ, right):
@@ -147,7 +147,7 @@ def _count(node: NodeScan, type_name: str, context: ReadContext) -> int:
 
 def _find_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, Codes]:
     if len(node.types) == 1:
-        by_number = _find_named_nodes(node, context) or _find_numbered_nodes(node, context)
+        by_number = _find_named_nodes(node, context) or _find_encoded_nodes(node, context)
         if by_number is not None:
             return by_number
     found = [_list_nodes(node, name, context) for name in node.types]
@@ -167,18 +167,18 @@ def _find_named_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, C
     filters = [
         part for f in restrict_filters(node.filters, type_name) for part in list_conjuncts(f)
     ]
-    for place, part in enumerate(filters):
+    for position, part in enumerate(filters):
         ids = find_named_ids(part, context.catalog.nodes[type_name], context.given)
-        if ids is not None and is_numbering_worthwhile(context, type_name, len(ids)):
+        if ids is not None and is_encoding_worthwhile(context, type_name, len(ids)):
             codes = context.nodes(type_name).find(pa.array(ids, pa.string()))
-            rest = [*filters[:place], *filters[place + 1 :]]
+            rest = [*filters[:position], *filters[position + 1 :]]
             known = encode_values(np.unique(codes[codes >= 0]))
-            found = filter_numbers(context, type_name, node.variable, rest, known)
-            return context.number_type(type_name), found
+            found = filter_codes(context, type_name, node.variable, rest, known)
+            return context.list_entities(type_name), found
     return None
 
 
-def _find_numbered_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, Codes] | None:
+def _find_encoded_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, Codes] | None:
     """The nodes by number, or None if they are too few for that to pay."""
     type_name = node.types[0]
     reader = context.tables.node(type_name)
@@ -191,14 +191,14 @@ def _find_numbered_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities
         or count_at_most(context, reader, node.filters, _MAX_LISTED) is not None
     ):
         return None
-    codes = find_passing_numbers(context, type_name, node.variable, node.filters)
-    return context.number_type(type_name), codes
+    codes = find_passing_codes(context, type_name, node.variable, node.filters)
+    return context.list_entities(type_name), codes
 
 
 def count_at_most(
     context: ReadContext, reader: Reader, filters: Sequence[Predicate], most: int
 ) -> int | None:
-    """How many rows pass what a scan can check; None for more than `most`."""
+    """Count the rows that pass what a scan can check; None for more than `most`."""
     parts = split(filters, reader, context.given)
     count = reader.count(parts.filter)
     return count if count <= most else None
@@ -255,42 +255,42 @@ def _read_by(predicates: Sequence[Predicate]) -> set[str]:
     }
 
 
-def find_passing_numbers(
+def find_passing_codes(
     context: ReadContext, type_name: str, variable: str, filters: Sequence[Predicate]
 ) -> Codes:
     """The numbers of the nodes of a type that pass all filters, ascending."""
-    numbering, reader = context.nodes(type_name), context.tables.node(type_name)
+    table_codes, reader = context.nodes(type_name), context.tables.node(type_name)
     parts = split(restrict_filters(filters, type_name), reader, context.given)
-    codes = np.arange(numbering.size, dtype=np.int32)
+    codes = np.arange(table_codes.size, dtype=np.int32)
     if parts.filter is not None:
-        codes = _find_numbers(reader, numbering, parts.filter)
-    return filter_numbers(context, type_name, variable, parts.rest, codes)
+        codes = _find_codes(reader, table_codes, parts.filter)
+    return filter_codes(context, type_name, variable, parts.rest, codes)
 
 
-def filter_numbers(
+def filter_codes(
     context: ReadContext, type_name: str, variable: str, filters: Sequence[Predicate], codes: Codes
 ) -> Codes:
     """Those of some ascending numbers that pass, found by looking at these nodes alone."""
-    return _filter_passing(context, variable, context.number_type(type_name), filters, codes)
+    return _filter_passing(context, variable, context.list_entities(type_name), filters, codes)
 
 
 def find_passing_edges(
     context: ReadContext, step: EdgeStep, variable: str, filters: Sequence[Predicate]
 ) -> tuple[IndexedEntities, Codes]:
     """All edges of a type, and the numbers of those that pass, ascending."""
-    reader, numbering = context.tables.edge(step.edge_type), context.edges(step.edge_type)
-    entities = IndexedEntities(reader, numbering, context.topology)
+    reader, table_codes = context.tables.edge(step.edge_type), context.edges(step.edge_type)
+    entities = IndexedEntities(reader, table_codes, context.topology)
     parts = split(filters, reader, context.given)
-    codes = np.arange(numbering.size, dtype=np.int32)
+    codes = np.arange(table_codes.size, dtype=np.int32)
     if parts.filter is not None:
-        codes = _find_numbers(reader, numbering, parts.filter)
+        codes = _find_codes(reader, table_codes, parts.filter)
     return entities, _filter_passing(context, variable, entities, parts.rest, codes)
 
 
-def _find_numbers(reader: Reader, numbering: Numbering, filter: str) -> Codes:
+def _find_codes(reader: Reader, table_codes: TableCodes, filter: str) -> Codes:
     batches = [batch.row_ids for batch in reader.batches([], filter)]
     row_ids = np.concatenate([np.zeros(0, dtype=np.int64), *batches])
-    return encode_values(np.sort(numbering.rows.find(row_ids)))
+    return encode_values(np.sort(table_codes.rows.find(row_ids)))
 
 
 def _filter_passing(

@@ -95,8 +95,8 @@ def convert_output_values(values: Values, output: Output) -> pa.Array:
 def _build_objects(values: Values, output: ObjectValue) -> pa.Array:
     kind = get_output_type(output.type)
     members = [
-        _cast(values.of(value), kind.field(place).type)
-        for place, (_, value) in enumerate(output.fields)
+        _cast(values.of(value), kind.field(position).type)
+        for position, (_, value) in enumerate(output.fields)
     ]
     missing = values.rows.codes[output.variable] < 0
     return pa.StructArray.from_arrays(members, fields=list(kind), mask=pa.array(missing))
@@ -112,7 +112,7 @@ def drop_duplicate_rows(table: pa.Table) -> pa.Table:
 
 
 def encode_column(values: pa.Array) -> ValueCodes:
-    """The same code for equal values; objects are equal when all their members are."""
+    """Encode equal values as equal codes; objects are equal when all their members are."""
     if not pa.types.is_struct(values.type):
         return encode_value_codes(values)
     members = [encode_column(member) for member in values.flatten()]
@@ -123,7 +123,7 @@ def encode_column(values: pa.Array) -> ValueCodes:
 
 
 def evaluate_row_count(context: ReadContext, value: Constant | ParameterValue, word: str) -> int:
-    """How many rows a limit or an offset speaks of."""
+    """Return the number of rows of a limit or an offset."""
     count = context.given.value(value)
     assert isinstance(count, int), "the binder lets only integers through"
     if count >= 0:
@@ -135,7 +135,7 @@ def evaluate_row_count(context: ReadContext, value: Constant | ParameterValue, w
 
 
 def evaluate_window(context: ReadContext, node: Slice) -> tuple[int, int | None]:
-    """How many rows are skipped, and how many then given; None gives all."""
+    """Return the number of rows skipped and of rows returned after them; None returns all."""
     skipped = 0 if node.offset is None else evaluate_row_count(context, node.offset, "offset")
     return skipped, None if node.limit is None else evaluate_row_count(context, node.limit, "limit")
 

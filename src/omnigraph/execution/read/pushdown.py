@@ -1,6 +1,6 @@
 """Push predicates down to scans as filter text.
 
-What cannot be expressed exactly stays in memory.
+A predicate that cannot be expressed exactly is evaluated in memory.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _round_down(value: float | int) -> float | int:
 def compare_floats(column: str, kind: pa.DataType, op: Comparator, value: float | int) -> Condition:
     """A column of floats against any number, with IEEE's answers for NaN and for signed zeros.
 
-    The substrate may order NaN above infinity, or below minus infinity by its sign, and may tell
+    Lance may order NaN above infinity, or below minus infinity by its sign, and may tell
     the two zeros apart; each text here means the same either way.
     """
     if isinstance(value, float) and math.isnan(value):
@@ -302,7 +302,7 @@ def _write_any_of(texts: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _FilterWriter:
-    """Writes conditions as filters of the substrate, for one table."""
+    """Writes conditions as filters of Lance, for one table."""
 
     reader: Reader
     given: Given

@@ -15,14 +15,14 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.execution.read.adjacency import (
     Adjacency,
-    EdgeNumbering,
-    NodeNumbering,
+    EdgeCodes,
+    NodeCodes,
     build_adjacency,
+    encode_edge_ends,
+    load_edge_codes,
+    load_node_codes,
     make_edge_key,
     make_node_key,
-    number_edge_ends,
-    number_edges,
-    number_nodes,
 )
 from omnigraph.execution.read.arrays import Codes, Doubles
 from omnigraph.execution.read.entities import IndexedEntities
@@ -53,13 +53,13 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.types.property import PropertyType
 
 Embedder = Callable[[str, int, str | None], Sequence[float]]
-"""A text, the dimension wanted and the model recorded in the schema, to a vector."""
+"""Embed a text, given the dimension and the model recorded in the schema."""
 
 BATCH_ROWS = 65_536
 
 
 class TraversalMethod(StrEnum):
-    """How an expansion finds neighbours; AUTO leaves it to what each way would cost."""
+    """Methods of an expansion to find neighbours; AUTO compares estimated costs."""
 
     AUTO = "auto"
     INDEXED = "indexed"
@@ -67,14 +67,14 @@ class TraversalMethod(StrEnum):
 
 
 class ReadLimits(Protocol):
-    """Asked while a query runs; whatever it raises ends the query."""
+    """Limits checked while a query runs; an exception ends the query."""
 
     def check(self) -> None:
-        """Called before every block of rows that an operator makes."""
+        """Check before every block of rows of an operator."""
         ...
 
     def admit(self, batch: pa.RecordBatch) -> None:
-        """Called with every batch of the result."""
+        """Check every batch of the result."""
         ...
 
 
@@ -110,7 +110,7 @@ class ReadInput:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """The parameters and the moment of one execution."""
+    """The parameters and the current time of one execution."""
 
     parameters: Mapping[str, object]
     now: datetime.datetime
@@ -129,7 +129,7 @@ class Given:
 
 
 def is_fixed(operand: Operand) -> bool:
-    """Whether the operand has one value for all rows."""
+    """Return whether the operand has one value for all rows."""
     return isinstance(operand, Constant | ParameterValue | NowValue)
 
 
@@ -145,7 +145,7 @@ Change = Callable[[Operand], Operand]
 def map_operands(predicate: Predicate, change: Change) -> Predicate:
     """The predicate with every operand replaced by `change(operand)`.
 
-    A text condition that stands as a condition becomes whatever its replacement means.
+    A text condition in place of a condition becomes its replacement.
     """
     match predicate:
         case Compare(left, op, right):
@@ -188,7 +188,7 @@ BlockT = TypeVar("BlockT")
 
 @dataclass(slots=True)
 class Measure:
-    """Rows given and time taken, the operators below included."""
+    """Rows returned and time spent, including the operators below."""
 
     rows: int = 0
     seconds: float = 0.0
@@ -196,7 +196,7 @@ class Measure:
 
 
 class ExecutionProfile:
-    """The measures of one execution, complete once its result has been read to the end.
+    """Measures of the operators of one execution, complete once its result is consumed.
 
     Operators are addressed as the plan describes them: `step()` is the tree of `explain` with
     what was measured among the facts.
@@ -213,7 +213,7 @@ class ExecutionProfile:
     def measure(
         self, node: Node, blocks: Iterator[BlockT], count: Callable[[BlockT], int]
     ) -> Iterator[BlockT]:
-        """The same blocks, counted and timed as they are asked for."""
+        """Return the blocks, counted and timed as they are consumed."""
         measure, check = self.of(node), self._check
         while True:
             if check is not None:
@@ -245,14 +245,14 @@ class ExecutionProfile:
 class ReadResult:
     """The rows of a query, a batch at a time.
 
-    Nothing is kept: rows that were read are gone, and the profile is complete when all were.
+    Rows are streamed: each can be read once, and the profile is complete at the end.
     """
 
     def __init__(
         self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], profile: ExecutionProfile
     ) -> None:
         self.schema, self.profile = schema, profile
-        # The first batch is made right away: mistakes in values show where the query is run.
+        # The first batch is computed at once, so that errors in values raise where the query runs.
         first = next(batches, None)
         self._batches = chain([] if first is None else [first], batches)
 
@@ -265,9 +265,9 @@ class ReadResult:
 
 
 class ReadContext:
-    """The snapshot, the input and what has been read for this execution so far.
+    """State of one execution: the snapshot, the input and what has been read so far.
 
-    What the cache is too small to keep is remembered here until the execution ends.
+    Values too large for the cache are retained here until the execution ends.
     """
 
     def __init__(
@@ -281,47 +281,47 @@ class ReadContext:
         self.profile = ExecutionProfile(plan.root, given.limits.check if given.limits else None)
         self.fused: dict[FusedScore, tuple[Codes, Doubles]] = {}
         self.searched: dict[Hashable, object] = {}
-        self._nodes: dict[str, NodeNumbering] = {}
-        self._edges: dict[str, EdgeNumbering] = {}
+        self._nodes: dict[str, NodeCodes] = {}
+        self._edges: dict[str, EdgeCodes] = {}
         self._adjacencies: dict[Key, Adjacency] = {}
-        self._numbered: dict[str, IndexedEntities] = {}
+        self._indexed: dict[str, IndexedEntities] = {}
 
-    # --- numbers ---------------------------------------------------------------------------------
+    # --- entity codes ----------------------------------------------------------------------------
 
-    def nodes(self, type_name: str) -> NodeNumbering:
+    def nodes(self, type_name: str) -> NodeCodes:
         """The nodes of a type, numbered."""
         found = self._nodes.get(type_name)
         if found is None:
-            found = number_nodes(self.tables.node(type_name), self.topology)
+            found = load_node_codes(self.tables.node(type_name), self.topology)
             self._nodes[type_name] = found
         return found
 
-    def edges(self, type_name: str) -> EdgeNumbering:
+    def edges(self, type_name: str) -> EdgeCodes:
         found = self._edges.get(type_name)
         if found is None:
-            found = number_edges(self.tables.edge(type_name), self.topology)
+            found = load_edge_codes(self.tables.edge(type_name), self.topology)
             self._edges[type_name] = found
         return found
 
-    def number_type(self, type_name: str) -> IndexedEntities:
-        """All nodes of a type as entities, one and the same however often they are asked for."""
-        found = self._numbered.get(type_name)
+    def list_entities(self, type_name: str) -> IndexedEntities:
+        """All nodes of a type as entities, the same object on every call."""
+        found = self._indexed.get(type_name)
         if found is None:
             reader = self.tables.node(type_name)
             found = IndexedEntities(reader, self.nodes(type_name), self.topology)
-            self._numbered[type_name] = found
+            self._indexed[type_name] = found
         return found
 
     # --- neighbours ------------------------------------------------------------------------------
 
     def ends(self, step: EdgeStep) -> tuple[Codes, Codes]:
-        """The numbers of the nodes at both ends of every edge, as the edge is declared."""
+        """The codes of the nodes at both ends of every edge, as the edge is declared."""
         edge = self.catalog.edges[step.edge_type]
         edges = self.edges(step.edge_type)
-        return number_edge_ends(edges, self.nodes(edge.from_type), self.nodes(edge.to_type))
+        return encode_edge_ends(edges, self.nodes(edge.from_type), self.nodes(edge.to_type))
 
     def adjacency(self, steps: Sequence[EdgeStep]) -> Adjacency:
-        """Who can be reached in one hop by any of the steps."""
+        """Return the adjacency of one hop along any of the steps."""
         key = self.adjacency_key(steps)
         found = self._adjacencies.get(key)
         if found is None:
@@ -357,7 +357,7 @@ class ReadContext:
         source_type, _ = self.ends_of(steps[0])
         return build_adjacency(sides, self.nodes(source_type).size)
 
-    # --- what is at hand -------------------------------------------------------------------------
+    # --- in memory -------------------------------------------------------------------------------
 
     def has_adjacency(self, steps: Sequence[EdgeStep]) -> bool:
         key = self.adjacency_key(steps)

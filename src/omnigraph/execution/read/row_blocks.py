@@ -43,7 +43,7 @@ from omnigraph.plan.nodes import (
 from omnigraph.plan.walk import list_children, list_predicate_variables
 
 BLOCK_ROWS = 1 << 20
-"""Operators split what they make into blocks of about this many rows."""
+"""Operators split their output into blocks of about this many rows."""
 
 _MAX_COUNTABLE = 2.0**62
 _TELLING_ROWS = 1 << 17
@@ -53,7 +53,7 @@ _TELLING_ROWS = 1 << 17
 class Rows:
     """Some rows of a match.
 
-    `codes` has a column for every variable that is still of interest: places among its
+    `codes` has a column for every variable that is still of interest: positions among its
     `entities`, or for a hop variable the count itself. All blocks of one operator share the
     entities of a variable. `weights` says how many equal rows each row stands for, `origin` to
     which row around a nested block it belongs.
@@ -67,16 +67,16 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many rows of the match these stand for."""
+        """Return the number of rows of the match that these represent."""
         return self.size if self.weights is None else int(self.weights.sum())
 
-    def take(self, places: Integers) -> Rows:
+    def take(self, positions: Integers) -> Rows:
         return replace(
             self,
-            size=len(places),
-            codes={name: codes[places] for name, codes in self.codes.items()},
-            weights=None if self.weights is None else self.weights[places],
-            origin=None if self.origin is None else self.origin[places],
+            size=len(positions),
+            codes={name: codes[positions] for name, codes in self.codes.items()},
+            weights=None if self.weights is None else self.weights[positions],
+            origin=None if self.origin is None else self.origin[positions],
         )
 
     def repeat(self, counts: Longs) -> Rows:
@@ -109,7 +109,7 @@ class Rows:
             yield self.slice(start, start + rows)
 
     def only(self, variables: Iterable[str]) -> Rows:
-        """The same rows without the columns of other variables."""
+        """Return the rows without the columns of other variables."""
         wanted = set(variables)
         return replace(
             self,
@@ -127,7 +127,7 @@ class Rows:
         )
 
     def add_weights(self, factor: Longs | None) -> Rows:
-        """Every row standing for `factor` times as many."""
+        """Multiply the weight of every row."""
         if factor is None:
             return self
         weights = factor if self.weights is None else _multiply_rows(self.weights, factor)
@@ -174,7 +174,7 @@ def _require_countable(total: float) -> None:
 
 
 def group_rows(rows: Rows) -> Groups:
-    """Which rows are equal."""
+    """Group equal rows."""
     return group(*_encode_row_keys(rows))
 
 
@@ -199,7 +199,7 @@ def merge_equal_rows(rows: Rows) -> Rows:
     columns = _list_key_columns(rows)
     keys, domain = combine_codes(columns, rows.size)
     if is_dense(domain, rows.size):
-        # Counting the keys tells which rows there are: none of them has to be looked at again.
+        # The counts by key are the result: the rows need not be read again.
         counts = sum_groups(keys, rows.weights, domain)
         found = np.flatnonzero(counts)
         if len(found) == rows.size:
@@ -246,7 +246,7 @@ def merge_blocks(blocks: Iterable[Rows]) -> Iterator[Rows]:
 
 
 def split_portions(counts: Longs) -> Iterator[tuple[int, int]]:
-    """Runs of rows that give about a block each when repeated so often; one row is never cut."""
+    """Ranges of rows that yield about a block each when repeated; one row is never split."""
     ends = np.cumsum(counts)
     first = 0
     while first < len(counts):
@@ -259,7 +259,7 @@ def split_portions(counts: Longs) -> Iterator[tuple[int, int]]:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The variables somebody above asks for; `merge` says equal rows may be counted instead."""
+    """The variables required above; with `merge` equal rows may be merged into weights."""
 
     variables: frozenset[str]
     merge: bool = False
@@ -287,7 +287,7 @@ def list_outer_variables(inner: Node) -> frozenset[str]:
 
 
 def derive_child_requirements(node: Node, demand: Demand) -> Demand:
-    """What a node asks of its child, given what is asked of itself."""
+    """Return what a node requires of its child, given its own requirements."""
     match node:
         case Expand():
             needed = {node.source} | ({node.target} if node.closes else set())
@@ -313,15 +313,15 @@ class RowOrder:
         return RowOrder((*self.variables, *variables), total)
 
     def without(self, demand: Demand) -> RowOrder:
-        """What is left to see of the order when some columns are dropped."""
-        for place, variable in enumerate(self.variables):
+        """Return the order that remains when some columns are dropped."""
+        for position, variable in enumerate(self.variables):
             if variable not in demand.variables:
-                return RowOrder(self.variables[:place])
+                return RowOrder(self.variables[:position])
         return self
 
 
 def find_row_order(node: Node, demand: Demand) -> RowOrder:
-    """The order in which an operator gives its rows."""
+    """The order in which an operator returns its rows."""
     asked = derive_child_requirements(node, demand)
     match node:
         case NodeScan():

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.adjacency import RowPlaces
+from omnigraph.execution.read.adjacency import RowCodes
 from omnigraph.execution.read.arrays import (
     Codes,
     Doubles,
@@ -19,7 +19,7 @@ from omnigraph.execution.read.arrays import (
     Longs,
     encode_values,
     find_distinct,
-    find_places_among,
+    find_positions_among,
 )
 from omnigraph.execution.read.entities import (
     Entities,
@@ -63,9 +63,12 @@ class Ranking:
     def size(self) -> int:
         return len(self.codes)
 
-    def at(self, places: Longs) -> Ranking:
+    def at(self, positions: Longs) -> Ranking:
         return Ranking(
-            self.codes[places], self.values[places], self.keys[places], self.ties[places]
+            self.codes[positions],
+            self.values[positions],
+            self.keys[positions],
+            self.ties[positions],
         )
 
     def best(self, keep: int | None) -> Ranking:
@@ -77,23 +80,23 @@ class Ranking:
 
     def ranks(self, codes: Codes) -> Longs:
         """The rank of each of these entities, counted from 0; -1 for what is not ranked."""
-        places = find_places_among(self.codes.astype(np.int64), codes.astype(np.int64))
-        known = np.flatnonzero(places >= 0)
+        positions = find_positions_among(self.codes.astype(np.int64), codes.astype(np.int64))
+        known = np.flatnonzero(positions >= 0)
         found = np.full(len(codes), UNRANKED, dtype=np.int64)
         if len(known) > _FEW_RANKS:
             order = np.lexsort((self.ties, self.keys))
             rank = np.empty(self.size, dtype=np.int64)
             rank[order] = np.arange(self.size)
-            found[places[known]] = rank[known]
+            found[positions[known]] = rank[known]
         else:
-            found[places[known]] = [self._rank(place) for place in known.tolist()]
+            found[positions[known]] = [self._rank(position) for position in known.tolist()]
         return found
 
-    def _rank(self, place: int) -> int:
-        key = self.keys[place]
+    def _rank(self, position: int) -> int:
+        key = self.keys[position]
         level = self.ties[self.keys == key]
         before = np.count_nonzero(self.keys < key)
-        return int(before) + int(np.count_nonzero(level < self.ties[place]))
+        return int(before) + int(np.count_nonzero(level < self.ties[position]))
 
 
 def merge_rankings(
@@ -140,24 +143,24 @@ class Candidates:
     reader: Reader
     row_ids: Longs
     at: Integers | None = None
-    """Where each of them stands among all that were asked for; None if they are all of those."""
-    rows: RowPlaces | None = None
-    """Finds their places by row ids, where that is at hand: for all entities of a table."""
+    """Index of each among all requested ones; None if they are all of those."""
+    rows: RowCodes | None = None
+    """Finds their positions by row ids, where that is at hand: for all entities of a table."""
 
     @property
     def are_all(self) -> bool:
         return len(self.row_ids) == self.reader.row_count
 
     def locate(self, hits: Hits) -> tuple[Integers, Doubles]:
-        """Where the candidates stand that were found, and what was found for each."""
+        """Return the indexes of the candidates that were found, and the value of each."""
         if self.rows is not None:
             return self.rows.find(hits.row_ids), hits.values
-        places = find_places_among(hits.row_ids, self.row_ids)
-        known = np.flatnonzero(places >= 0)
-        return self.map_places(places[known]), hits.values[known]
+        positions = find_positions_among(hits.row_ids, self.row_ids)
+        known = np.flatnonzero(positions >= 0)
+        return self.map_positions(positions[known]), hits.values[known]
 
-    def map_places(self, places: Integers) -> Integers:
-        return places if self.at is None else self.at[places]
+    def map_positions(self, positions: Integers) -> Integers:
+        return positions if self.at is None else self.at[positions]
 
 
 def make_candidates(entities: Entities, codes: Codes) -> list[Candidates]:
@@ -175,7 +178,7 @@ def make_candidates(entities: Entities, codes: Codes) -> list[Candidates]:
 
 
 def _remember_search(context: ReadContext, key: Hashable | None, search: Callable[[], T]) -> T:
-    """What a search over a whole table found; blocks of rows ask for the same one again."""
+    """Cache a search over a whole table; every block of rows needs the same one."""
     if key is None:
         return search()
     if key not in context.searched:
@@ -184,7 +187,7 @@ def _remember_search(context: ReadContext, key: Hashable | None, search: Callabl
 
 
 def has_query(context: ReadContext, condition: TextMatch) -> bool:
-    """Whether there is anything to look for; a NULL matches nothing and differs from nothing."""
+    """Return whether the query text is given; a NULL matches nothing and differs from nothing."""
     return evaluate_fixed(context, condition.query) is not None
 
 
@@ -194,7 +197,7 @@ def has_query(context: ReadContext, condition: TextMatch) -> bool:
 def match_texts(
     context: ReadContext, condition: TextMatch, entities: Entities, codes: Codes
 ) -> pa.Array:
-    """Whether each entity matches; NULL for all of them when there is nothing to look for."""
+    """Mask the entities that match; NULL for all of them without a query text."""
     if not has_query(context, condition):
         return pa.nulls(len(codes), pa.bool_())
     matches = np.zeros(len(codes), dtype=np.bool_)
@@ -202,8 +205,8 @@ def match_texts(
         if len(some.row_ids):
             rows = _find_matching(context, condition, some.reader, text_search.find_matching_rows)
             found = np.empty(0, np.int64) if rows is None else rows
-            matching = np.flatnonzero(find_places_among(some.row_ids, found) >= 0)
-            matches[some.map_places(matching)] = True
+            matching = np.flatnonzero(find_positions_among(some.row_ids, found) >= 0)
+            matches[some.map_positions(matching)] = True
     return pa.array(matches)
 
 
@@ -216,7 +219,7 @@ def find_matching_ids(context: ReadContext, condition: TextMatch, reader: Reader
 def _find_matching(
     context: ReadContext, condition: TextMatch, reader: Reader, search: Callable[..., T]
 ) -> T | None:
-    """What such a search finds; None where there is nothing to search, or for."""
+    """Return the hits of such a search; None without a table or a query."""
     query, column = (
         evaluate_fixed(context, condition.query),
         reader.get_stored_field(condition.property),
@@ -255,9 +258,9 @@ def score_values(
     values = np.zeros(len(codes))
     missing = np.ones(len(codes), dtype=np.bool_)
     for some in make_candidates(entities, codes):
-        places, found = some.locate(_find_hits(context, operand, some, keep=None))
-        values[places] = found
-        missing[places] = False
+        positions, found = some.locate(_find_hits(context, operand, some, keep=None))
+        values[positions] = found
+        missing[positions] = False
     return pa.array(values, pa.float64(), mask=missing)
 
 
@@ -286,13 +289,13 @@ def _rank(
     keep: int | None,
 ) -> Ranking:
     """The entities that have a score; with `keep`, at least the best of them."""
-    places: list[Integers] = [np.empty(0, np.int64)]
+    positions: list[Integers] = [np.empty(0, np.int64)]
     values: list[Doubles] = [np.empty(0, np.float64)]
     for some in candidates:
         where, found = some.locate(_find_hits(context, operand, some, keep))
-        places.append(where)
+        positions.append(where)
         values.append(found)
-    own, value = codes[np.concatenate(places)], np.concatenate(values)
+    own, value = codes[np.concatenate(positions)], np.concatenate(values)
     keys = value if isinstance(operand, VectorDistance) else -value
     return Ranking(own, value, keys, _order_ties(entities, own))
 
@@ -309,7 +312,7 @@ def _find_hits(
     candidates: Candidates,
     keep: int | None,
 ) -> Hits:
-    """What one table has to say of the candidates, and perhaps of other rows."""
+    """Return the hits of one table for the candidates, and perhaps for other rows."""
     reader = candidates.reader
     column, query = (
         reader.get_stored_field(operand.property),

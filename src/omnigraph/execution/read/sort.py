@@ -17,8 +17,8 @@ from omnigraph.execution.read.arrays import (
     Longs,
     encode_values,
     find_distinct,
-    find_places,
-    find_places_among,
+    find_positions,
+    find_positions_among,
     to_longs,
 )
 from omnigraph.execution.read.entities import rank_ids
@@ -42,16 +42,18 @@ class Ordinals:
     values: Longs
     known: Flags | None
 
-    def at(self, places: Codes) -> Ordinals:
-        """The values at some places; -1 is NULL."""
-        missing = places < 0
-        known = None if self.known is None else self.known[places] & ~missing
+    def at(self, positions: Codes) -> Ordinals:
+        """The values at some positions; -1 is NULL."""
+        missing = positions < 0
+        known = None if self.known is None else self.known[positions] & ~missing
         if known is None and missing.any():
             known = ~missing
-        return Ordinals(self.values[places] if len(self.values) else places.astype(np.int64), known)
+        return Ordinals(
+            self.values[positions] if len(self.values) else positions.astype(np.int64), known
+        )
 
     def keys(self, *, descending: bool = False) -> list[Longs]:
-        """What to sort by, the most significant first. NULL is smaller than every value."""
+        """Return the sort keys, the most significant first. NULL is smaller than every value."""
         keys = [self.values]
         if self.known is not None:
             keys = [self.known.astype(np.int64), np.where(self.known, self.values, 0)]
@@ -77,7 +79,7 @@ def encode_sort_key(values: pa.Array) -> Ordinals:
 
 
 def _rank_texts(values: pa.Array) -> Longs:
-    """The place of each text among the different ones; texts that repeat are compared once."""
+    """The position of each text among the different ones; texts that repeat are compared once."""
     encoded = pc.dictionary_encode(values)
     ranks = np.asarray(pc.rank(encoded.dictionary, tiebreaker="dense")).astype(np.int64)
     codes = np.asarray(encoded.indices.fill_null(0))
@@ -129,7 +131,7 @@ def normalize_zeros(values: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class ValueCodes:
-    """The same code for equal values, -1 for NULL; `size` codes at most."""
+    """Codes of values: equal for equal values, -1 for NULL; `size` codes at most."""
 
     codes: Codes
     size: int
@@ -228,7 +230,7 @@ def _sort_by_stretches(
 
 
 def _find_last_start(rows: Rows, same: Sequence[str]) -> int:
-    """Where the last stretch of rows that agree begins."""
+    """Return the start of the last run of rows with equal keys."""
     last = 0
     for variable in same:
         codes = rows.codes[variable]
@@ -256,7 +258,7 @@ def encode_id_order(rows: Rows, variable: str) -> Longs:
         # The ids of these few are compared with each other only.
         some = find_distinct(codes, entities.size)
         rank = rank_ids(entities.columns([ID], some)[ID])
-        codes = find_places(codes, some, entities.size)
+        codes = find_positions(codes, some, entities.size)
     else:
         whole = entities.rank
         assert whole is not None, "only codes in the order of ids need no rank"
@@ -282,7 +284,7 @@ def encode_row_keys(values: Values, key: SortKey) -> Ordinals:
     wanted = find_distinct(codes, size)
     some = Rows(len(wanted), {only: wanted}, {only: rows.entities[only]})
     return encode_sort_key(Values(values.context, some).of(key.value)).at(
-        find_places(codes, wanted, size)
+        find_positions(codes, wanted, size)
     )
 
 
@@ -360,22 +362,22 @@ def rank(
         return
     rows = join_blocks(blocks)
     order, scores = _compute_ranking(node, context, rows, keep)
-    rows, places = _place_rows(rows, node.ranking.variable, order)
+    rows, positions = _append_ranking(rows, node.ranking.variable, order)
     keys = sort_keys(context, rows, node.keys, ()) if node.keys else []
-    levels = _find_levels(scores)[places]
+    levels = _find_levels(scores)[positions]
     ties = [encode_id_order(rows, variable) for variable in node.tie_break]
-    found = rows.take(sort_by_keys([levels, *keys, places, *ties], rows.size))
+    found = rows.take(sort_by_keys([levels, *keys, positions, *ties], rows.size))
     yield from found.slice(0, found.size if keep is None else keep).pieces(BLOCK_ROWS)
 
 
-def _place_rows(rows: Rows, variable: str, order: Codes) -> tuple[Rows, Longs]:
-    """The rows whose entity is ranked, and the place of each in the ranking."""
+def _append_ranking(rows: Rows, variable: str, order: Codes) -> tuple[Rows, Longs]:
+    """The rows whose entity is ranked, and the position of each in the ranking."""
     codes, size = rows.codes[variable], rows.entities[variable].size
-    is_ranked = np.zeros(size + 1, dtype=np.bool_)  # a missing one looks at the last place
+    is_ranked = np.zeros(size + 1, dtype=np.bool_)  # a missing one looks at the last position
     is_ranked[order] = True
     kept = rows.take(np.flatnonzero(is_ranked[codes]))
-    places = find_places_among(kept.codes[variable].astype(np.int64), order.astype(np.int64))
-    return kept, places.astype(np.int64)
+    positions = find_positions_among(kept.codes[variable].astype(np.int64), order.astype(np.int64))
+    return kept, positions.astype(np.int64)
 
 
 def _compute_ranking(

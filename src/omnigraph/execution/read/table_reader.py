@@ -30,7 +30,7 @@ DEFAULT_LIMIT_BYTES = 1 << 30
 _OPEN_TABLES = 512
 _REMEMBERED_COSTS = 4096
 _LARGEST_SHARE = 4
-"""An entry larger than this fraction of the whole would push out everything else."""
+"""A larger fraction of the whole would evict everything else."""
 
 
 class Cached(Protocol):
@@ -43,7 +43,7 @@ Key = tuple[Hashable, ...]
 
 
 class Topology:
-    """What the reads of one graph handle share; safe to share between threads."""
+    """Cache shared by the reads of one graph handle; safe to share between threads."""
 
     def __init__(
         self, limit_bytes: int = DEFAULT_LIMIT_BYTES, search: SearchCache | None = None
@@ -61,7 +61,7 @@ class Topology:
 
     @property
     def largest_entry_bytes(self) -> int:
-        """Larger values are handed out but not kept."""
+        """The size above which values are not cached."""
         return self._entries.largest
 
     def holds(self, key: Key) -> bool:
@@ -71,9 +71,9 @@ class Topology:
         return self._entries.find(key)
 
     def get(self, key: Key, build: Callable[[], CachedT]) -> CachedT:
-        """The entry of that key, built on the spot if it is not there.
+        """The entry of a key, built if it is missing.
 
-        The same key must always be asked for with the same kind of value.
+        A key always has the same kind of value.
         """
         return self._entries.value(key, build)  # type: ignore[return-value]  # the key fixes it
 
@@ -82,7 +82,7 @@ class Topology:
         return self._tables.value((location, version), partial(open_table, location, version))
 
     def find_spent(self, key: Key) -> float:
-        """What was spent so far for want of an entry, in the unit of the caller."""
+        """Return the cost paid so far for a missing entry, in the unit of the caller."""
         return self._spent.find(key) or 0.0
 
     def spend(self, key: Key, cost: float) -> None:
@@ -104,7 +104,7 @@ _SCANNED_ROWS = 262_144
 class Reader:
     """Reads one table version.
 
-    A property is found by its stable id, so a column that was renamed later is still found. One
+    Properties are found by stable id, so a column that was renamed later is still found. One
     that did not exist yet reads as NULL.
     """
 
@@ -114,7 +114,7 @@ class Reader:
 
     @cached_property
     def key(self) -> Key:
-        """What the physical table version is, for the cache."""
+        """Return the cache key of the physical table version."""
         return (*self.table.location.cache_key, self.table.version)
 
     @cached_property
@@ -151,7 +151,7 @@ class Reader:
 
     @cached_property
     def bytes_per_row(self) -> float:
-        """How wide a stored row is, all columns together."""
+        """Return the width in bytes of a stored row, over all columns."""
         fragments = self.table.fragments()
         stored = sum(fragment.physical_rows for fragment in fragments)
         return sum(f.size_bytes or 0 for f in fragments) / max(1, stored)
@@ -164,7 +164,7 @@ class Reader:
         return self._shape_rows(self.table.scan(columns, filter, with_row_id=True), names)
 
     def batches(self, names: Sequence[str], filter: str | None = None) -> Iterator[FoundRows]:
-        """The same a piece at a time, in the order rows are stored."""
+        """Yield the rows a piece at a time, in stored order."""
         if not self.row_count or filter == "FALSE":
             return
         found = self.table.batches(
@@ -239,14 +239,14 @@ class Reader:
 
 
 def _read_presence(descriptors: pa.Array) -> pa.Array:
-    """Blobs without their bytes: a query may only ask whether there is one."""
+    """Blobs without their bytes: a query can only test for their presence."""
     parts = [pa.nulls(len(descriptors), field.type) for field in BLOB]
     return pa.StructArray.from_arrays(parts, fields=list(BLOB), mask=pc.is_null(descriptors))
 
 
 @dataclass(frozen=True, slots=True)
 class FoundRows:
-    """Rows of a table: their row ids and the columns that were asked for."""
+    """Rows of a table: their row ids and the requested columns."""
 
     size: int
     row_ids: Longs
@@ -258,9 +258,9 @@ class FoundRows:
     def filter(self, mask: pa.Array) -> FoundRows:
         return self.take(pc.indices_nonzero(mask.fill_null(False)))
 
-    def take(self, places: pa.Array) -> FoundRows:
-        columns = {name: values.take(places) for name, values in self.columns.items()}
-        return FoundRows(len(places), self.row_ids[to_longs(places)], columns)
+    def take(self, positions: pa.Array) -> FoundRows:
+        columns = {name: values.take(positions) for name, values in self.columns.items()}
+        return FoundRows(len(positions), self.row_ids[to_longs(positions)], columns)
 
 
 def concatenate_rows(parts: Sequence[FoundRows]) -> FoundRows:
@@ -290,7 +290,7 @@ def _combine_filters(one: str, other: str | None) -> str:
 
 
 class SnapshotTables:
-    """The tables of one snapshot, opened when they are first asked for."""
+    """The tables of one snapshot, opened on first use."""
 
     def __init__(self, snapshot: Snapshot, catalog: Catalog, topology: Topology) -> None:
         self._snapshot, self._catalog, self._topology = snapshot, catalog, topology
@@ -310,7 +310,7 @@ class SnapshotTables:
         return found
 
     def _open(self, type_: NodeType | EdgeType) -> Reader:
-        """The type's table, whatever its name was then."""
+        """The table of a type by identity, whatever its name at the snapshot."""
         entry = self._snapshot.state.by_identity.get(type_.identity)
         if entry is None:
             key = type_.table_key

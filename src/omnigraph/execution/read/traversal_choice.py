@@ -32,7 +32,7 @@ class ExpansionPath:
 
 
 def build_expansion_path(node: Expand, context: ReadContext) -> ExpansionPath:
-    """The way of an expansion; between two types there is never a second hop."""
+    """The path of an expansion; between two types there is no second hop."""
     source_type, target_type = context.ends_of(node.steps[0])
     maximum = node.maximum if source_type == target_type else min(node.maximum, 1)
     hops = Hops(node.minimum, maximum, is_backward=node.asked_from_target)
@@ -47,18 +47,18 @@ _PER_LISTED_NODE = 1e-3
 _PER_SCANNED_ROW = 6e-5
 _PER_CODED_EDGE = 1.5e-4
 _PER_SORTED_EDGE = 8e-5
-_PER_NUMBERED_NODE = 2e-4
+_PER_ENCODED_NODE = 2e-4
 _PER_TABLE_READ = 1.5
 
-_NUMBERED_NODE_BYTES = 48
+_ENCODED_NODE_BYTES = 48
 
 _EXPECTED_AGAIN = 3.0
-"""What look-ups have cost so far counts this many times: who asked that often will ask again."""
+"""Factor of the cost paid for lookups so far: repeated queries are expected to be repeated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """For each column that has an index, the share of rows the index knows."""
+    """Share of the rows covered by the index of each indexed column."""
 
     of: Mapping[str, float]
     nbytes: int = 256
@@ -78,7 +78,7 @@ def _read_coverage(reader: Reader) -> Coverage:
 
 
 def estimate_search_cost(context: ReadContext, steps: tuple[EdgeStep, ...], keys: float) -> float:
-    """What looking for the edges at this many nodes costs, before any is found."""
+    """Estimate the cost to look for the edges at this many nodes, before any is found."""
     cost = 0.0
     for step in steps:
         reader = context.tables.edge(step.edge_type)
@@ -92,7 +92,7 @@ def estimate_search_cost(context: ReadContext, steps: tuple[EdgeStep, ...], keys
 
 
 def _estimate_edges(context: ReadContext, steps: tuple[EdgeStep, ...], keys: float) -> float:
-    """How many edges this many nodes have, if they are like the others."""
+    """Estimate the number of edges at this many nodes, from the mean degree."""
     found = 0.0
     for step in steps:
         start_type, _ = context.ends_of(step)
@@ -113,14 +113,14 @@ def _list_columns(step: EdgeStep) -> tuple[str, ...]:
 
 
 def estimate_build_cost(context: ReadContext, way: ExpansionPath) -> float:
-    """What is still to be done before the adjacency can be used."""
+    """Estimate the remaining cost to build the adjacency."""
     if context.has_adjacency(way.steps):
         return 0.0
     cost = 0.0
     for type_name in {way.source_type, way.target_type}:
         if not context.has_nodes(type_name):
             nodes = context.tables.node(type_name).row_count
-            cost += _PER_TABLE_READ + _PER_NUMBERED_NODE * nodes
+            cost += _PER_TABLE_READ + _PER_ENCODED_NODE * nodes
     for step in way.steps:
         edges = context.tables.edge(step.edge_type).row_count
         cost += _PER_SORTED_EDGE * edges
@@ -130,7 +130,7 @@ def estimate_build_cost(context: ReadContext, way: ExpansionPath) -> float:
 
 
 def estimate_walk_cost(context: ReadContext, way: ExpansionPath, frontier: int) -> float:
-    """What looking up every hop costs, if frontiers grow as the mean degree says."""
+    """Estimate the cost to look up every hop, if frontiers grow by the mean degree."""
     edges = sum(context.tables.edge(step.edge_type).row_count for step in way.steps)
     nodes = max(1, context.tables.node(way.source_type).row_count)
     degree, keys, cost = edges / nodes, float(frontier), 0.0
@@ -143,15 +143,15 @@ def estimate_walk_cost(context: ReadContext, way: ExpansionPath, frontier: int) 
 
 
 def estimate_fetch_cost(context: ReadContext, way: ExpansionPath, nodes: float) -> float:
-    """What reading this many target nodes by id costs; numbers would do instead."""
+    """Estimate the cost to read this many target nodes by id instead of by entity code."""
     if context.has_nodes(way.target_type):
         return _PER_LISTED_NODE * nodes
     rows = context.tables.node(way.target_type).row_count
     return min(_PER_FETCHED_NODE * nodes, _PER_SCANNED_ROW * rows + _PER_LISTED_NODE * nodes)
 
 
-def is_numbering_worthwhile(context: ReadContext, type_name: str, nodes: int) -> bool:
-    """Whether to find this many nodes of a type by number, even if that has to be made first.
+def is_encoding_worthwhile(context: ReadContext, type_name: str, nodes: int) -> bool:
+    """Return whether to find this many nodes by entity code, even if the codes must be built first.
 
     Otherwise the search for them is noted: who is looked for again and again is numbered. Where
     look-ups are forced, so are these.
@@ -161,11 +161,11 @@ def is_numbering_worthwhile(context: ReadContext, type_name: str, nodes: int) ->
     if context.has_nodes(type_name):
         return True
     reader, topology = context.tables.node(type_name), context.topology
-    if reader.row_count * _NUMBERED_NODE_BYTES > topology.largest_entry_bytes:
+    if reader.row_count * _ENCODED_NODE_BYTES > topology.largest_entry_bytes:
         return False
     cost = _PER_LOOKUP + _PER_FETCHED_NODE * nodes
     # Numbers bring no properties: one more search has those.
-    price = _PER_TABLE_READ + _PER_NUMBERED_NODE * reader.row_count + _PER_LOOKUP
+    price = _PER_TABLE_READ + _PER_ENCODED_NODE * reader.row_count + _PER_LOOKUP
     if topology.find_spent(make_node_key(reader)) + cost >= price:
         return True
     topology.spend(make_node_key(reader), cost)
@@ -174,18 +174,18 @@ def is_numbering_worthwhile(context: ReadContext, type_name: str, nodes: int) ->
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """How neighbours are found, and why."""
+    """The chosen method to find neighbours, and the reason."""
 
     traversal: TraversalMethod
     reason: str
 
     def facts(self, start: str) -> dict[str, object]:
-        """What `explain` says about it; `start` is how many nodes it was chosen for."""
+        """Describe the choice for `explain`; `start` is the number of nodes it was made for."""
         return {"traversal": str(self.traversal), "because": f"start nodes: {start}; {self.reason}"}
 
 
 def choose_traversal(context: ReadContext, way: ExpansionPath, frontier: int) -> Choice:
-    """The cheaper way to walk from this many nodes, unless the input forces one."""
+    """Choose the cheaper method from this many nodes, unless the input forces one."""
     forced = context.input.traversal
     if forced is not TraversalMethod.AUTO:
         return Choice(forced, "the settings ask for it")
@@ -204,7 +204,7 @@ def choose_traversal(context: ReadContext, way: ExpansionPath, frontier: int) ->
 
 
 def _is_beyond(given: ReadInput, way: ExpansionPath, frontier: int) -> bool:
-    """Whether the input does not want this many look-ups, whatever they would cost."""
+    """Return whether the input forbids this many lookups, whatever their cost."""
     most_nodes, most_hops = given.indexed_max_frontier, given.indexed_max_hops
     return (most_nodes is not None and frontier > most_nodes) or (
         most_hops is not None and way.hops.maximum > most_hops
@@ -212,11 +212,11 @@ def _is_beyond(given: ReadInput, way: ExpansionPath, frontier: int) -> bool:
 
 
 class LookupBudgetExceeded(Exception):
-    """Look-ups have become dearer than the adjacency; the walk starts over with that."""
+    """Lookups cost more than building the adjacency; the walk restarts with that."""
 
 
 class LookupBudget:
-    """How much look-ups of one expansion may cost before they are given up."""
+    """Cost limit of the lookups of one expansion; beyond it they are abandoned."""
 
     def __init__(self, context: ReadContext, way: ExpansionPath) -> None:
         self._context, self._way = context, way
@@ -225,15 +225,15 @@ class LookupBudget:
         self._limit = float("inf") if is_forced else estimate_build_cost(context, way)
 
     def look_up(self, keys: int) -> None:
-        """Pay for looking up the edges at this many nodes, or raise `LookupBudgetExceeded`."""
+        """Charge a lookup of the edges at this many nodes, or raise `LookupBudgetExceeded`."""
         self._pay(estimate_search_cost(self._context, self._way.steps, keys))
 
     def note_found(self, edges: int) -> None:
-        """Pay for the edges that a look-up has found: those of a hub are many."""
+        """Charge the edges found by a lookup: those of a hub are many."""
         self._note(_PER_FOUND_EDGE * edges)
 
     def fetch(self, nodes: int) -> None:
-        """Pay for reading this many target nodes, or raise `LookupBudgetExceeded`."""
+        """Charge reading this many target nodes, or raise `LookupBudgetExceeded`."""
         self._pay(estimate_fetch_cost(self._context, self._way, nodes))
 
     def _pay(self, cost: float) -> None:
@@ -249,9 +249,9 @@ class LookupBudget:
 def forecast_traversals(
     plan: ReadPlan, snapshot: Snapshot, catalog: Catalog, given: ReadInput, estimator: Estimator
 ) -> Notes:
-    """What the executor would choose now for each expansion, and why.
+    """Return the choice of the executor for each expansion as of now, and the reason.
 
-    The executor asks the same question again with the rows that really arrive.
+    The executor chooses again with the actual number of rows.
     """
     context = ReadContext(plan, snapshot, catalog, given)
     notes: dict[int, dict[str, object]] = {}

@@ -1,4 +1,4 @@
-"""Finding nodes by their text and their vectors, and joining two rankings into one.
+"""Search of nodes by text and by vector, and the fusion of two rankings.
 
 Every answer is a function of the rows alone: the same with no index, with one that covers some of
 the rows, and with one that covers all.

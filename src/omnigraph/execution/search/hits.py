@@ -32,12 +32,12 @@ class Hits:
             np.concatenate([np.empty(0, np.float64), *(part.values for part in parts)]),
         )
 
-    def at(self, places: Integers) -> Hits:
-        return Hits(self.row_ids[places], self.values[places])
+    def at(self, positions: Integers) -> Hits:
+        return Hits(self.row_ids[positions], self.values[positions])
 
 
 def find_smallest(values: npt.NDArray[np.floating], count: int) -> Integers:
-    """Where the `count` smallest values are, and all that equal the last of them; ascending.
+    """Return the indexes of the `count` smallest values and of all ties with the last; ascending.
 
     One pass over the values and no sort: what is larger than the least values of `count` groups
     is not among them.
@@ -73,8 +73,8 @@ def fuse_scores(first: Integers, second: Integers, constant: int) -> tuple[Integ
     """
     scores = _compute_share(first, constant) + _compute_share(second, constant)
     # What only the second ranking names comes after all that the first one does.
-    first_place = np.where(first == UNRANKED, np.iinfo(np.int64).max, first)
-    order: Integers = np.lexsort((second, first_place, -scores))
+    first_position = np.where(first == UNRANKED, np.iinfo(np.int64).max, first)
+    order: Integers = np.lexsort((second, first_position, -scores))
     return order, scores[order]
 
 

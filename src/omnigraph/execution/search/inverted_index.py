@@ -21,11 +21,11 @@ _ACCENTS = re.compile("(?<=[A-Za-z])[\u0300-\u036f]+")
 
 @dataclass(frozen=True, slots=True)
 class QueryWord:
-    """A word to look for, its term, and its place among the words of the query."""
+    """A word to look for, its term, and its position among the words of the query."""
 
     word: str
     term: str
-    place: int
+    position: int
 
 
 def split_text(text: str) -> list[str]:
@@ -45,8 +45,8 @@ def parse_query_words(text: str) -> tuple[QueryWord, ...]:
     words = split_text(text)
     kept = drop_stop_words(words)
     return tuple(
-        QueryWord(word, term, place)
-        for place, (word, term) in enumerate(zip(words, stem_words(words), strict=True))
+        QueryWord(word, term, position)
+        for position, (word, term) in enumerate(zip(words, stem_words(words), strict=True))
         if word in kept
     )
 
@@ -81,14 +81,14 @@ def find_terms(words: pa.Array) -> pa.Array:
 
 
 Integers = npt.NDArray[np.int64]
-Places = npt.NDArray[np.int32]
+Positions = npt.NDArray[np.int32]
 Flags = npt.NDArray[np.bool_]
 Counts = npt.NDArray[np.unsignedinteger[Any]]
 
 _FEW_WORDS = 1 << 16
-"""So few words have numbers of two bytes, which are not compared but counted when sorted."""
+"""Up to this many words the numbers fit in two bytes, which radix sort handles."""
 _LETTERS_AND_DIGITS = bytes(byte for byte in range(256) if byte >= 0x80 or chr(byte).isalnum())
-"""Beyond ASCII only words are left when texts are cut, so each such byte is of a word."""
+"""Beyond ASCII only words remain when texts are split, so each such byte is of a word."""
 _OTHERS = bytes(byte for byte in range(256) if byte not in _LETTERS_AND_DIGITS)
 _IS_WORD = bytes(byte in _LETTERS_AND_DIGITS for byte in range(256))
 _LOWER = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
@@ -103,7 +103,7 @@ class Postings:
     """
 
     starts: Integers
-    rows: Places
+    rows: Positions
     counts: Counts
 
     @property
@@ -113,29 +113,29 @@ class Postings:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The words of a run of rows. A place counts every word of every row, one after the other.
+    """The words of a run of rows. A position counts every word of every row, one after the other.
 
-    `words` stand in the order of their terms, so that the words of one term are neighbours:
-    those of `terms[t]` are `word_starts[t]:word_starts[t + 1]`, and the places of word `w` are
-    `places[place_starts[w]:place_starts[w + 1]]`, ascending.
+    `words` are in the order of their terms, so that the words of one term are contiguous:
+    those of `terms[t]` are `word_starts[t]:word_starts[t + 1]`, and the positions of word `w` are
+    `positions[position_starts[w]:position_starts[w + 1]]`, ascending.
     """
 
     ids: pa.Array
     has_text: Flags
-    lengths: Places
-    """How many terms each row has."""
+    lengths: Positions
+    """Number of terms of each row."""
     row_starts: Integers
-    """The place where each row starts, and at the end how many places there are."""
+    """The position where each row starts, and at the end how many positions there are."""
     terms: pa.Array
     word_starts: Integers
     words: pa.Array
-    place_starts: Integers
-    places: Places
+    position_starts: Integers
+    positions: Positions
     postings: Postings
     document_count: int
-    """How many rows have a text."""
+    """Return the number of rows with a text."""
     term_count: int
-    """How many terms their texts have in all."""
+    """Return the total number of terms of their texts."""
 
     @property
     def size_bytes(self) -> int:
@@ -145,19 +145,19 @@ class Segment:
             self.lengths,
             self.row_starts,
             self.word_starts,
-            self.place_starts,
-            self.places,
+            self.position_starts,
+            self.positions,
         )
         return sum(a.nbytes for a in (*arrays, *counted)) + self.postings.size_bytes
 
     def words_of_term(self, term: str) -> range:
-        """Which words have this term."""
+        """Return the range of words with this term."""
         found = self._find(term)
         if found is None:
             return range(0)
         return range(int(self.word_starts[found]), int(self.word_starts[found + 1]))
 
-    def rows_of_term(self, term: str) -> tuple[Places, Counts]:
+    def rows_of_term(self, term: str) -> tuple[Positions, Counts]:
         """The rows that have this term, ascending, and how often each has it."""
         found, postings = self._find(term), self.postings
         if found is None:
@@ -165,16 +165,18 @@ class Segment:
         span = slice(postings.starts[found], postings.starts[found + 1])
         return postings.rows[span], postings.counts[span]
 
-    def places_of_words(self, words: Sequence[int]) -> Places:
-        """Where any of these words stands, ascending."""
-        runs = [self.places[self.place_starts[w] : self.place_starts[w + 1]] for w in words]
+    def positions_of_words(self, words: Sequence[int]) -> Positions:
+        """Return the positions of any of these words, ascending."""
+        runs = [
+            self.positions[self.position_starts[w] : self.position_starts[w + 1]] for w in words
+        ]
         if len(runs) == 1:
             return runs[0]
         # The stable sort is one that merges runs.
         return np.sort(np.concatenate([np.empty(0, np.int32), *runs]), kind="stable")
 
-    def rows_of_places(self, places: Places) -> Integers:
-        rows: Integers = np.searchsorted(self.row_starts, places, side="right") - 1
+    def rows_of_positions(self, positions: Positions) -> Integers:
+        rows: Integers = np.searchsorted(self.row_starts, positions, side="right") - 1
         return rows
 
     def _find(self, term: str) -> int | None:
@@ -193,7 +195,7 @@ def build_segment(ids: pa.Array, texts: pa.Array) -> Segment:
     encoded = tokens.dictionary_encode()
     terms, word_starts, words, new_numbers = _build_vocabulary(encoded.dictionary)
     numbers = new_numbers[encoded.indices.to_numpy()]
-    place_starts, places = _invert_postings(numbers, len(words))
+    position_starts, positions = _invert_postings(numbers, len(words))
     terms_before = np.concatenate([[0], np.cumsum(numbers >= 0)])
     lengths = np.diff(terms_before[row_starts]).astype(np.int32)
     return Segment(
@@ -204,9 +206,9 @@ def build_segment(ids: pa.Array, texts: pa.Array) -> Segment:
         terms=terms,
         word_starts=word_starts,
         words=words,
-        place_starts=place_starts,
-        places=places,
-        postings=_build_postings(places, row_starts, place_starts[word_starts]),
+        position_starts=position_starts,
+        positions=positions,
+        postings=_build_postings(positions, row_starts, position_starts[word_starts]),
         document_count=int(np.count_nonzero(has_text)),
         term_count=int(lengths.sum(dtype=np.int64)),
     )
@@ -214,7 +216,7 @@ def build_segment(ids: pa.Array, texts: pa.Array) -> Segment:
 
 def _cut(texts: pa.Array) -> tuple[pa.Array, Integers]:
     """Every word of every text, and the number of the first word of each, with their count last."""
-    # A separator after each text, or the last word of one would run into the first of the next.
+    # A separator after each text keeps its last word apart from the next text.
     large = pa.large_string()
     nothing, newline = pa.scalar("", large), pa.scalar("\n", large)
     lines = pc.binary_join_element_wise(texts.cast(large), nothing, newline)
@@ -232,7 +234,7 @@ def _cut(texts: pa.Array) -> tuple[pa.Array, Integers]:
     return words, np.searchsorted(starts, ends).astype(np.int64)
 
 
-def _build_vocabulary(words: pa.Array) -> tuple[pa.Array, Integers, pa.Array, Places]:
+def _build_vocabulary(words: pa.Array) -> tuple[pa.Array, Integers, pa.Array, Positions]:
     """Terms, the first word of each, the words in that order, and the new number of each word.
 
     Words that are no terms are left out; their number is -1.
@@ -249,8 +251,8 @@ def _build_vocabulary(words: pa.Array) -> tuple[pa.Array, Integers, pa.Array, Pl
     return encoded.dictionary, word_starts.astype(np.int64), words.take(order), numbers
 
 
-def _invert_postings(numbers: Places, words: int) -> tuple[Integers, Places]:
-    """The places of each word, one word after the other, and where each word's places start."""
+def _invert_postings(numbers: Positions, words: int) -> tuple[Integers, Positions]:
+    """The start of each word's positions, and all positions grouped by word."""
     at = np.flatnonzero(numbers >= 0)
     chosen = numbers[at]
     starts = np.zeros(words + 1, np.int64)
@@ -263,14 +265,14 @@ def _invert_postings(numbers: Places, words: int) -> tuple[Integers, Places]:
     return starts, (keys & 0xFFFFFFFF).astype(np.int32)
 
 
-def _build_postings(places: Places, row_starts: Integers, term_starts: Integers) -> Postings:
-    """Rows and counts from the places of the terms, of which `term_starts` says where each starts.
+def _build_postings(positions: Positions, row_starts: Integers, term_starts: Integers) -> Postings:
+    """Build postings from the positions of the terms; `term_starts` are the starts of each.
 
-    The places of a term are those of its words, one word after the other.
+    The positions of a term are those of its words, one word after the other.
     """
-    row_of_place = np.repeat(np.arange(len(row_starts) - 1, dtype=np.int32), np.diff(row_starts))
+    row_of_position = np.repeat(np.arange(len(row_starts) - 1, dtype=np.int32), np.diff(row_starts))
     terms = np.repeat(np.arange(len(term_starts) - 1), np.diff(term_starts))
-    keys = (terms << 32) | row_of_place[places]
+    keys = (terms << 32) | row_of_position[positions]
     # In order already where a term has one word; the stable sort merges the runs of the others.
     keys.sort(kind="stable")
     at = np.flatnonzero(np.diff(keys, prepend=-1))

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 
 DEFAULT_TEXT_BYTES = 1 << 30
-"""Room for some millions of short texts; what does not fit is read again for each query."""
+"""Fits some millions of short texts; evicted ones are read again for each query."""
 DEFAULT_VECTOR_BYTES = 512 << 20
-"""Room for a million vectors of a hundred dimensions."""
+"""Fits a million vectors of a hundred dimensions."""
 _ROW_ID_BYTES = 256 << 20
 
 
 class SearchCache:
-    """Pieces of columns as searches need them; safe to share between threads.
+    """Cached pieces of columns; safe to share between threads.
 
     A piece is a function of files that never change, so that branches and versions of a table
     share what they have in common.
@@ -60,13 +60,13 @@ class SearchCache:
         )
 
     def clear(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         for cache in (self.segments, self.matrices, self.row_ids):
             cache.clear()
 
 
 def read_piece_row_ids(memory: SearchCache, table: Table, piece: ColumnPiece) -> Integers:
-    """The row id of every row of a piece; -1 for those this version of the table has not."""
+    """The row id of every row of a piece; -1 for rows deleted in this version of the table."""
     # Row ids are given on a branch, so what two branches share is looked up on each.
     key = (table.location.cache_key, piece.content, piece.deletions)
     return memory.row_ids.value(key, partial(read_row_ids, table, piece))
@@ -74,7 +74,7 @@ def read_piece_row_ids(memory: SearchCache, table: Table, piece: ColumnPiece) ->
 
 @dataclass(frozen=True, slots=True)
 class LiveSegment:
-    """A segment, the row ids of its rows, and which of them the version of the table has.
+    """A segment, the row ids of its rows, and a mask of the live ones.
 
     None means all of them.
     """
@@ -85,21 +85,21 @@ class LiveSegment:
 
     @property
     def document_count(self) -> int:
-        """How many rows have a text."""
+        """Return the number of rows with a text."""
         if self.live is None:
             return self.segment.document_count
         return int(np.count_nonzero(self.segment.has_text & self.live))
 
     @property
     def term_count(self) -> int:
-        """How many terms their texts have in all."""
+        """Return the total number of terms of their texts."""
         if self.live is None:
             return self.segment.term_count
         return int(self.segment.lengths.sum(where=self.live))
 
 
 def iterate_segments(memory: SearchCache, table: Table, column: str) -> Iterator[LiveSegment]:
-    """The whole column, a piece at a time, so that a large table need not fit in memory."""
+    """Yield the column, a piece at a time, so that a large table need not fit in memory."""
     for piece in split_column(table, ["id", column]):
         segment = memory.segments.value(piece.content, partial(_read, table, column, piece))
         row_ids = read_piece_row_ids(memory, table, piece)
@@ -113,5 +113,5 @@ def _read(table: Table, column: str, piece: ColumnPiece) -> Segment:
 
 
 def _combine_chunks(texts: pa.ChunkedArray) -> pa.Array:
-    # In large strings, whose offsets do not run out however long the texts are.
+    # Large strings have 64-bit offsets.
     return texts.cast(pa.large_string()).combine_chunks()

@@ -16,7 +16,7 @@ from omnigraph.execution.search.hits import Doubles, Hits, Integers
 from omnigraph.execution.search.inverted_index import (
     Counts,
     Flags,
-    Places,
+    Positions,
     QueryWord,
     Segment,
     parse_query_terms,
@@ -32,7 +32,7 @@ _WORDS_AT_A_TIME = 1 << 15
 
 
 def match_within_distance(words: pa.Array, wanted: str, most: int) -> _WordFlags:
-    """For each word, whether `most` edits or fewer make it the wanted one.
+    """Mask the words within `most` edits of the wanted one.
 
     An edit inserts, deletes or replaces one character.
     """
@@ -49,7 +49,7 @@ def match_within_distance(words: pa.Array, wanted: str, most: int) -> _WordFlags
 def _close(
     words: list[str], lengths: npt.NDArray[np.int64], wanted: str, most: int
 ) -> npt.NDArray[np.int64]:
-    """The numbers of the words that are close enough, all of them read a letter at a time.
+    """The indexes of the words that are close enough, all read one letter at a time.
 
     `costs` holds, for each word still in question, the edits from what was read of it to each
     beginning of the wanted word. Its least cost never falls again, so most words drop out soon.
@@ -93,8 +93,8 @@ def _encode_letters(words: list[str]) -> npt.NDArray[np.uint32]:
 
 DEFAULT_DISTANCE = 2
 
-Matcher = Callable[[Segment], Iterable[Places]]
-"""The places in a segment that make their rows match."""
+Matcher = Callable[[Segment], Iterable[Positions]]
+"""The positions in a segment that make their rows match."""
 
 
 def find_matching_rows(
@@ -146,8 +146,8 @@ def _find_matching(
 
 def _find_rows(piece: LiveSegment, matcher: Matcher) -> Integers:
     matches = np.zeros(len(piece.row_ids), np.bool_)
-    for places in matcher(piece.segment):
-        matches[piece.segment.rows_of_places(places)] = True
+    for positions in matcher(piece.segment):
+        matches[piece.segment.rows_of_positions(positions)] = True
     if piece.live is not None:
         matches &= piece.live
     return np.flatnonzero(matches)
@@ -156,43 +156,45 @@ def _find_rows(piece: LiveSegment, matcher: Matcher) -> Integers:
 def _make_matcher(mode: TextMode, words: Sequence[QueryWord], distance: int) -> Matcher:
     match mode:
         case TextMode.ANY_TERM:
-            return lambda segment: (_find_term_places(segment, word.term) for word in words)
+            return lambda segment: (_find_term_positions(segment, word.term) for word in words)
         case TextMode.PHRASE:
-            return lambda segment: [_find_phrase_places(segment, words)]
+            return lambda segment: [_find_phrase_positions(segment, words)]
         case TextMode.FUZZY:
-            return lambda segment: (_find_fuzzy_places(segment, word, distance) for word in words)
+            return lambda segment: (
+                _find_fuzzy_positions(segment, word, distance) for word in words
+            )
         case _:
             assert_never(mode)
 
 
-def _find_term_places(segment: Segment, term: str) -> Places:
-    return segment.places_of_words(segment.words_of_term(term))
+def _find_term_positions(segment: Segment, term: str) -> Positions:
+    return segment.positions_of_words(segment.words_of_term(term))
 
 
-def _find_phrase_places(segment: Segment, words: Sequence[QueryWord]) -> Places:
-    """Where a phrase starts: each of its words at its distance from the first."""
-    first, last = words[0].place, words[-1].place
-    places = {word.term: _find_term_places(segment, word.term) for word in words}
-    rarest, *others = sorted(words, key=lambda word: len(places[word.term]))
-    starts: Places = places[rarest.term] - (rarest.place - first)
+def _find_phrase_positions(segment: Segment, words: Sequence[QueryWord]) -> Positions:
+    """Return the positions where a phrase starts: each word at its distance from the first."""
+    first, last = words[0].position, words[-1].position
+    positions = {word.term: _find_term_positions(segment, word.term) for word in words}
+    rarest, *others = sorted(words, key=lambda word: len(positions[word.term]))
+    starts: Positions = positions[rarest.term] - (rarest.position - first)
     for word in others:
-        starts = starts[_is_in(starts + (word.place - first), places[word.term])]
-    in_one_row: Flags = segment.rows_of_places(starts) == segment.rows_of_places(
+        starts = starts[_is_in(starts + (word.position - first), positions[word.term])]
+    in_one_row: Flags = segment.rows_of_positions(starts) == segment.rows_of_positions(
         starts + (last - first)
     )
     return starts[in_one_row]
 
 
-def _is_in(places: Places, ascending: Places) -> Flags:
+def _is_in(positions: Positions, ascending: Positions) -> Flags:
     if not len(ascending):
-        return np.zeros(len(places), np.bool_)
-    at = np.minimum(np.searchsorted(ascending, places), len(ascending) - 1)
-    found: Flags = ascending[at] == places
+        return np.zeros(len(positions), np.bool_)
+    at = np.minimum(np.searchsorted(ascending, positions), len(ascending) - 1)
+    found: Flags = ascending[at] == positions
     return found
 
 
-def _find_fuzzy_places(segment: Segment, wanted: QueryWord, distance: int) -> Places:
-    """Where a word stands that is close enough, either as it is written or as a term.
+def _find_fuzzy_positions(segment: Segment, wanted: QueryWord, distance: int) -> Positions:
+    """Return the positions of words close enough, either as written or as a term.
 
     Stems alone would put `nationel` and `national` further apart than they look; words alone
     would lose what stemming finds.
@@ -200,28 +202,28 @@ def _find_fuzzy_places(segment: Segment, wanted: QueryWord, distance: int) -> Pl
     by_term = match_within_distance(segment.terms, wanted.term, distance)
     chosen = np.repeat(by_term, np.diff(segment.word_starts))
     chosen |= match_within_distance(segment.words, wanted.word, distance)
-    return segment.places_of_words(np.flatnonzero(chosen).tolist())
+    return segment.positions_of_words(np.flatnonzero(chosen).tolist())
 
 
 K1 = 1.2
-"""How soon more of the same term stops counting."""
+"""Saturation of the term frequency."""
 B = 0.75
-"""How much a long text is held against a match in it."""
+"""Weight of the length normalization."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
     """The rows of one piece that have each of the terms, and how often they have it."""
 
-    terms: Sequence[tuple[Places, Counts]]
-    lengths: Places
+    terms: Sequence[tuple[Positions, Counts]]
+    lengths: Positions
     row_ids: Integers
 
 
 def score_rows(memory: SearchCache, table: Table, column: str, query: str) -> Hits:
     """The BM25 score of each row with at least one term of the query.
 
-    What counts as rare or long is judged by all rows of the table that have a text.
+    Document frequency and average length are those of all rows with a text.
     """
     terms = parse_query_terms(query)
     documents, length, pieces = 0, 0, []
@@ -239,7 +241,7 @@ def score_rows(memory: SearchCache, table: Table, column: str, query: str) -> Hi
 def _count_terms(found: LiveSegment, terms: Sequence[str]) -> _Counted:
     counted = [found.segment.rows_of_term(term) for term in terms]
     if found.live is None:
-        # Copies, so that a segment there is no room for is not held by a part of it.
+        # Copies, so that an evicted segment is not retained by a part of it.
         counted = [(rows.copy(), counts.copy()) for rows, counts in counted]
     else:
         kept = [found.live[rows] for rows, _ in counted]

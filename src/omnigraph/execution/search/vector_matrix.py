@@ -23,21 +23,21 @@ _MIN_PROJECTION = 16
 _SAMPLED_ROWS = 2_048
 _PROJECTION_ROUNDS = 3
 _ROWS_PER_BLOCK = 1_024
-"""What is worked on at a time should stay in the processor's cache."""
+"""A block should fit in the processor's cache."""
 _GUESSES = 8
-"""How many times more places than wanted are measured to learn how far away the last one is."""
+"""Factor of rows measured to bound the distance of the last one wanted."""
 _ITEMS_PER_PRODUCT = 4_096
 _SCATTERED_SHARE = 4
-"""Fewer rows than one in this many are picked out before they are multiplied."""
+"""Fewer rows than one in this many are gathered before they are multiplied."""
 _SINGLE = np.finfo(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class VectorProjection:
-    """The vectors seen along the directions in which they differ most.
+    """Vectors projected on the directions of largest variance.
 
     The last column is the length of what the others do not show. By it and by the inequality of
-    Cauchy and Schwarz the product of two shadows is at least that of the vectors.
+    Cauchy and Schwarz the product of two projections is at least that of the vectors.
     """
 
     directions: Doubles
@@ -90,7 +90,7 @@ def _build_projection(values: Floats) -> VectorProjection | None:
     columns = values.shape[1] // _PROJECTION_SHARE
     if columns < _MIN_PROJECTION or len(values) < _SAMPLED_ROWS or not np.isfinite(values).all():
         return None
-    # A fixed seed: the directions only decide how fast the answer is found.
+    # A fixed seed: the directions affect only the speed.
     random = np.random.default_rng(0)
     sample = values[:: len(values) // _SAMPLED_ROWS].astype(np.float64)
     directions: Doubles = np.linalg.qr(random.normal(size=(values.shape[1], columns - 1)))[0]
@@ -114,7 +114,7 @@ def _find_seen(vectors: npt.NDArray[np.floating], directions: Doubles) -> Floats
 
 
 def measure_distances(values: Floats, query: Floats) -> Doubles:
-    """How far each vector is from the query, in double precision."""
+    """Return the distance of each vector from the query, in double precision."""
     return np.sqrt(_measure_squares(values, query.astype(np.float64)))
 
 
@@ -129,41 +129,41 @@ def _measure_squares(values: Floats, query: Doubles) -> Doubles:
 def find_nearest_in_matrix(
     matrix: Matrix, among: Integers | None, query: Floats, keep: int | None
 ) -> tuple[Integers, Doubles]:
-    """Places in the matrix, and their distances, that hold the `keep` nearest of those in `among`.
+    """Find the positions and distances of the `keep` nearest vectors of those in `among`.
 
-    None stands for all places, or for all distances. There may be a few more than were asked for.
+    None stands for all positions, or for all distances. A few more may be returned.
     """
-    places = np.arange(len(matrix.values)) if among is None else among
-    if keep is not None and len(places) > keep > 0:
-        places = _narrow_places(matrix, places, query, keep)
-    return places, measure_distances(_take_rows(matrix.values, places), query)
+    positions = np.arange(len(matrix.values)) if among is None else among
+    if keep is not None and len(positions) > keep > 0:
+        positions = _narrow_positions(matrix, positions, query, keep)
+    return positions, measure_distances(_take_rows(matrix.values, positions), query)
 
 
-def _narrow_places(matrix: Matrix, places: Integers, query: Floats, keep: int) -> Integers:
-    """The places at which no exact measure is needed left out."""
+def _narrow_positions(matrix: Matrix, positions: Integers, query: Floats, keep: int) -> Integers:
+    """Drop positions that are certainly not among the nearest."""
     exact = query.astype(np.float64)
     square = float(exact @ exact)
     if not 8 * (matrix.largest + square) < float(_SINGLE.max):
-        return places
+        return positions
     views = [(matrix.values, query)]
-    if matrix.shadow is not None and len(places) * _SCATTERED_SHARE > len(matrix.values):
+    if matrix.shadow is not None and len(positions) * _SCATTERED_SHARE > len(matrix.values):
         views.insert(0, (matrix.shadow.values, matrix.shadow.of(exact)))
     for values, seen in views:
-        least = _compute_products(values, places, seen)
+        least = _compute_products(values, positions, seen)
         least *= -2
-        least += _take_rows(matrix.squares, places)
+        least += _take_rows(matrix.squares, positions)
         best = find_smallest(least, _GUESSES * keep)[: _GUESSES * keep]
-        guessed = measure_distances(matrix.values[places[best]], query)
+        guessed = measure_distances(matrix.values[positions[best]], query)
         reach = float(np.partition(guessed, keep - 1)[keep - 1]) ** 2
         limit = reach - square + _estimate_error(values.shape[1], matrix.largest + square)
-        places = places[least <= np.nextafter(np.float32(limit), _SINGLE.max)]
-    return places
+        positions = positions[least <= np.nextafter(np.float32(limit), _SINGLE.max)]
+    return positions
 
 
-def _compute_products(values: Floats, places: Integers, query: Floats) -> Floats:
-    if len(places) * _SCATTERED_SHARE < len(values):
-        return _compute_product(values[places], query)
-    return _take_rows(_compute_product(values, query), places)
+def _compute_products(values: Floats, positions: Integers, query: Floats) -> Floats:
+    if len(positions) * _SCATTERED_SHARE < len(values):
+        return _compute_product(values[positions], query)
+    return _take_rows(_compute_product(values, query), positions)
 
 
 def _compute_product(values: Floats, query: Floats) -> Floats:
@@ -181,12 +181,12 @@ def _compute_product(values: Floats, query: Floats) -> Floats:
     return found
 
 
-def _take_rows(values: Floats, places: Integers) -> Floats:
-    return values if len(places) == len(values) else values[places]
+def _take_rows(values: Floats, positions: Integers) -> Floats:
+    return values if len(positions) == len(values) else values[positions]
 
 
 def _estimate_error(columns: int, squares: float) -> float:
-    """How far off a square of a distance is at most when it is made of single-precision products.
+    """Bound the error of a squared distance computed from single-precision products.
 
     The errors of a sum grow with its terms; those of terms too small to hold, with their number.
     """

@@ -32,10 +32,10 @@ from omnigraph.storage.tables import (
 )
 
 _BYTES_PER_ITEM = 6
-"""Four for the number itself, and the rest for the index of it."""
+"""Four for the value itself, and the rest for its projection."""
 _FEW = 1_000
 _FEW_SHARE = 0.02
-"""So few candidates, or such a share of the rows, are fetched and measured one by one."""
+"""Fewer candidates, or a smaller share of the rows, are fetched by row id and measured."""
 _MAX_RANKED_SHARE = 0.1
 """Ranking a larger share of the rows costs more than measuring all of them."""
 _BATCH_BYTES = 32 << 20
@@ -91,9 +91,9 @@ def _search_in_memory(
         matrix = memory.matrices.value(piece.content, partial(_read, table, column, piece))
         row_ids = read_piece_row_ids(memory, table, piece)
         row_ids = row_ids if matrix.rows is None else row_ids[matrix.rows]
-        places = _find_places(row_ids, among, all_live=piece.deletions is None)
-        places, measured = find_nearest_in_matrix(matrix, places, query, keep)
-        parts.append(Hits(row_ids[places], measured))
+        positions = _find_positions(row_ids, among, all_live=piece.deletions is None)
+        positions, measured = find_nearest_in_matrix(matrix, positions, query, keep)
+        parts.append(Hits(row_ids[positions], measured))
     return _keep_nearest(Hits.together(parts), keep)
 
 
@@ -101,8 +101,10 @@ def _read(table: Table, column: str, piece: ColumnPiece) -> Matrix:
     return build_matrix(read_piece(table, piece, [column]).column(column).combine_chunks())
 
 
-def _find_places(row_ids: Integers, among: Integers | None, *, all_live: bool) -> Integers | None:
-    """Which of the rows are candidates; None for all of them."""
+def _find_positions(
+    row_ids: Integers, among: Integers | None, *, all_live: bool
+) -> Integers | None:
+    """Mask the rows that are candidates; None for all of them."""
     if among is not None:
         return np.flatnonzero(np.isin(row_ids, among))
     return None if all_live else np.flatnonzero(row_ids != DELETED)
@@ -114,7 +116,7 @@ def _find_places(row_ids: Integers, among: Integers | None, *, all_live: bool) -
 def _rank_candidates(
     table: Table, column: str, query: Floats, among: Integers | None, keep: int, rows: int
 ) -> Hits | None:
-    """The best candidates among the first rows of the table's own ranking, if that says enough.
+    """The best candidates among the first rows of the index search, if they are enough.
 
     More and more rows are asked for, until enough of them are candidates and none beyond could
     still be as near as the last one kept. None means that measuring every row is cheaper.
@@ -125,17 +127,17 @@ def _rank_candidates(
         first = find_nearest(table, column, query, count)
         is_all = first.num_rows < count
         answer = _measure_parts([_restrict_to(first, among)], column, query, keep)
-        if is_all or _is_settled(answer, keep, first, len(query)):
+        if is_all or _is_complete(answer, keep, first, len(query)):
             return answer
         count *= 4
     return None
 
 
-def _is_settled(answer: Hits, keep: int, first: pa.Table, dimension: int) -> bool:
-    """Whether no row beyond the first ones can be as near as the last of the answer."""
+def _is_complete(answer: Hits, keep: int, first: pa.Table, dimension: int) -> bool:
+    """Return whether no row beyond the first ones can be as near as the last of the answer."""
     if len(answer.values) < keep:
         return False
-    # What is added up in single precision, all of it positive, is off by no more than this.
+    # Bound of the error of a sum of positive numbers in single precision.
     single = np.finfo(np.float32)
     last = float(first.column(DISTANCE)[-1].as_py())
     beyond = last * (1 - (dimension + 8) * float(single.eps)) - dimension * float(single.tiny)
@@ -146,7 +148,7 @@ def _is_settled(answer: Hits, keep: int, first: pa.Table, dimension: int) -> boo
 
 
 def _list_candidates(table: Table, column: str, among: Integers | None) -> Iterator[pa.Table]:
-    """Every row that may be kept, a batch at a time."""
+    """Yield the candidate rows, a batch at a time."""
     dimension = table.schema.field(column).type.list_size
     batch_rows = max(1, _BATCH_BYTES // (4 * dimension))
     for batch in table.batches([column], with_row_id=True, batch_size=batch_rows):
@@ -164,7 +166,7 @@ def _fetch_vectors(table: Table, column: str, among: Integers) -> pa.Table:
 
 
 def _measure_parts(parts: Iterable[pa.Table], column: str, query: Floats, keep: int | None) -> Hits:
-    """The nearest of these rows; never many more of them are held than could still be kept."""
+    """The nearest of these rows, with bounded memory."""
     found = Hits.together([])
     for part in parts:
         rows, values = make_matrix(part.column(column).combine_chunks())
@@ -185,7 +187,7 @@ def _keep_nearest(hits: Hits, keep: int | None) -> Hits:
 
 
 def _as_vector(table: Table, column: str, query: Sequence[float]) -> Floats:
-    """The query in the precision of the column: what is stored is found at distance zero."""
+    """The query in the precision of the column: a stored vector is at distance zero."""
     dimension = table.schema.field(column).type.list_size
     if len(query) != dimension:
         raise BadRequest(f"{column} has {dimension} dimensions, the query vector {len(query)}")
