@@ -15,11 +15,11 @@ V = TypeVar("V")
 
 
 class Cache(Generic[K, V]):
-    """Values by key, the least recently used dropped first. Safe to share between threads.
+    """Values by key, the least recently used evicted first. Safe to share between threads.
 
     The limit is in whatever `size_of` measures: bytes, or values if it is not given. Two threads
-    that want one value make it once, and those that want another do not wait. A value larger than
-    `largest` is handed out and not kept.
+    that need one value compute it once; threads that need another do not wait. A value larger than
+    `largest` is returned and not cached.
     """
 
     def __init__(
@@ -32,8 +32,8 @@ class Cache(Generic[K, V]):
         self._limit, self._largest = limit, largest
         self._size_of = size_of
         self._lock = threading.Lock()
-        self._kept: OrderedDict[K, V] = OrderedDict()
-        self._making: dict[K, Future[V]] = {}
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._pending: dict[K, Future[V]] = {}
         self._size = 0
 
     @property
@@ -50,65 +50,65 @@ class Cache(Generic[K, V]):
 
     def holds(self, key: K) -> bool:
         with self._lock:
-            return key in self._kept
+            return key in self._values
 
     def find(self, key: K) -> V | None:
-        """The value of a key, if it is at hand."""
+        """Return the cached value of a key, or None."""
         with self._lock:
-            value = self._kept.get(key)
+            value = self._values.get(key)
             if value is not None:
-                self._kept.move_to_end(key)
+                self._values.move_to_end(key)
             return value
 
     def value(self, key: K, make: Callable[[], V]) -> V:
-        """The value of a key, made now if it is not at hand."""
+        """Return the value of a key; on a miss compute and store it."""
         with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
+            if key in self._values:
+                self._values.move_to_end(key)
+                return self._values[key]
             from concurrent.futures import Future  # noqa: PLC0415 - checking texts makes nothing
 
-            running = self._making.get(key)
-            future = self._making.setdefault(key, Future())
+            running = self._pending.get(key)
+            future = self._pending.setdefault(key, Future())
         if running is not None:
             return running.result()
-        return self._make(key, make, future)
+        return self._compute(key, make, future)
 
     def keep(self, key: K, value: V) -> None:
         """Make this the value of the key, whatever it was."""
         with self._lock:
-            self._keep(key, value)
+            self._store(key, value)
 
     def clear(self) -> None:
         with self._lock:
-            self._kept.clear()
+            self._values.clear()
             self._size = 0
 
-    def _make(self, key: K, make: Callable[[], V], future: Future[V]) -> V:
+    def _compute(self, key: K, make: Callable[[], V], future: Future[V]) -> V:
         try:
             value = make()
         except BaseException as error:
             with self._lock:
-                del self._making[key]
+                del self._pending[key]
             future.set_exception(error)
             raise
         with self._lock:
-            del self._making[key]
-            self._keep(key, value)
+            del self._pending[key]
+            self._store(key, value)
         future.set_result(value)
         return value
 
-    def _keep(self, key: K, value: V) -> None:
-        if key in self._kept:
-            self._size -= self._size_of(self._kept.pop(key))
+    def _store(self, key: K, value: V) -> None:
+        if key in self._values:
+            self._size -= self._size_of(self._values.pop(key))
         size = self._size_of(value)
         if size > self.largest:
             return
-        self._kept[key] = value
+        self._values[key] = value
         self._size += size
-        self._make_room()
+        self._evict()
 
-    def _make_room(self) -> None:
+    def _evict(self) -> None:
         while self._size > self._limit:
-            _, dropped = self._kept.popitem(last=False)
+            _, dropped = self._values.popitem(last=False)
             self._size -= self._size_of(dropped)

@@ -1,4 +1,4 @@
-"""Files of the caller's that are written: whole or not at all, and never over somebody else's."""
+"""Write files of the caller: whole or not at all, and never over changes by other processes."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from pathlib import Path
 from omnigraph.errors import AlreadyExists
 
 
-def give_name(made: Path, target: Path) -> None:
-    """Move a finished file to a name that nothing has yet.
+def move_exclusively(finished: Path, target: Path) -> None:
+    """Move a finished file to a name that does not exist yet.
 
     Raises:
-        FileExistsError: something has it.
+        FileExistsError: the name exists.
     """
     try:
-        target.hardlink_to(made)  # unlike a move, it fails where there is a file
+        target.hardlink_to(finished)  # unlike a move, it fails where there is a file
     except FileExistsError:
         raise
     except OSError:  # a file system without links
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666))
-        made.replace(target)
+        finished.replace(target)
     else:
-        made.unlink()
+        finished.unlink()
 
 
 class OutputFile:
-    """A file to write, as it was when the work for it began.
+    """An output file, with its state when the work for it began.
 
-    What was there then may be replaced: the caller asked for that. What appeared or changed since
-    belongs to somebody else.
+    A file that existed then may be replaced: the caller asked for that. A file created or changed
+    since belongs to another process.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self._seen = _identity(self.path)
 
-    def put(self, made: Path) -> None:
+    def put(self, finished: Path) -> None:
         """Make a finished file, in the same folder, the content.
 
         Raises:
-            AlreadyExists: somebody else wrote there meanwhile; the finished file stays.
+            AlreadyExists: another process wrote there meanwhile; the finished file stays.
             OSError: it cannot be written.
         """
         if self.path.is_dir():  # a link to one could be replaced
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(self.path))
         try:
             if self._seen is None:
-                give_name(made, self.path)
+                move_exclusively(finished, self.path)
             elif self._seen == _identity(self.path):
-                made.replace(self.path)
+                finished.replace(self.path)
             else:
                 raise FileExistsError
         except FileExistsError:
@@ -62,7 +62,7 @@ class OutputFile:
 
 
 def output_file(given: str | Path | OutputFile) -> OutputFile:
-    """The file a caller named, as it is now unless the caller looked before."""
+    """Return an output file with its current state, unless the caller recorded one."""
     return given if isinstance(given, OutputFile) else OutputFile(given)
 
 

@@ -5,10 +5,9 @@
             load(batch)
             work.advance(batch.num_rows)
 
-Nobody listens by default, and then telling costs next to nothing: library code may tell as often
-as it likes. The command line listens where stderr is a terminal and draws one line there; a
-program of its own listens with `with listening(callback):`. Work may be told from any thread, and
-one work may be inside another.
+Without a listener a report costs next to nothing: library code may report as often as it likes.
+The command line listens where stderr is a terminal and draws one line there; other programs listen
+with `with listening(callback):`. Any thread may report, and tasks may be nested.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """One piece of news: what is done, how much of it, and whether that was the end."""
+    """One progress report: the task, its amount, and whether it is over."""
 
     what: str
     done: int
@@ -36,7 +35,7 @@ _listeners: list[Listener] = []
 
 
 class Work:
-    """One piece of work on its way; made by `working`."""
+    """A task in progress; created by `working`."""
 
     def __init__(self, what: str, total: int | None, unit: str) -> None:
         self.what, self.total, self.unit = what, total, unit
@@ -44,37 +43,37 @@ class Work:
         self._lock = threading.Lock()
 
     def advance(self, amount: int = 1) -> None:
-        """So much more is done."""
+        """Add an amount to the work done."""
         with self._lock:
             self.done += amount
-        self._tell()
+        self._report()
 
     def now(self, what: str) -> None:
-        """The work is at another step, counted on."""
+        """Report another step of the work, counted on."""
         self.what = what
-        self._tell()
+        self._report()
 
-    def _tell(self, *, is_over: bool = False) -> None:
+    def _report(self, *, is_over: bool = False) -> None:
         if _listeners:
             _listeners[-1](Progress(self.what, self.done, self.total, self.unit, is_over))
 
 
 @contextmanager
 def working(what: str, *, total: int | None = None, unit: str = "") -> Iterator[Work]:
-    """Work that is told from here to the end of the block, however it ends."""
+    """Report a task from here to the end of the block, however it ends."""
     work = Work(what, total, unit)
-    work._tell()
+    work._report()
     try:
         yield work
     finally:
-        work._tell(is_over=True)
+        work._report(is_over=True)
 
 
 @contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Tell this listener, and no other, until the end of the block.
+    """Report to this listener, and no other, until the end of the block.
 
-    It is called in the thread that works, so it should be quick and must not raise.
+    It is called in the working thread, so it should be quick and must not raise.
     """
     _listeners.append(listener)
     try:

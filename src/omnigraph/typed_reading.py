@@ -31,7 +31,7 @@ def find_decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def decode_into(data: bytes | str, kind: type[T]) -> T:
-    """JSON as a value of a type.
+    """Decode JSON into a type.
 
     Raises:
         msgspec.DecodeError: it is no JSON, or not of this type.

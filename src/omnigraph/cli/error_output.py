@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from omnigraph.cli.terminal import make_room
+from omnigraph.cli.terminal import clear_progress_line
 
 if TYPE_CHECKING:
     from omnigraph.errors import OmniError
@@ -36,8 +36,8 @@ _SERVED_FLAGS = ("--server", "--graph")
 
 
 def fail(body: dict[str, object], text: str, *, wants_json: bool) -> int:
-    """Say what went wrong: the text to people or, where it is asked for, a document."""
-    make_room()
+    """Print an error as text on stderr, with --json also as a document on stdout."""
+    clear_progress_line()
     if wants_json:
         from omnigraph.cli.terminal import print_json
 
@@ -48,7 +48,7 @@ def fail(body: dict[str, object], text: str, *, wants_json: bool) -> int:
 
 
 def fail_usage(error: click.UsageError, *, wants_json: bool) -> int:
-    """A command that was not written as it must be."""
+    """Report wrong usage of a command."""
     message = _explain_misplaced_flag(error) or error.format_message()
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(message, err=True)
@@ -60,13 +60,13 @@ def fail_usage(error: click.UsageError, *, wants_json: bool) -> int:
 
 
 def fail_request(message: str, *, wants_json: bool) -> int:
-    """A command that was understood and cannot be carried out."""
+    """Report a command that cannot be executed."""
     body: dict[str, object] = {"error": message, "code": "bad_request", "kind": "bad_request"}
     return fail(body, f"error: {message}", wants_json=wants_json)
 
 
 def fail_with(error: BaseException, *, wants_json: bool) -> int:
-    """An error of the engine, of a file, or an unexpected one."""
+    """Report an error of the engine, of a file, or an unexpected one."""
     from omnigraph.errors import OmniError
 
     if isinstance(error, OmniError):
@@ -76,17 +76,17 @@ def fail_with(error: BaseException, *, wants_json: bool) -> int:
         # What the engine reads and writes fails with errors of its own; this is stdout, or a
         # file of the command line.
         words = error.strerror or str(error)
-        said = f"{error.filename}: {words}" if error.filename else words
+        summary = f"{error.filename}: {words}" if error.filename else words
         return fail(
-            {"error": said, "code": "internal", "kind": "internal"},
-            f"error: {said}",
+            {"error": summary, "code": "internal", "kind": "internal"},
+            f"error: {summary}",
             wants_json=wants_json,
         )
     return _fail_unexpectedly(error, wants_json=wants_json)
 
 
 def describe_error(error: OmniError) -> str:
-    """The error for people: every mistake of a text, the first bad rows, and what helps."""
+    """Render an error for people: every mistake of a text, the first bad rows, a hint."""
     from omnigraph.errors import CompileError, ConstraintViolated, RowsRejected
 
     if isinstance(error, CompileError):
@@ -146,8 +146,8 @@ def _describe_violations(error: OmniError) -> Iterable[str]:
         file = f"{one.file}:" if one.file else ""
         where = f"{file}line {one.line}: " if one.line is not None else ""
         # A row of a file is found by its line, one that is there by its id.
-        told = bool(where) or one.id is None or f"'{one.id}'" in one.message
-        yield f"{where}{one.type_key} {'' if told else f'{one.id!r}: '}{one.message}"
+        is_located = bool(where) or one.id is None or f"'{one.id}'" in one.message
+        yield f"{where}{one.type_key} {'' if is_located else f'{one.id!r}: '}{one.message}"
 
 
 def _advise_on_rows(place: str) -> str:
@@ -190,27 +190,27 @@ def _find_remedy(command: click.Command, flag: str) -> str:
 
 
 def _fail_unexpectedly(error: BaseException, *, wants_json: bool) -> int:
-    """An unexpected error: one line, and how to see more."""
+    """Report an unexpected error in one line, with a hint how to see the traceback."""
     from omnigraph.errors import BadRequest
     from omnigraph.settings import CommandLineSettings
 
     first = str(error).strip().splitlines()[:1]
-    said = f"{type(error).__name__}: {first[0]}" if first else type(error).__name__
+    summary = f"{type(error).__name__}: {first[0]}" if first else type(error).__name__
     try:
         is_wanted = CommandLineSettings.from_environment(os.environ).traceback
     except BadRequest:  # one complaint at a time
         is_wanted = True
     if is_wanted:
-        make_room()
+        clear_progress_line()
         traceback.print_exception(error, file=sys.stderr)
     variable = CommandLineSettings.variable("traceback")
     hint = "" if is_wanted else f"\nhint: this is a bug; {variable}=1 shows where"
     body: dict[str, object] = {
-        "error": f"unexpected: {said}",
+        "error": f"unexpected: {summary}",
         "code": "internal",
         "kind": "internal",
     }
-    return fail(body, f"error: unexpected: {said}{hint}", wants_json=wants_json)
+    return fail(body, f"error: unexpected: {summary}{hint}", wants_json=wants_json)
 
 
 def _colorize(text: str) -> str:

@@ -156,6 +156,6 @@ EXAMPLES = {
 
 
 def render_examples(verb: str) -> str:
-    """The end of the help of a command; the first line keeps click from filling the others."""
+    """Return the epilog of a command's help; its first line stops click from rewrapping."""
     lines = "\n".join(f"  {line}" for line in EXAMPLES[verb])
     return f"\b\nExamples:\n{lines}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def render_commits(commits: Sequence[Commit]) -> list[str]:
-    """A line for each commit, in aligned columns; a message of several lines by its first."""
+    """Return a line for each commit, in aligned columns, with the first line of its message."""
     rows = [
         (
             one.commit_id,
@@ -39,7 +39,7 @@ def render_commits(commits: Sequence[Commit]) -> list[str]:
 
 
 def count_changes(tables: Sequence[RowCounts]) -> str:
-    """Rows inserted, updated and deleted, such as `+3 ~1`; empty if there are none."""
+    """Return the rows inserted, updated and deleted, such as `+3 ~1`; empty if there are none."""
     marks = {
         "+": sum(one.inserted for one in tables),
         "~": sum(one.updated for one in tables),
@@ -49,7 +49,7 @@ def count_changes(tables: Sequence[RowCounts]) -> str:
 
 
 def describe_commit(commit: Commit) -> Iterator[str]:
-    """Everything about one commit."""
+    """Yield every member of one commit, a line each."""
     for name, value in commit.wire().items():
         if name == "created_at":
             yield f"{name}: {commit.time:%Y-%m-%dT%H:%M:%S.%fZ}"
@@ -95,7 +95,7 @@ def draw_history(commits: Sequence[Commit]) -> Iterator[tuple[str, Commit | None
 
 
 def _join(lanes: int, joined: int, into: int) -> str:
-    """The line on which a lane runs into another one to the left, and those behind it move up."""
+    """Return the line on which a lane joins another to the left; later lanes move up."""
     line = ""
     for lane in range(lanes):
         line += "|" if lane < joined else " "
@@ -104,7 +104,7 @@ def _join(lanes: int, joined: int, into: int) -> str:
 
 
 def _fork(lanes: int, at: int) -> str:
-    """The line on which a lane begins behind another one, and those to the right make room."""
+    """Return the line on which a lane forks off; lanes to the right move on."""
     return "".join("| " if lane < at else "|\\" if lane == at else " \\" for lane in range(lanes))
 
 
@@ -147,7 +147,7 @@ def use_colour() -> bool:
 
 
 def render_change(change: EntityChange, *, colour: bool = False) -> Iterator[str]:
-    """A line for the entity, then one for each property that came, went or changed."""
+    """Yield a line for the entity, and one for each property added, removed or changed."""
     headline = f"{change.op} {change.kind} {change.type_name} {change.id}{_render_ends(change)}"
     yield _paint(headline, _COLOURS[change.op], colour=colour, bold=True)
     before, after = _list_properties(change.before), _list_properties(change.after)
@@ -164,7 +164,7 @@ def render_change(change: EntityChange, *, colour: bool = False) -> Iterator[str
 
 
 def render_cause(commit: Commit) -> str:
-    """The commit a block of changes belongs to."""
+    """Return the headline of a commit above its changes."""
     merged = f"  merges {commit.merged_parent_commit_id}" if commit.merged_parent_commit_id else ""
     return (
         f"commit {commit.commit_id}  {commit.branch}  {commit.actor_id or '-'}  "
@@ -178,7 +178,7 @@ def format_time(microseconds: int) -> str:
 
 
 def render_image(image: Image | None) -> Iterator[str]:
-    """The properties of an entity that has any value, one a line."""
+    """Yield the properties of an entity that have a value, one a line."""
     if image is None:
         return
     if image.endpoints is not None:

@@ -16,36 +16,36 @@ import click
 if TYPE_CHECKING:
     from omnigraph.language.source import SourceText
 
-AN_OBJECT = """write one such as '{"name": "Ada"}'"""
-_STDIN_IS_TAKEN = "omnigraph.stdin_is_taken"
+OBJECT_HINT = """write one such as '{"name": "Ada"}'"""
+_STDIN_IS_USED = "omnigraph.stdin_is_taken"
 _BLOCK_BYTES = 1 << 20
 
 
 def read_stdin() -> bytes:
-    """Everything on standard input."""
-    return take_stdin().read()
+    """Read all of standard input."""
+    return open_stdin().read()
 
 
-def take_stdin() -> BinaryIO:
+def open_stdin() -> BinaryIO:
     """Standard input, which can be read once."""
     if sys.stdin is None:
         raise click.ClickException("standard input is closed")
     notes = click.get_current_context().meta
-    if notes.setdefault(_STDIN_IS_TAKEN, False):
+    if notes.setdefault(_STDIN_IS_USED, False):
         raise click.UsageError("standard input (-) can be read only once")
-    notes[_STDIN_IS_TAKEN] = True
+    notes[_STDIN_IS_USED] = True
     return sys.stdin.buffer
 
 
 def read_stdin_line() -> str:
-    """One line of standard input."""
+    """Read one line of standard input."""
     if sys.stdin is None:
         raise click.ClickException("standard input is closed")
     return sys.stdin.readline()
 
 
 def read_source(path: str) -> SourceText:
-    """The text of a schema or query file; a file that cannot be read is one clear error."""
+    """Read a schema or query file."""
     from omnigraph.language.source import SourceText
 
     if path == "-":
@@ -58,7 +58,7 @@ def read_source(path: str) -> SourceText:
 
 
 def read_query(path: str | None, text: str | None) -> SourceText:
-    """The query given by file or on the command line; exactly one of the two."""
+    """Read the query from a file or the command line; exactly one must be given."""
     from omnigraph.language.source import SourceText
 
     if (path is None) == (text is None):
@@ -72,7 +72,7 @@ def read_query(path: str | None, text: str | None) -> SourceText:
 
 
 def read_parameters(text: str | None, path: str | None) -> Mapping[str, object] | None:
-    """The parameters as a JSON object, or None when none are given."""
+    """Read the parameters as a JSON object; None when none are given."""
     if text is not None and path is not None:
         raise click.UsageError("give parameters once: with --params or with --params-file")
     if path is not None:
@@ -80,12 +80,12 @@ def read_parameters(text: str | None, path: str | None) -> Mapping[str, object] 
     if text is None:
         return None
     return _parse_object(
-        text, _describe_source(path), "params must be a JSON object", f"; {AN_OBJECT}"
+        text, _describe_source(path), "params must be a JSON object", f"; {OBJECT_HINT}"
     )
 
 
 def read_spec(path: str | None) -> str | Mapping[str, object] | None:
-    """The file that says what is embedded, or what it says if it comes from standard input."""
+    """Return the path of an embedding specification, or its content from standard input."""
     if path != "-":
         return path
     text = read_source(path).text
@@ -120,7 +120,7 @@ def _describe_source(path: str | None) -> str:
 def open_disk_files(
     source: str | None, target: str | None
 ) -> Iterator[tuple[str | None, str | None]]:
-    """A file to read and one to write, where `-` stands for standard input and output.
+    """Yield paths of a file to read and one to write; `-` is standard input and output.
 
     What is written in place of standard output is printed once all of it is there.
     """
@@ -130,7 +130,7 @@ def open_disk_files(
         taken, made = Path(folder) / "<stdin>", Path(folder) / "<stdout>"
         if source == "-":
             with taken.open("wb") as file:
-                shutil.copyfileobj(take_stdin(), file, _BLOCK_BYTES)
+                shutil.copyfileobj(open_stdin(), file, _BLOCK_BYTES)
         try:
             yield str(taken) if source == "-" else source, str(made) if target == "-" else target
         except BadRequest as error:
@@ -159,7 +159,7 @@ def _make_exists_error(out: str) -> click.ClickException:
 
 @contextmanager
 def open_output(out: str | None, *, force: bool) -> Iterator[BinaryIO]:
-    """A file to write to or, without one, stdout.
+    """Open a file to write, or stdout without one.
 
     A file appears whole or not at all: whatever goes wrong on the way, one that was there stays
     as it was. Without `force` it stays in any case.
@@ -234,12 +234,12 @@ def _sync_folder(folder: Path) -> None:
 
 def _put(made: Path, target: Path, *, force: bool) -> None:
     """Give a file its name, which nothing has yet unless it may be replaced."""
-    from omnigraph.output_files import give_name
+    from omnigraph.output_files import move_exclusively
 
     if force:
         made.replace(target)
     else:
-        give_name(made, target)
+        move_exclusively(made, target)
 
 
 def write_whole(out: str | None, blocks: Iterable[bytes], *, force: bool = False) -> None:

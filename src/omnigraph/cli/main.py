@@ -17,16 +17,16 @@ import click
 from omnigraph.cli.error_output import EXIT_FAILURE, fail_request, fail_usage, fail_with
 from omnigraph.cli.terminal import (
     EXIT_INTERRUPTED,
+    clear_progress_line,
     ignore_interrupts,
     is_interrupt,
-    make_room,
     note,
     raise_interrupts,
     show_progress,
 )
 from omnigraph.version import __version__
 
-FLAGS_BEFORE_THE_VERB = {
+LEADING_FLAGS = {
     "--as": True,
     "--cluster": True,
     "--graph": True,
@@ -39,17 +39,17 @@ FLAGS_BEFORE_THE_VERB = {
     "--quiet": False,
     "--yes": False,
 }
-"""Flags that may stand before the verb; whether a value follows."""
-OTHER_NAMES = {"read": "query", "change": "mutate", "check": "lint"}
-_UNDER_QUERY = ("lint", "check")
-_OLD_NAMES = {"ingest": "load"}
-"""Commands of their own, since they take more for granted than their successor."""
+"""Flags accepted before the verb; True where a value follows."""
+SYNONYMS = {"read": "query", "change": "mutate", "check": "lint"}
+_LINT_SUBCOMMANDS = ("lint", "check")
+_DEPRECATED_COMMANDS = {"ingest": "load"}
+"""Commands with other defaults than their successor."""
 
 
 def reorder_arguments(argv: Sequence[str]) -> list[str]:
     """Return the arguments with flags after the verb and synonyms replaced."""
     flags, rest = _take_leading_flags(list(argv))
-    rest = _replace_old_names(rest)
+    rest = _replace_synonyms(rest)
     if not flags or not rest:
         return [*flags, *rest]
     end = rest.index("--") if "--" in rest else len(rest)
@@ -60,30 +60,30 @@ def _take_leading_flags(argv: list[str]) -> tuple[list[str], list[str]]:
     at = 0
     while at < len(argv):
         name, equals, _ = argv[at].partition("=")
-        if name not in FLAGS_BEFORE_THE_VERB:
+        if name not in LEADING_FLAGS:
             break
-        at += 2 if FLAGS_BEFORE_THE_VERB[name] and not equals else 1
+        at += 2 if LEADING_FLAGS[name] and not equals else 1
     return argv[:at], argv[at:]
 
 
-def _replace_old_names(rest: list[str]) -> list[str]:
+def _replace_synonyms(rest: list[str]) -> list[str]:
     if not rest:
         return rest
     verb, *others = rest
-    if verb == "query" and others and others[0] in _UNDER_QUERY:
+    if verb == "query" and others and others[0] in _LINT_SUBCOMMANDS:
         note(f"`query {others[0]}` is called `lint`")
         return ["lint", *others[1:]]
-    if verb in OTHER_NAMES:
-        note(f"`{verb}` is called `{OTHER_NAMES[verb]}`")
-        return [OTHER_NAMES[verb], *others]
-    if verb in _OLD_NAMES:
-        note(f"`{verb}` is an old name; use `{_OLD_NAMES[verb]}`")
+    if verb in SYNONYMS:
+        note(f"`{verb}` is called `{SYNONYMS[verb]}`")
+        return [SYNONYMS[verb], *others]
+    if verb in _DEPRECATED_COMMANDS:
+        note(f"`{verb}` is an old name; use `{_DEPRECATED_COMMANDS[verb]}`")
     return rest
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The module of a command, its attribute there and its line of help."""
+    """A command: its module in `commands/`, its attribute there and its line of help."""
 
     module: str
     attribute: str
@@ -91,19 +91,19 @@ class Entry:
     hidden: bool = False
 
 
-FLAGS_OF_ALL = {
+COMMON_FLAGS = {
     "--yes": "Do not ask for confirmation.",
     "--quiet": "Print nothing but the payload.",
 }
-"""Scripts may give these to any command; where there is no use for one, it does nothing."""
+"""Accepted by every command, for scripts; ignored where a command has no use for them."""
 
 
-NO_GRAPH = frozenset({"clone", "policy", "init"})
-"""Commands whose words are not those of a graph that is there."""
+COMMANDS_WITHOUT_GRAPH = frozenset({"clone", "policy", "init"})
+"""Commands whose arguments are not completed from an existing graph."""
 
 
 class LazyGroup(click.Group):
-    """Lists its commands from a table, so that help needs none of their modules."""
+    """A group that lists its commands from a table, so that help imports none of their modules."""
 
     def __init__(
         self, *, entries: Mapping[str, Entry], legend: str = "", **settings: object
@@ -118,12 +118,13 @@ class LazyGroup(click.Group):
         entry = self.entries.get(cmd_name)
         if entry is None:
             return None
-        command = getattr(import_module(entry.module), entry.attribute)
+        module = import_module(f"omnigraph.cli.commands.{entry.module}_command")
+        command = getattr(module, entry.attribute)
         assert isinstance(command, click.Command), f"{entry.module}.{entry.attribute}"
         for one in command.commands.values() if isinstance(command, click.Group) else (command,):
-            _take_flags_of_all(one)
+            _add_common_flags(one)
         if ctx.resilient_parsing:  # a shell asks what may be typed
-            offer_words(command)
+            add_completions(command)
         return command
 
     def resolve_command(
@@ -147,115 +148,71 @@ class LazyGroup(click.Group):
             formatter.write("\n" + self.legend)
 
 
-def offer_words(command: click.Command) -> None:
-    """Let a shell complete what the commands of an entry take from a graph."""
-    from omnigraph.cli.shell_completion import offer_graph_words
+def add_completions(command: click.Command) -> None:
+    """Add completions from a graph to the commands of an entry."""
+    from omnigraph.cli.shell_completion import add_graph_completions
 
-    if command.name in NO_GRAPH:
+    if command.name in COMMANDS_WITHOUT_GRAPH:
         return
     for one in command.commands.values() if isinstance(command, click.Group) else (command,):
-        offer_graph_words(one)
+        add_graph_completions(one)
 
 
-def _take_flags_of_all(command: click.Command) -> None:
+def _add_common_flags(command: click.Command) -> None:
     taken = {name for parameter in command.params for name in parameter.opts}
     command.params += [
         click.Option([flag], is_flag=True, expose_value=False, hidden=True, help=meaning)
-        for flag, meaning in FLAGS_OF_ALL.items()
+        for flag, meaning in COMMON_FLAGS.items()
         if flag not in taken
     ]
 
 
-_COMMANDS = "omnigraph.cli.commands"
-
 ENTRIES = {
-    "query": Entry(f"{_COMMANDS}.query_command", "query", "Run a read query."),
-    "alias": Entry(f"{_COMMANDS}.query_command", "alias", "Run a query by its alias."),
-    "load": Entry(f"{_COMMANDS}.load_command", "load", "Load records as one commit."),
-    "ingest": Entry(f"{_COMMANDS}.load_command", "ingest", "The old name of load.", hidden=True),
-    "import": Entry(f"{_COMMANDS}.load_command", "import_", "Load the data of another program."),
-    "mutate": Entry(f"{_COMMANDS}.query_command", "mutate", "Run a mutation as one commit."),
-    "shell": Entry(f"{_COMMANDS}.shell_command", "shell", "Run queries at a prompt."),
-    "export": Entry(f"{_COMMANDS}.export_command", "export", "Write a branch as JSON lines."),
-    "blob": Entry(f"{_COMMANDS}.export_command", "blob", "Read blob values."),
-    "snapshot": Entry(
-        f"{_COMMANDS}.export_command",
-        "snapshot",
-        "Show the table versions that make up a branch.",
-    ),
-    "branch": Entry(
-        f"{_COMMANDS}.branch_command", "branch", "Create, merge, rename and delete branches."
-    ),
-    "tag": Entry(
-        f"{_COMMANDS}.branch_command", "tag", "Name commits and protect them from cleanup."
-    ),
-    "commit": Entry(
-        f"{_COMMANDS}.commit_command", "commit", "List commits and show what they changed."
-    ),
-    "revert": Entry(f"{_COMMANDS}.commit_command", "revert", "Undo the changes of a commit."),
-    "cherry-pick": Entry(
-        f"{_COMMANDS}.commit_command", "cherry_pick", "Apply the changes of a commit to a branch."
-    ),
-    "restore": Entry(
-        f"{_COMMANDS}.commit_command", "restore", "Set a branch to the state of a commit."
-    ),
-    "diff": Entry(
-        f"{_COMMANDS}.changes_command", "diff", "Show the differences between two states."
-    ),
-    "changes": Entry(
-        f"{_COMMANDS}.changes_command", "changes", "Read the change feed of a branch."
-    ),
-    "consumer": Entry(
-        f"{_COMMANDS}.changes_command", "consumer", "Manage the consumers of the change feed."
-    ),
-    "entity": Entry(
-        f"{_COMMANDS}.changes_command", "entity", "Show the history of single entities."
-    ),
-    "init": Entry(f"{_COMMANDS}.init_command", "init", "Create a graph."),
-    "clone": Entry(f"{_COMMANDS}.init_command", "clone", "Copy a graph to another address."),
-    "optimize": Entry(
-        f"{_COMMANDS}.maintenance_command", "optimize", "Merge fragments and build indexes."
-    ),
-    "cleanup": Entry(
-        f"{_COMMANDS}.maintenance_command", "cleanup", "Remove versions that only old commits need."
-    ),
-    "repair": Entry(
-        f"{_COMMANDS}.maintenance_command", "repair", "Accept tables changed by something else."
-    ),
-    "verify": Entry(
-        f"{_COMMANDS}.maintenance_command", "verify", "Check the integrity of a graph."
-    ),
-    "maintain": Entry(
-        f"{_COMMANDS}.maintenance_command", "maintain", "Optimize and clean up when due."
-    ),
-    "recover": Entry(
-        f"{_COMMANDS}.maintenance_command", "recover", "Finish or undo interrupted writes."
-    ),
-    "recovery": Entry(f"{_COMMANDS}.maintenance_command", "recovery", "Show interrupted writes."),
-    "schema": Entry(
-        f"{_COMMANDS}.schema_command", "schema", "Show schemas, plan changes and apply them."
-    ),
-    "lint": Entry(f"{_COMMANDS}.queries_command", "lint", "Check a query file against a schema."),
-    "fmt": Entry(f"{_COMMANDS}.queries_command", "fmt", "Format schema and query files."),
-    "explain": Entry(f"{_COMMANDS}.queries_command", "explain", "Show the plan of a query."),
-    "policy": Entry(f"{_COMMANDS}.policy_command", "policy", "Check and try policy bundles."),
-    "queries": Entry(f"{_COMMANDS}.queries_command", "queries", "Check stored queries."),
-    "cluster": Entry(
-        f"{_COMMANDS}.cluster_command", "cluster", "Declare graphs in files and apply them."
-    ),
-    "embed": Entry(f"{_COMMANDS}.embed_command", "embed", "Embed the texts of records in a file."),
-    "graphs": Entry(f"{_COMMANDS}.serve_command", "graphs", "List the graphs of a server."),
-    "serve": Entry(f"{_COMMANDS}.serve_command", "serve", "Serve graphs over HTTP."),
-    "login": Entry(f"{_COMMANDS}.config_command", "login", "Store the token for a server."),
-    "logout": Entry(f"{_COMMANDS}.config_command", "logout", "Remove the token for a server."),
-    "config": Entry(f"{_COMMANDS}.config_command", "config", "Show the operator's configuration."),
-    "profile": Entry(f"{_COMMANDS}.config_command", "profile", "Show the operator's profiles."),
-    "completion": Entry(
-        f"{_COMMANDS}.config_command", "completion", "Print a completion script for a shell."
-    ),
-    "version": Entry(
-        f"{_COMMANDS}.config_command", "version", "Print the release and storage format."
-    ),
+    "query": Entry("query", "query", "Run a read query."),
+    "alias": Entry("query", "alias", "Run a query by its alias."),
+    "load": Entry("load", "load", "Load records as one commit."),
+    "ingest": Entry("load", "ingest", "The old name of load.", hidden=True),
+    "import": Entry("load", "import_", "Load the data of another program."),
+    "mutate": Entry("query", "mutate", "Run a mutation as one commit."),
+    "shell": Entry("shell", "shell", "Run queries at a prompt."),
+    "export": Entry("export", "export", "Write a branch as JSON lines."),
+    "blob": Entry("export", "blob", "Read blob values."),
+    "snapshot": Entry("export", "snapshot", "Show the table versions that make up a branch."),
+    "branch": Entry("branch", "branch", "Create, merge, rename and delete branches."),
+    "tag": Entry("branch", "tag", "Name commits and protect them from cleanup."),
+    "commit": Entry("commit", "commit", "List commits and show what they changed."),
+    "revert": Entry("commit", "revert", "Undo the changes of a commit."),
+    "cherry-pick": Entry("commit", "cherry_pick", "Apply the changes of a commit to a branch."),
+    "restore": Entry("commit", "restore", "Set a branch to the state of a commit."),
+    "diff": Entry("changes", "diff", "Show the differences between two states."),
+    "changes": Entry("changes", "changes", "Read the change feed of a branch."),
+    "consumer": Entry("changes", "consumer", "Manage the consumers of the change feed."),
+    "entity": Entry("changes", "entity", "Show the history of single entities."),
+    "init": Entry("init", "init", "Create a graph."),
+    "clone": Entry("init", "clone", "Copy a graph to another address."),
+    "optimize": Entry("maintenance", "optimize", "Merge fragments and build indexes."),
+    "cleanup": Entry("maintenance", "cleanup", "Remove versions that only old commits need."),
+    "repair": Entry("maintenance", "repair", "Accept tables changed by something else."),
+    "verify": Entry("maintenance", "verify", "Check the integrity of a graph."),
+    "maintain": Entry("maintenance", "maintain", "Optimize and clean up when due."),
+    "recover": Entry("maintenance", "recover", "Finish or undo interrupted writes."),
+    "recovery": Entry("maintenance", "recovery", "Show interrupted writes."),
+    "schema": Entry("schema", "schema", "Show schemas, plan changes and apply them."),
+    "lint": Entry("queries", "lint", "Check a query file against a schema."),
+    "fmt": Entry("queries", "fmt", "Format schema and query files."),
+    "explain": Entry("queries", "explain", "Show the plan of a query."),
+    "policy": Entry("policy", "policy", "Check and try policy bundles."),
+    "queries": Entry("queries", "queries", "Check stored queries."),
+    "cluster": Entry("cluster", "cluster", "Declare graphs in files and apply them."),
+    "embed": Entry("embed", "embed", "Embed the texts of records in a file."),
+    "graphs": Entry("serve", "graphs", "List the graphs of a server."),
+    "serve": Entry("serve", "serve", "Serve graphs over HTTP."),
+    "login": Entry("config", "login", "Store the token for a server."),
+    "logout": Entry("config", "logout", "Remove the token for a server."),
+    "config": Entry("config", "config", "Show the operator's configuration."),
+    "profile": Entry("config", "profile", "Show the operator's profiles."),
+    "completion": Entry("config", "completion", "Print a completion script for a shell."),
+    "version": Entry("config", "version", "Print the release and storage format."),
 }
 
 LEGEND = """\
@@ -293,17 +250,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = _finish(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
-        # One more, while the command was being ended: nothing is left to be ended in order.
+        # A second interrupt during the shutdown: exit at once.
         os._exit(EXIT_INTERRUPTED)
     sys.exit(code)
 
 
 def _finish(argv: Sequence[str]) -> int:
-    """The code of a command; no interrupt changes it while the interpreter ends."""
+    """Return the exit code of a command; later interrupts cannot change it."""
     raise_interrupts()
     try:
         if isinstance(sys.stdout, io.TextIOWrapper):
-            # A name that is no UTF-8 must not end a command that only wants to repeat it.
+            # A name that is not UTF-8 must not fail a command that only prints it.
             sys.stdout.reconfigure(errors="backslashreplace")
         with show_progress(quiet="--quiet" in argv):
             code = run(argv)
@@ -315,7 +272,7 @@ def _finish(argv: Sequence[str]) -> int:
         code = EXIT_FAILURE
     ignore_interrupts()
     if code == EXIT_INTERRUPTED:
-        # What is left to be printed could wait for a reader, and nobody could end that any more.
+        # Flushing could block on a reader, and nothing could interrupt that any more.
         _drop(sys.stdout)
     _flush()
     return code
@@ -335,7 +292,7 @@ def _flush() -> bool:
 
 
 def _drop(stream: TextIO | None) -> None:
-    """Let what is printed there, now and when the interpreter ends, go nowhere."""
+    """Redirect a stream to the null device, also for the exit of the interpreter."""
     if stream is not None:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
@@ -352,7 +309,7 @@ def run(argv: Sequence[str]) -> int:
     except click.exceptions.Exit as stop:
         return stop.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return _say_interrupted()
+        return _report_interrupt()
     except BrokenPipeError:
         return EXIT_FAILURE
     except click.ClickException as error:
@@ -362,11 +319,11 @@ def run(argv: Sequence[str]) -> int:
     except BaseException as error:  # noqa: BLE001 - the one place where nothing may pass
         # A panic of native code is no `Exception`.
         if is_interrupt(error):
-            return _say_interrupted()
+            return _report_interrupt()
         return fail_with(error, wants_json=wants_json)
 
 
-def _say_interrupted() -> int:
-    make_room()
+def _report_interrupt() -> int:
+    clear_progress_line()
     click.echo("interrupted", err=True)
     return EXIT_INTERRUPTED

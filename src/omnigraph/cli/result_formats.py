@@ -26,7 +26,7 @@ Row = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class QueryAnswer:
-    """A query's answer as its JSON document has it."""
+    """The columns and rows of a query, with its JSON document."""
 
     document: Mapping[str, object]
     columns: Sequence[str]
@@ -41,7 +41,7 @@ class QueryAnswer:
 
 
 def render_cell(value: object) -> str:
-    """A value as one line of text: strings as they are, everything else as JSON."""
+    """Render a value on one line: strings unchanged, everything else as JSON."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text.replace("\r", "\\r").replace("\n", "\\n")
 
@@ -53,7 +53,7 @@ def render_jsonl(answer: QueryAnswer) -> Iterator[str]:
 
 
 def render_csv(answer: QueryAnswer) -> Iterator[str]:
-    """A header and one line per row; NULL is an empty field, empty text a quoted one."""
+    """Yield a header and one line per row; NULL is an empty field, empty text a quoted one."""
     yield ",".join(map(_quote_field, answer.columns))
     for row in answer.rows:
         yield ",".join(_quote_field(row[column]) for column in answer.columns)
@@ -86,7 +86,7 @@ def render_table(answer: QueryAnswer, max_width: int, layout: str) -> Iterator[s
 
 
 def render_columns(answer: QueryAnswer, max_width: int, layout: str) -> Iterator[str]:
-    """Aligned columns; a cell that is too wide ends in an ellipsis or goes on below."""
+    """Yield aligned columns; a cell that is too wide is cut with an ellipsis or wrapped."""
     from omnigraph.graph.row_forms import render_text_table
 
     limit = max(max_width, MIN_COLUMN_WIDTH)
@@ -108,7 +108,7 @@ _SUFFIXES = {
 
 
 def find_format(out: str | None) -> str | None:
-    """The format that the name of a file asks for, if it does."""
+    """Return the format implied by the suffix of a file, or None."""
     return None if out is None else _SUFFIXES.get(PurePath(out).suffix.lower())
 
 
@@ -134,7 +134,7 @@ def write_answer(
 
 
 def render_answer(result: QueryResult, chosen: str, config: OperatorConfig) -> Iterator[str]:
-    """The rows as lines of text."""
+    """Yield the rows as lines of text."""
     document = result.wire()
     if chosen == "json":
         yield encode_json(document)
@@ -153,7 +153,7 @@ def render_answer(result: QueryResult, chosen: str, config: OperatorConfig) -> I
 
 
 def render_rows(result: QueryResult, config: OperatorConfig) -> Iterator[str]:
-    """The rows as a table and nothing else."""
+    """Return the rows as a table without a headline."""
     document = result.wire()
     columns, rows = document["columns"], document["rows"]
     assert isinstance(columns, list) and isinstance(rows, list)  # noqa: PT018

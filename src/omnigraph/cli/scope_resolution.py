@@ -41,7 +41,7 @@ def read_settings(*, quietly: bool = False) -> Settings:
 
 
 def describe_unknown_settings() -> Iterator[str]:
-    """A sentence for each variable that is named like a setting and is none."""
+    """Yield a message for each variable named like a setting that is none."""
     from omnigraph.settings import SETTINGS
     from omnigraph.settings.environment import find_unknown_variables
 
@@ -54,7 +54,7 @@ _NEEDS_STORAGE = (
     "this command needs the storage of the graph: pass its address as an argument, with --store or "
     "--uri, or choose a cluster, or a profile that names a store or a cluster"
 )
-_WAYS = (
+_HOW_TO_ADDRESS = (
     "pass its address as an argument, with --store or --uri, a server with --server, "
     "a cluster with --cluster, or choose a --profile"
 )
@@ -66,7 +66,7 @@ APPLY_TO_CLUSTER = (
 
 @dataclass(frozen=True, slots=True)
 class CommandTarget:
-    """The resolved target of a command and who runs it."""
+    """The resolved graph of a command, and its actor."""
 
     uri: str
     actor: str | None
@@ -97,7 +97,7 @@ class CommandTarget:
         return settings if self.applied is None else self.applied.choose_settings(settings)
 
     def reach(self, *, read_only: bool) -> Graph | ServedGraph:
-        """The graph, wherever it is."""
+        """Open the graph, in storage or through its server."""
         if self.server is None:
             return self.open(read_only=read_only)
         from omnigraph.client.served_graph import connect
@@ -105,7 +105,7 @@ class CommandTarget:
         return connect(self.server.url, timeout=self.timeout_s)
 
     def reach_stored(self, *, read_only: bool) -> Graph | ServedGraph:
-        """The graph with the queries that are stored for it."""
+        """Open the graph with its stored queries."""
         if self.applied is None:
             return self.reach(read_only=read_only)
         from omnigraph.stored_queries import parse_registry
@@ -114,7 +114,7 @@ class CommandTarget:
         return self.open(read_only=read_only).with_queries(registry)
 
     def open(self, *, read_only: bool) -> Graph:
-        """The graph in storage."""
+        """Open the graph in storage."""
         from omnigraph.graph.graph import open as open_graph
 
         assert self.server is None, "a command that needs storage was given a server"
@@ -128,7 +128,7 @@ class CommandTarget:
         return quarantine(self.uri, operation_id, settings=read_settings())
 
     def echo(self, verb: str) -> None:
-        """Say on stderr what is about to be changed, and where."""
+        """Report on stderr the change about to be made, and the address."""
         if self.quiet:
             return
         where = "local" if self.is_local else "remote"
@@ -137,7 +137,7 @@ class CommandTarget:
 
 @dataclass(frozen=True, slots=True)
 class RequestedScope:
-    """Everything on the command line that says which graph is meant, and who writes."""
+    """The options of the command line that select the graph and the actor."""
 
     addresses: tuple[object, ...]
     """As an argument, with --uri and with --store."""
@@ -148,8 +148,8 @@ class RequestedScope:
     cluster: object = None
 
 
-def take_only_address(addresses: Sequence[object]) -> str | None:
-    """The one address that is given, if any; naming a graph twice is a mistake."""
+def resolve_single_address(addresses: Sequence[object]) -> str | None:
+    """Return the one address given, if any; more than one is a usage error."""
     given = [str(address) for address in addresses if address]
     if len(given) > 1:
         raise click.UsageError("give the graph once: as an argument, with --uri or with --store")
@@ -165,16 +165,16 @@ def _require_storage(uri: str) -> str:
 def resolve_scope(
     asked: RequestedScope, *, served: bool, quiet: bool, clusters: bool = True
 ) -> CommandTarget:
-    """The one graph that is meant; more than one address is a mistake, none asks the config.
+    """Resolve the graph of a command: by its one address, or else by the configuration.
 
     `served` says whether the command takes a graph of a server, `clusters` whether one of a
     cluster.
     """
     config = _read_config()
-    uri = take_only_address(asked.addresses)
+    uri = resolve_single_address(asked.addresses)
     if sum(map(bool, (uri, asked.server, asked.cluster))) > 1:
         raise click.UsageError("give the graph once: its address, a server or a cluster")
-    bound = _take_bound(asked, uri) or _from_config(config, asked.profile)
+    bound = _read_address(asked, uri) or _default_address(config, asked.profile)
     if bound.server is not None:
         return _resolve_served(config, asked, bound, served=served, quiet=quiet)
     actor = str(asked.actor) if asked.actor else config.actor
@@ -182,7 +182,7 @@ def resolve_scope(
         if not clusters:
             raise click.UsageError(f"{bound.origin}; {APPLY_TO_CLUSTER}")
         wanted = str(asked.graph_id) if asked.graph_id else bound.graph_id
-        applied = choose_applied(find_cluster_place(config, bound.cluster), wanted)
+        applied = select_applied_graph(find_cluster_address(config, bound.cluster), wanted)
         return CommandTarget(applied.uri, actor, config, quiet, applied=applied)
     assert bound.store is not None, "one of the three is bound"
     if asked.graph_id:
@@ -197,7 +197,7 @@ def _read_config() -> OperatorConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class _Bound:
+class _Address:
     """The address of a graph: in a store, in a cluster, or behind a server."""
 
     store: str | None = None
@@ -207,32 +207,32 @@ class _Bound:
     origin: str = "--server names a server"
 
 
-def _take_bound(asked: RequestedScope, uri: str | None) -> _Bound | None:
+def _read_address(asked: RequestedScope, uri: str | None) -> _Address | None:
     """Return the address that the command line itself gives."""
     if uri or asked.server:
-        return _Bound(uri, asked.server)
+        return _Address(uri, asked.server)
     if asked.cluster:
-        return _Bound(cluster=str(asked.cluster), origin="--cluster names a cluster")
+        return _Address(cluster=str(asked.cluster), origin="--cluster names a cluster")
     return None
 
 
-def _from_config(config: OperatorConfig, profile: object) -> _Bound:
+def _default_address(config: OperatorConfig, profile: object) -> _Address:
     name = str(profile) if profile else find_active_profile()
     if name:
         chosen = config.profile(name)
         kind = "server" if chosen.cluster is None else "cluster"
         origin = f"profile '{name}' names {kind} '{chosen.server or chosen.cluster}'"
-        return _Bound(chosen.store, chosen.server, chosen.cluster, chosen.default_graph, origin)
+        return _Address(chosen.store, chosen.server, chosen.cluster, chosen.default_graph, origin)
     if config.default_store:
-        return _Bound(config.default_store)
+        return _Address(config.default_store)
     if config.default_server:
         origin = f"defaults.server names server '{config.default_server}'"
-        return _Bound(server=config.default_server, graph_id=config.default_graph, origin=origin)
-    raise click.UsageError(f"no graph given: {_WAYS}")
+        return _Address(server=config.default_server, graph_id=config.default_graph, origin=origin)
+    raise click.UsageError(f"no graph given: {_HOW_TO_ADDRESS}")
 
 
 def _resolve_served(
-    config: OperatorConfig, asked: RequestedScope, bound: _Bound, *, served: bool, quiet: bool
+    config: OperatorConfig, asked: RequestedScope, bound: _Address, *, served: bool, quiet: bool
 ) -> CommandTarget:
     if not served:
         raise click.UsageError(f"{bound.origin}; {_NEEDS_STORAGE}")
@@ -240,12 +240,12 @@ def _resolve_served(
         raise click.UsageError(
             "--as is for graphs in storage; a server takes the actor from the token"
         )
-    address = choose_served(find_server_address(config, str(bound.server)), asked, bound)
+    address = select_served_graph(find_server_address(config, str(bound.server)), asked, bound)
     return CommandTarget(address.url, None, config, quiet, address)
 
 
-def find_cluster_place(config: OperatorConfig, cluster: str) -> str:
-    """The folder or storage root that a name of the configuration, or an address, stands for."""
+def find_cluster_address(config: OperatorConfig, cluster: str) -> str:
+    """Resolve a cluster by its name in the configuration, or by its address."""
     known = config.clusters.get(cluster)
     if known is not None:
         return known
@@ -258,8 +258,8 @@ def find_cluster_place(config: OperatorConfig, cluster: str) -> str:
     )
 
 
-def choose_applied(place: str, wanted: str | None) -> AddressedGraph:
-    """The graph of a cluster that is meant; the only one needs no name."""
+def select_applied_graph(place: str, wanted: str | None) -> AddressedGraph:
+    """Return the applied graph of a cluster by id; a single one needs no id."""
     from omnigraph.cluster.applied_cluster import find_applied_graph, list_applied_graphs
 
     settings = read_settings(quietly=True)
@@ -273,19 +273,19 @@ def choose_applied(place: str, wanted: str | None) -> AddressedGraph:
 
 
 def resolve_cluster(cluster: str | None, profile: str | None) -> tuple[str, str | None]:
-    """The place of the cluster that is meant, and the graph that its profile chooses."""
+    """Resolve the address of the cluster, and the default graph of its profile."""
     config = _read_config()
     if cluster:
-        return find_cluster_place(config, cluster), None
+        return find_cluster_address(config, cluster), None
     name = profile or find_active_profile()
     chosen = config.profile(name) if name else None
     if chosen is None or chosen.cluster is None:
         raise click.UsageError("this command needs a cluster: give --cluster, or a profile of one")
-    return find_cluster_place(config, chosen.cluster), chosen.default_graph
+    return find_cluster_address(config, chosen.cluster), chosen.default_graph
 
 
 def find_server_address(config: OperatorConfig, server: str) -> ServerAddress:
-    """The server that a name of the configuration, or an address, stands for."""
+    """Resolve a server by its name in the configuration, or by its address."""
     if "://" in server:
         return parse_server(server)
     url = config.servers.get(server)
@@ -296,17 +296,19 @@ def find_server_address(config: OperatorConfig, server: str) -> ServerAddress:
 
 
 def resolve_server(server: str | None, profile: str | None) -> ServerAddress:
-    """The server that is meant, without any graph of it."""
+    """Resolve the server of a command, without a graph."""
     config = _read_config()
-    bound = _Bound(server=server) if server else _from_config(config, profile)
+    bound = _Address(server=server) if server else _default_address(config, profile)
     if bound.server is None:
         raise click.UsageError("this command needs a server: give --server, or a profile of one")
     found = find_server_address(config, str(bound.server))
     return ServerAddress(found.base.partition("/graphs/")[0])
 
 
-def choose_served(server: ServerAddress, asked: RequestedScope, bound: _Bound) -> ServerAddress:
-    """The graph of a server that is meant; which there are is asked only to tell them."""
+def select_served_graph(
+    server: ServerAddress, asked: RequestedScope, bound: _Address
+) -> ServerAddress:
+    """Return the address of a graph on a server; without an id, list the graphs in the error."""
     wanted = asked.graph_id or bound.graph_id
     if wanted:
         return server.select(str(wanted))
@@ -318,7 +320,7 @@ def choose_served(server: ServerAddress, asked: RequestedScope, bound: _Bound) -
 
 
 def _describe_graphs(server: ServerAddress) -> str:
-    """The graphs of a server, where it tells; whatever goes wrong is no concern of the command."""
+    """Describe the graphs of a server, or nothing where it cannot be asked."""
     from omnigraph.client.served_graph import list_graphs
     from omnigraph.errors import OmniError
 

@@ -22,7 +22,7 @@ from omnigraph.cli.shell_completion import (
     complete_server,
     complete_store,
 )
-from omnigraph.cli.terminal import make_room, note, should_show_progress
+from omnigraph.cli.terminal import clear_progress_line, note, should_show_progress
 from omnigraph.progress import Progress, listening, working
 from omnigraph.settings import LOAD_ENGINES
 
@@ -70,7 +70,7 @@ def add_graph_options(
     clusters: bool = True,
     offline: tuple[str, ...] = (),
 ) -> Callable[[Command], Command]:
-    """The options by which every graph verb is addressed; the command gets a `CommandTarget`.
+    """Add the options that select a graph; the command gets a `CommandTarget`.
 
     A verb that is `served` can be given a graph of a server; every verb one of a cluster, unless
     it changes what a cluster manages. With `offline`, names of parameters, a command that is given
@@ -99,12 +99,12 @@ def add_graph_options(
             quiet = bool(given.pop("quiet", False))
             timeout_s = given.pop("timeout_s", None)
             scope = resolve_scope(asked, served=served, quiet=quiet, clusters=clusters)
-            given["scope"] = scope if timeout_s is None else limit_silence(scope, timeout_s)
+            given["scope"] = scope if timeout_s is None else with_timeout(scope, timeout_s)
             return command(*args, **given)
 
         decorated: Callable[..., object] = run
         own = list(getattr(run, "__click_params__", ()))
-        reach = _Reach(served=served, clusters=clusters)
+        reach = _AddressKinds(served=served, clusters=clusters)
         for option in _list_options(reach, positional=positional, writes=writes):
             decorated = option(decorated)
         _show_last(decorated, len(own))
@@ -113,7 +113,7 @@ def add_graph_options(
     return decorate
 
 
-def limit_silence(scope: CommandTarget, timeout_s: object) -> CommandTarget:
+def with_timeout(scope: CommandTarget, timeout_s: object) -> CommandTarget:
     """Return the target with another read timeout for its server."""
     if not scope.is_served:
         raise click.UsageError("--timeout is for a graph of a server")
@@ -131,7 +131,7 @@ def _show_last(decorated: Callable[..., object], own: int) -> None:
 
 
 def _shift_address(given: dict[str, object]) -> None:
-    """Let the address stand first too: alone, where a query needs no name, or before the name."""
+    """Accept the address first, too: alone, where a query needs no name, or before the name."""
     name, address = given.get("name"), given.get("graph_uri")
     if not name or (_QUERY_NAME.fullmatch(str(name)) and not _is_only_address(given, str(name))):
         return
@@ -148,7 +148,7 @@ def _is_only_address(given: dict[str, object], name: str) -> bool:
 
 
 def _refuse_missing_argument(given: dict[str, object]) -> None:
-    """Notice a graph where something else should be named, and nothing where the graph should."""
+    """Refuse the address of a graph in place of another argument that is missing."""
     for name, what in reversed(_OTHER_ARGUMENTS.items()):
         other = given.get(name)
         if other and _is_only_address(given, str(other)):
@@ -156,7 +156,7 @@ def _refuse_missing_argument(given: dict[str, object]) -> None:
 
 
 def _refuse_other_order(given: dict[str, object]) -> None:
-    """Notice a folder where something else is named, and nothing where the graph should be."""
+    """Refuse a folder in place of another argument, with the arguments swapped."""
     address = str(given.get("graph_uri") or "")
     if not address or "://" in address or Path(address).exists():
         return
@@ -179,7 +179,7 @@ def _refuse_address(given: dict[str, object], parameter: str) -> None:
         given.pop(name, None)
 
 
-class _Reach(NamedTuple):
+class _AddressKinds(NamedTuple):
     """The kinds of addresses a command accepts besides a store."""
 
     served: bool
@@ -187,7 +187,7 @@ class _Reach(NamedTuple):
 
 
 def _list_options(
-    reach: _Reach, *, positional: bool, writes: bool
+    reach: _AddressKinds, *, positional: bool, writes: bool
 ) -> list[Callable[..., Callable[..., object]]]:
     options: list[Callable[..., Callable[..., object]]] = [
         click.option("--quiet", is_flag=True, help="Do not print what is being changed."),
@@ -197,7 +197,7 @@ def _list_options(
             shell_complete=complete_profile,
             help="A profile of the operator's config.",
         ),
-        *_list_reach_options(reach),
+        *_list_server_options(reach),
         *add_address_options(),
     ]
     if writes:
@@ -216,8 +216,8 @@ def _list_options(
     return options
 
 
-def _list_reach_options(reach: _Reach) -> list[Callable[..., Callable[..., object]]]:
-    """The options that name a server or a cluster, and a graph of it."""
+def _list_server_options(reach: _AddressKinds) -> list[Callable[..., Callable[..., object]]]:
+    """Return the options that name a server or a cluster, and a graph of it."""
     named = {"the server": reach.served, "the cluster": reach.clusters}
     whose = " or ".join(name for name, is_taken in named.items() if is_taken)
     options: list[Callable[..., Callable[..., object]]] = [
@@ -239,7 +239,7 @@ def _list_reach_options(reach: _Reach) -> list[Callable[..., Callable[..., objec
 
 
 def add_cluster_option() -> Callable[..., Callable[..., object]]:
-    """The option that names a cluster."""
+    """Return the option that names a cluster."""
     return click.option(
         "--cluster",
         metavar="NAME|DIR|URI",
@@ -249,7 +249,7 @@ def add_cluster_option() -> Callable[..., Callable[..., object]]:
 
 
 def add_address_options() -> list[Callable[..., Callable[..., object]]]:
-    """Two names for the option that says where a graph is."""
+    """Return the option of the graph's address under its two names."""
     return [
         click.option(
             "--uri", metavar="URI", shell_complete=complete_store, help="The same as --store."
@@ -261,17 +261,17 @@ def add_address_options() -> list[Callable[..., Callable[..., object]]]:
 
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
-"""For every command that asks with `ask_consent`."""
+"""For every command that asks with `require_confirmation`."""
 
 
-def ask_consent(scope: CommandTarget, verb: str, *, yes: bool, as_json: bool) -> None:
-    """Ask before something destructive is done to a graph that is not on this machine."""
+def require_confirmation(scope: CommandTarget, verb: str, *, yes: bool, as_json: bool) -> None:
+    """Ask before a destructive change to a graph that is not on this machine."""
     if scope.is_local or yes:
         return
     stdin = sys.stdin
     if as_json or stdin is None or not stdin.isatty():
         raise click.ClickException(f"{verb} on {scope.uri} needs --yes")
-    make_room()
+    clear_progress_line()
     click.echo(f"{verb} on {scope.uri}: type yes to continue: ", err=True, nl=False)
     if stdin.readline().strip().lower() not in ("y", "yes"):
         raise click.ClickException("nothing was done")
@@ -292,7 +292,7 @@ def revision_options(command: Command) -> Command:
 
 
 def check_revision(branch: str | None, at: str | None, snapshot: str | None) -> None:
-    """Refuse two answers to one question."""
+    """Refuse options that contradict each other."""
     if snapshot is not None and (branch is not None or at is not None):
         raise click.UsageError("give a branch or a snapshot, not both; --at goes with --branch")
 
@@ -348,7 +348,7 @@ def parse_spark_options(texts: Sequence[str]) -> dict[str, str]:
 
 @contextmanager
 def report_spark_start(engine: str) -> Iterator[None]:
-    """Say on the progress line that Spark is being started, until it has news of its own."""
+    """Report the start of Spark on the progress line."""
     if engine != "spark":
         yield
         return
@@ -358,14 +358,14 @@ def report_spark_start(engine: str) -> Iterator[None]:
 
 @contextmanager
 def stage_log(*, quiet: bool) -> Iterator[None]:
-    """One line on stderr when a stage ends, where no progress line is drawn."""
+    """Log the end of each stage on stderr, where no progress line is drawn."""
     if quiet or should_show_progress(sys.stderr):
         yield
         return
 
-    def log(news: Progress) -> None:
-        if news.is_over and news.unit == "tasks":
-            note(f"{news.what}: {news.total or news.done} tasks")
+    def log(report: Progress) -> None:
+        if report.is_over and report.unit == "tasks":
+            note(f"{report.what}: {report.total or report.done} tasks")
 
     with listening(log):
         yield
@@ -375,7 +375,7 @@ MAX_SHOWN_CONFLICTS = 20
 
 
 def add_conflict_options(command: Command) -> Command:
-    """The options by which conflicts are looked at and decided."""
+    """Add the options that preview and resolve conflicts."""
     for option in (
         click.option(
             "--decisions",
@@ -397,7 +397,7 @@ def add_conflict_options(command: Command) -> Command:
 
 
 def print_counts(result: MergeResult | ApplyResult) -> None:
-    """One line for each type, each rule that decided and each conflict."""
+    """Print a line for each type, each rule that applied and each conflict."""
     for table in result.tables:
         click.echo(
             f"  {table.table_key}: {table.inserted} inserted, {table.updated} updated, "

@@ -53,7 +53,7 @@ def _list_names(part: Callable[[OperatorConfig], Iterable[str]]) -> Completion:
 
 
 def read_config_quietly() -> OperatorConfig:
-    """The configuration; while somebody types is no time to complain about it."""
+    """Read the configuration without warnings, for completion."""
     try:
         return read_config(find_config_folder(), lambda message: None)  # noqa: ARG005
     except OmniError:
@@ -66,7 +66,7 @@ complete_server = _list_names(lambda config: config.servers)
 complete_cluster = _list_names(lambda config: config.clusters)
 
 
-_SHOWN_COMMITS = 20
+_MAX_SHOWN_COMMITS = 20
 _SCHEMA = "_schema.pg"
 """A folder with this file is a graph."""
 
@@ -78,7 +78,7 @@ def _list_branches(graph: Graph) -> Iterator[CompletionItem]:
 
 
 def _list_commits(graph: Graph) -> Iterator[CompletionItem]:
-    for commit in graph.commits()[:_SHOWN_COMMITS]:
+    for commit in graph.commits()[:_MAX_SHOWN_COMMITS]:
         yield CompletionItem(commit.commit_id, help=commit.actor_id)
 
 
@@ -118,8 +118,8 @@ _ARGUMENTS: dict[str, Words] = {
 _BY_METAVAR: dict[str, Words] = {"BRANCH": _list_branches, "SOURCE": _list_branches}
 
 
-def offer_graph_words(command: click.Command) -> None:
-    """Let the parameters of a command be completed with what is in the graph it is given."""
+def add_graph_completions(command: click.Command) -> None:
+    """Add completions from the graph to the parameters of a command."""
     for parameter in command.params:
         words = _find_words(parameter)
         if words is not None and parameter._custom_shell_complete is None:
@@ -160,7 +160,7 @@ def _complete_with(
 
 
 def _find_graph(context: click.Context) -> Path | None:
-    """The graph that is named on the line, or that the configuration names."""
+    """Return the folder of the graph named on the line or by the configuration."""
     # Behind an option whose value is being typed, arguments have not been given their names yet.
     named = [value for value in context.params.values() if isinstance(value, str)]
     named += context.args

@@ -18,38 +18,38 @@ import click
 
 from omnigraph.progress import Progress, listening
 
-SECONDS_BETWEEN = 0.1
-SECONDS_WITHOUT_NEWS = 1.0
+REDRAW_INTERVAL_S = 0.1
+IDLE_REDRAW_AFTER_S = 1.0
 
 
 class ProgressLine:
     """Draws progress over itself, at most ten times a second, and leaves nothing behind.
 
-    Without news it goes on counting the seconds, so that waiting does not look like hanging.
+    Without reports it goes on counting the seconds, so that waiting does not look like hanging.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream, self._lock = stream, threading.Lock()
         self._width, self._drawn_at, self._began = 0, 0.0, time.monotonic()
-        self._news: Progress | None = None
+        self._report: Progress | None = None
 
-    def __call__(self, news: Progress) -> None:
+    def __call__(self, report: Progress) -> None:
         with self._lock:
-            self._news = news
-            if news.is_over:
+            self._report = report
+            if report.is_over:
                 self._draw("")
-            elif time.monotonic() - self._drawn_at >= SECONDS_BETWEEN:
-                self._draw(describe(news, time.monotonic() - self._began))
+            elif time.monotonic() - self._drawn_at >= REDRAW_INTERVAL_S:
+                self._draw(describe(report, time.monotonic() - self._began))
 
     def count_on(self) -> None:
-        """Draw the last news with the seconds of now, if it is still to be seen."""
+        """Redraw the last report with the current seconds, if it is still shown."""
         with self._lock:
-            is_old = time.monotonic() - self._drawn_at >= SECONDS_WITHOUT_NEWS
-            if self._width and is_old and self._news is not None:
-                self._draw(describe(self._news, time.monotonic() - self._began))
+            is_old = time.monotonic() - self._drawn_at >= IDLE_REDRAW_AFTER_S
+            if self._width and is_old and self._report is not None:
+                self._draw(describe(self._report, time.monotonic() - self._began))
 
     def clear(self) -> None:
-        """Make room for something that stays."""
+        """Clear the line, for output that stays."""
         with self._lock:
             self._draw("")
 
@@ -67,17 +67,17 @@ class ProgressLine:
 _line: ProgressLine | None = None
 
 
-def describe(news: Progress, seconds: float) -> str:
-    """The line for one piece of news, such as `loading: 5,000 of 20,000 rows (25 %), 3 s`."""
-    parts = [f"{news.done:,}"] if news.done or news.total else []
-    if news.total:
-        parts.append(f"of {news.total:,}")
-    if parts and news.unit:
-        parts.append(news.unit)
-    if news.total:
-        parts.append(f"({min(100, 100 * news.done // news.total)} %)")
-    told = f": {' '.join(parts)}" if parts else ""
-    return f"{news.what}{told}, {seconds:.0f} s"
+def describe(report: Progress, seconds: float) -> str:
+    """Render one progress report, such as `loading: 5,000 of 20,000 rows (25 %), 3 s`."""
+    parts = [f"{report.done:,}"] if report.done or report.total else []
+    if report.total:
+        parts.append(f"of {report.total:,}")
+    if parts and report.unit:
+        parts.append(report.unit)
+    if report.total:
+        parts.append(f"({min(100, 100 * report.done // report.total)} %)")
+    details = f": {' '.join(parts)}" if parts else ""
+    return f"{report.what}{details}, {seconds:.0f} s"
 
 
 def should_show_progress(
@@ -110,18 +110,18 @@ def show_progress(*, quiet: bool) -> Iterator[None]:
 
 def _keep_counting(line: ProgressLine, is_over: threading.Event) -> None:
     with suppress(OSError, ValueError):  # the terminal is gone, and so is whoever watched it
-        while not is_over.wait(SECONDS_WITHOUT_NEWS):
+        while not is_over.wait(IDLE_REDRAW_AFTER_S):
             line.count_on()
 
 
-def make_room() -> None:
+def clear_progress_line() -> None:
     """Take the progress line away before something else is printed."""
     if _line is not None:
         _line.clear()
 
 
 def print_json(document: object) -> None:
-    """One JSON document: two-space indent, UTF-8 as it is, one newline at the end."""
+    """Print a JSON document: two-space indent, UTF-8 unescaped, one newline at the end."""
     click.echo(encode_json(document))
 
 
@@ -130,26 +130,26 @@ def encode_json(document: object) -> str:
 
 
 def note(message: str) -> None:
-    """A remark for the person at the terminal, never part of the payload."""
-    make_room()
+    """Print a remark on stderr, never part of the payload."""
+    clear_progress_line()
     click.echo(message, err=True)
 
 
 EXIT_INTERRUPTED = 130
 
-_SECONDS_UNTIL_AGAIN = 0.001
-_has_come = False
+_REPEAT_AFTER_S = 0.001
+_was_interrupted = False
 
 
 def raise_interrupts() -> None:
-    """Let Ctrl-C raise `KeyboardInterrupt` from now on, and never print a trace of itself."""
+    """Raise `KeyboardInterrupt` on Ctrl-C from now on, and never print its traceback."""
     sys.unraisablehook = _on_unraisable
-    sys.excepthook = _on_printed
+    sys.excepthook = _on_exception
     signal.signal(signal.SIGINT, _interrupt)
 
 
 def ignore_interrupts() -> None:
-    """Let Ctrl-C do nothing any more; one that came just now is forgotten."""
+    """Ignore Ctrl-C from now on, including one that is being delivered."""
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
     except KeyboardInterrupt:
@@ -160,7 +160,7 @@ def is_interrupt(error: BaseException) -> bool:
     """Return whether an error is the consequence of an interrupt.
 
     Code that meets an interrupt where it cannot pass it on fails in its own way: with a part that
-    did not load, or with rows that did not come. What became of a write is news even so.
+    did not load, or with rows that did not come. The outcome of a write is reported even so.
     """
     from omnigraph.errors import OutcomeUnknown, RecoveryRequired
 
@@ -169,33 +169,33 @@ def is_interrupt(error: BaseException) -> bool:
     seen: BaseException | None = error
     while seen is not None and not isinstance(seen, KeyboardInterrupt):
         seen = seen.__cause__ or seen.__context__
-    return seen is not None or _has_come
+    return seen is not None or _was_interrupted
 
 
 def forget_interrupt() -> None:
-    """Go on after an interrupt: what fails from now on fails for a reason of its own."""
-    global _has_come
-    _has_come = False
+    """Clear the interrupt: later errors are not its consequence."""
+    global _was_interrupted
+    _was_interrupted = False
 
 
 def _interrupt(number: int, frame: FrameType | None) -> NoReturn:  # noqa: ARG001
-    global _has_come
-    _has_come = True
+    global _was_interrupted
+    _was_interrupted = True
     raise KeyboardInterrupt
 
 
 def _on_unraisable(trouble: sys.UnraisableHookArgs) -> None:
-    """While an object is removed, Python prints a trace, forgets the interrupt and goes on."""
+    """Repeat an interrupt that Python would print and drop while an object is removed."""
     if isinstance(trouble.exc_value, KeyboardInterrupt):
         _repeat_interrupt()
     else:
         sys.__unraisablehook__(trouble)
 
 
-def _on_printed(
+def _on_exception(
     kind: type[BaseException], error: BaseException, trace: TracebackType | None
 ) -> None:
-    """Native code prints an error that it cannot pass on before it goes on or fails."""
+    """Repeat an interrupt that native code prints because it cannot pass it on."""
     if isinstance(error, KeyboardInterrupt):
         _repeat_interrupt()
     else:
@@ -203,7 +203,7 @@ def _on_printed(
 
 
 def _repeat_interrupt() -> None:
-    """Interrupt once more, right after the place where nothing can be raised."""
-    again = threading.Timer(_SECONDS_UNTIL_AGAIN, os.kill, (os.getpid(), signal.SIGINT))
+    """Interrupt again shortly after a place where nothing can be raised."""
+    again = threading.Timer(_REPEAT_AFTER_S, os.kill, (os.getpid(), signal.SIGINT))
     again.daemon = True
     again.start()

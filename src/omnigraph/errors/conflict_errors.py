@@ -150,7 +150,7 @@ class MergeConflicts(ConflictError):
 
 
 class MergeBaseUnavailable(ConflictError):
-    """A state from which changes are told was cleaned away: a merge base, or a commit to undo."""
+    """A state that a comparison needs was removed by cleanup: a merge base, or a commit to undo."""
 
     code = "merge_base_unavailable"
 
@@ -288,7 +288,7 @@ class SchemaOfCluster(ConflictError):
 
 
 class SchemaChangeBlocked(ConflictError):
-    """A change of the schema that other branches could not follow, or that tags speak against."""
+    """A change of the schema that would break other branches or tags."""
 
     code = "schema_change_blocked"
 

@@ -27,12 +27,12 @@ _TEST_PREFIX = "OMNIGRAPH_TEST_"
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
-_MOST_DIGITS = 15
+_MAX_DIGITS = 15
 
 
 @dataclass(frozen=True, slots=True)
 class Kind(Generic[T]):
-    """A type of setting: how text becomes a value, and a value text again."""
+    """A type of setting: parse text into a value, and show the value as text."""
 
     label: str
     """The unit or the type, in a word or two."""
@@ -51,7 +51,7 @@ def _parse_flag(text: str) -> bool:
 
 
 def _parse_whole_number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
         raise ValueError
     return int(text)
 
@@ -61,7 +61,7 @@ def _show_seconds(seconds: float) -> str:
 
 
 def parse_seconds(least: int = 0) -> Kind[float]:
-    """A duration, given in seconds."""
+    """Return the kind of a duration given in seconds."""
 
     def parse(text: str) -> float:
         number = float(text)
@@ -73,7 +73,7 @@ def parse_seconds(least: int = 0) -> Kind[float]:
 
 
 def parse_milliseconds(least: int = 0) -> Kind[float]:
-    """A duration, given in milliseconds and kept in seconds."""
+    """Return the kind of a duration given in milliseconds and stored in seconds."""
 
     def parse(text: str) -> float:
         return count(least).parse(text) / 1000
@@ -86,7 +86,7 @@ def parse_milliseconds(least: int = 0) -> Kind[float]:
 
 
 def count(least: int = 0) -> Kind[int]:
-    """A whole number."""
+    """Return the kind of a whole number."""
 
     def parse(text: str) -> int:
         number = _parse_whole_number(text)
@@ -98,7 +98,7 @@ def count(least: int = 0) -> Kind[int]:
 
 
 def one_of_words(values: type[EnumT]) -> Kind[EnumT]:
-    """One of a few words."""
+    """Return the kind of an enumeration."""
     words = [str(value) for value in values]
     accepts = f"{', '.join(words[:-1])} or {words[-1]}"
     label = ", ".join(f"`{word}`" for word in words)
@@ -133,7 +133,7 @@ class Setting(Generic[T]):
     """The variable read where this one is unset."""
 
     def read(self, environment: Mapping[str, str]) -> T | None:
-        """The parsed value; an unset or blank variable gives the default.
+        """Return the parsed value; an unset or blank variable gives the default.
 
         Raises:
             BadRequest: the value cannot be understood. The value itself is not repeated, since
@@ -150,7 +150,7 @@ class Setting(Generic[T]):
             raise BadRequest(f"{self.name} must be {self.kind.accepts}") from None
 
     def show(self, value: T | None) -> str:
-        """A value as it would be written into the environment; nothing for none."""
+        """Render a value as the environment has it; empty for None."""
         return "" if value is None else self.kind.show(value)
 
 
@@ -179,7 +179,7 @@ class SettingGroup:
 
     @classmethod
     def from_environment(cls: type[GroupT], environment: Mapping[str, str]) -> GroupT:
-        """The settings of one process.
+        """Read the settings of one process.
 
         Raises:
             BadRequest: a variable holds something it must not.
@@ -195,13 +195,13 @@ class SettingGroup:
 
     @classmethod
     def variable(cls, name: str) -> str:
-        """The environment variable of a field."""
+        """Return the environment variable of a field."""
         found = next(one for one in fields(cast("Any", cls)) if one.name == name)
         return cast("Setting[object]", found.metadata[Setting]).name
 
 
 def list_settings(group: type[SettingGroup]) -> Iterator[Setting[Any]]:
-    """Every setting of a group, those of groups within it in their place."""
+    """Yield every setting of a group, nested groups in their place."""
     for one in fields(cast("Any", group)):
         declared = one.metadata.get(Setting)
         while declared is not None:
@@ -214,7 +214,7 @@ def list_settings(group: type[SettingGroup]) -> Iterator[Setting[Any]]:
 def find_unknown_variables(
     environment: Mapping[str, str], known: tuple[Setting[Any], ...]
 ) -> list[tuple[str, str | None]]:
-    """Variables named like ours that nothing reads, each with the one that was perhaps meant."""
+    """Return unknown variables with our prefix, each with a suggestion."""
     names = [one.name for one in known]
     unknown = sorted(
         name

@@ -28,7 +28,7 @@ class LogLevels:
 
     @classmethod
     def parse(cls, text: str) -> LogLevels:
-        """A level, and after it any number of `module=level`.
+        """Parse a level, and after it any number of `module=level`.
 
         >>> LogLevels.parse("warning,omnigraph.request=info").of_modules
         (('omnigraph.request', <LogLevel.INFO: 'info'>),)
@@ -57,7 +57,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def parse_origins(text: str) -> tuple[str, ...]:
-    """Origins as browsers send them.
+    """Parse origins as browsers send them.
 
     >>> parse_origins("https://App.example.org, http://localhost:3000")
     ('https://app.example.org', 'http://localhost:3000')
@@ -68,7 +68,7 @@ def parse_origins(text: str) -> tuple[str, ...]:
 
 
 def _parse_origin(text: str) -> str:
-    """One origin; anything that would let in more than one is refused, such as `*`."""
+    """Parse one origin; patterns such as `*` are refused."""
     parts = urlsplit(text)
     port = parts.port  # a ValueError where it is none
     host = parts.hostname or ""

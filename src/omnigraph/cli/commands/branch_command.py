@@ -11,10 +11,10 @@ from omnigraph.cli.shared_options import (
     CommandTarget,
     add_conflict_options,
     add_graph_options,
-    ask_consent,
     message_option,
     parse_spark_options,
     print_counts,
+    require_confirmation,
     stage_log,
     yes_option,
 )
@@ -87,7 +87,7 @@ def rename_branch(scope: CommandTarget, branch_name: str, new_name: str, as_json
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete_branch(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> None:
     """Delete branch NAME and the commits that only it contains."""
-    ask_consent(scope, f"branch delete {branch_name}", yes=yes, as_json=as_json)
+    require_confirmation(scope, f"branch delete {branch_name}", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=False)
     scope.echo("branch delete")
     gone = graph.delete_branch(branch_name)
@@ -200,7 +200,7 @@ def list_tags(scope: CommandTarget, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete_tag(scope: CommandTarget, tag_name: str, yes: bool, as_json: bool) -> None:
     """Delete tag NAME; cleanup may then remove what only it protected."""
-    ask_consent(scope, f"tag delete {tag_name}", yes=yes, as_json=as_json)
+    require_confirmation(scope, f"tag delete {tag_name}", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=False)
     scope.echo("tag delete")
     gone = graph.delete_tag(tag_name)

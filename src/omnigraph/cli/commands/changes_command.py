@@ -20,7 +20,12 @@ from omnigraph.cli.history_rendering import (
     use_colour,
 )
 from omnigraph.cli.input_files import write_durably
-from omnigraph.cli.shared_options import CommandTarget, add_graph_options, ask_consent, yes_option
+from omnigraph.cli.shared_options import (
+    CommandTarget,
+    add_graph_options,
+    require_confirmation,
+    yes_option,
+)
 from omnigraph.cli.shell_completion import FILE
 from omnigraph.cli.terminal import note, print_json
 
@@ -102,7 +107,7 @@ def _read_pages(
 
 
 def _print_document(pages: Iterator[FeedPage]) -> None:
-    """One document, written while it is read; a commit that is on two pages is one block."""
+    """Print one document while it is read; a commit on two pages is one block."""
     first = next(pages)  # what cannot be read at all is found out before anything is printed
     click.echo('{"blocks": [', nl=False)
     goes_on = is_begun = False
@@ -244,7 +249,7 @@ def list_consumers(scope: CommandTarget, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def delete_consumer(scope: CommandTarget, consumer_name: str, yes: bool, as_json: bool) -> None:
     """Delete consumer NAME; cleanup may then remove what only it protected."""
-    ask_consent(scope, f"consumer delete {consumer_name}", yes=yes, as_json=as_json)
+    require_confirmation(scope, f"consumer delete {consumer_name}", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=False)
     scope.echo("consumer delete")
     gone = graph.delete_consumer(consumer_name)

@@ -106,7 +106,7 @@ def _render_changes(changes: tuple[ClusterChange, ...]) -> Iterator[str]:
 
 
 def _describe_step(step: dict[str, object]) -> str:
-    """A step of a schema in one line: its kind, and what it is about."""
+    """Describe a schema step in one line: its kind and its target."""
     about = [str(step[name]) for name in ("type_name", "name", "property_name") if step.get(name)]
     place = ".".join(about) or str(step.get("entity", ""))
     reason = f": {step['reason']}" if step.get("reason") else ""
@@ -258,7 +258,7 @@ def _run(
     from omnigraph.errors import ClusterError
 
     try:
-        with _ending_in_order():
+        with _interrupt_on_sigterm():
             result = command()
     except ClusterError as error:
         if error.result is None:
@@ -275,8 +275,8 @@ def _run(
 
 
 @contextmanager
-def _ending_in_order() -> Iterator[None]:
-    """Let a job that is cancelled give its lock back: SIGTERM ends it as Ctrl-C does."""
+def _interrupt_on_sigterm() -> Iterator[None]:
+    """Raise on SIGTERM as on Ctrl-C, so that a cancelled job releases its lock."""
 
     def end(*_: object) -> NoReturn:
         raise SystemExit(EXIT_TERMINATED)

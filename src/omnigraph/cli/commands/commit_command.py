@@ -176,7 +176,7 @@ def _pages(read: Callable[..., CommitChanges]) -> Iterator[CommitChanges]:
 
 
 def _print_document(pages: Iterator[CommitChanges]) -> None:
-    """One document, written while it is read."""
+    """Print one document while it is read."""
     page = next(pages)  # what cannot be read at all is found out before anything is printed
     click.echo(f'{{"cause": {_json(page.wire()["cause"])}, "changes": [', nl=False)
     is_first = True
@@ -215,7 +215,7 @@ _DONE = {"revert": "reverted", "cherry-pick": "cherry-picked", "restore": "resto
 
 
 def _add_commit_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The argument and the options of what applies or undoes one commit."""
+    """Add the argument and the options of commands that apply or undo one commit."""
     graph = add_graph_options(positional=True, writes=True, served=True)
     commit = click.argument("commit_id", metavar="COMMIT")
     for add in (_JSON, message_option, add_conflict_options, _PARENT, _BRANCH, graph, commit):

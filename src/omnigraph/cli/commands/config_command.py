@@ -216,7 +216,7 @@ def login(name: str, token: str | None, as_json: bool) -> None:
 
     check_name(name)
     config = read_config(find_config_folder(), lambda message: note(f"warning: {message}"))
-    given = (_read_typed_token(name) if token is None else token).strip()
+    given = (_prompt_token(name) if token is None else token).strip()
     if not given:
         raise click.ClickException("the token is empty; nothing was stored")
     path = find_config_folder() / "credentials"
@@ -230,8 +230,8 @@ def login(name: str, token: str | None, as_json: bool) -> None:
         click.echo(f"stored a token for {name} in {path}")
 
 
-def _read_typed_token(name: str) -> str:
-    """One line of stdin; what is typed at a terminal is not shown there."""
+def _prompt_token(name: str) -> str:
+    """Read one line of stdin; a terminal does not echo it."""
     if sys.stdin is None or not sys.stdin.isatty():
         return read_stdin_line()
     from getpass import getpass

@@ -232,7 +232,7 @@ def _find(scope: CommandTarget, cell: Cell, at: At, start: int | None, length: i
 
 
 def _parse_span(text: str | None) -> tuple[int | None, int | None, int | None]:
-    """The first byte, the last one, and how many from the end; what is not said is None."""
+    """Parse the first byte, the last one, and the number from the end; None if absent."""
     if text is None:
         return None, None, None
     found = re.fullmatch(r"(?P<first>\d{1,18})-(?P<last>\d{0,18})|-(?P<final>\d{1,18})", text)

@@ -13,7 +13,7 @@ from omnigraph.cli.scope_resolution import (
     RequestedScope,
     read_settings,
     resolve_scope,
-    take_only_address,
+    resolve_single_address,
 )
 from omnigraph.cli.shared_options import add_address_options, add_cluster_option
 from omnigraph.cli.shell_completion import FILE, complete_store
@@ -79,7 +79,7 @@ def init(
     from omnigraph.catalog.identify import list_inert_hints
     from omnigraph.graph.graph import init as create
 
-    address = take_only_address([graph_uri, store, uri])
+    address = resolve_single_address([graph_uri, store, uri])
     if address is None:
         raise click.UsageError("Missing argument 'URI'.")
     _refuse_managed(address)
@@ -98,7 +98,7 @@ def init(
 
 
 def _find_schema(path: str | None, sources: tuple[str, ...], delimiter: str | None) -> SourceText:
-    """The schema of a file, or the one that data suggests."""
+    """Return the schema of a file, or the one inferred from data."""
     from omnigraph.language.source import SourceText
 
     if path is not None and sources:

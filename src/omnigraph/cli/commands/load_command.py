@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from omnigraph.cli.examples import render_examples
-from omnigraph.cli.input_files import force_option, require_free, take_stdin
+from omnigraph.cli.input_files import force_option, open_stdin, require_free
 from omnigraph.cli.scope_resolution import read_settings
 from omnigraph.cli.shared_options import (
     CommandTarget,
     add_graph_options,
-    ask_consent,
     branch_option,
     delimiter_option,
     engine_option,
@@ -22,6 +21,7 @@ from omnigraph.cli.shared_options import (
     on_error_option,
     parse_spark_options,
     rejects_option,
+    require_confirmation,
     stage_log,
     yes_option,
 )
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 
 
 FORMATS = ("jsonl", "parquet", "csv", "tsv")
-SHOWN_SKIPPED = 10
+MAX_SHOWN_SKIPPED = 10
 
 
-def _as_ingested(parameter: click.Parameter) -> click.Parameter:
-    """An option of `load` with what `ingest` takes for granted."""
+def _adapt_for_ingest(parameter: click.Parameter) -> click.Parameter:
+    """Copy an option of `load` with the defaults of `ingest`."""
     taken = {"mode": "merge", "base": "main"}
     if parameter.name not in taken:
         return parameter
@@ -133,7 +133,7 @@ def load(
     require_free(rejects, force=force)
     refused = None if rejects is None else OutputFile(rejects)
     if mode == "overwrite":
-        ask_consent(scope, "load --mode overwrite", yes=yes, as_json=as_json)
+        require_confirmation(scope, "load --mode overwrite", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=False)
     scope.echo(f"load ({mode})")
     with stage_log(quiet=scope.quiet or as_json):
@@ -164,7 +164,7 @@ def load(
 
 ingest = click.Command(
     "ingest",
-    params=[_as_ingested(parameter) for parameter in load.params],
+    params=[_adapt_for_ingest(parameter) for parameter in load.params],
     callback=load.callback,
     help="The same as load, which is the name to use: merges by default, and creates the branch.",
     hidden=True,
@@ -176,7 +176,7 @@ def _read_records(places: tuple[str, ...]) -> BinaryIO | str | list[str]:
         return places[0] if len(places) == 1 else list(places)
     if len(places) > 1:
         raise click.UsageError("stdin cannot be loaded together with files")
-    return take_stdin()
+    return open_stdin()
 
 
 def _parse_columns(given: tuple[str, ...]) -> dict[str, str]:
@@ -194,7 +194,7 @@ def _show(result: LoadResult, rejects: str | None, *, quiet: bool) -> None:
         _report(result)
     if result.skipped.total:  # what is not there is told in any case
         note(f"left out {result.skipped.total} rows" + (f", see {rejects}" if rejects else ""))
-        for problem in result.skipped.first[:SHOWN_SKIPPED]:
+        for problem in result.skipped.first[:MAX_SHOWN_SKIPPED]:
             note(f"  {problem}")
 
 
@@ -256,7 +256,7 @@ def import_(
     """
     require_free(rejects, force=force)
     if mode == "overwrite":
-        ask_consent(scope, "import --mode overwrite", yes=yes, as_json=as_json)
+        require_confirmation(scope, "import --mode overwrite", yes=yes, as_json=as_json)
     from omnigraph.interchange.import_files import import_files
 
     scope.echo(f"import ({mode})")

@@ -12,8 +12,8 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.shared_options import (
     CommandTarget,
     add_graph_options,
-    ask_consent,
     parse_spark_options,
+    require_confirmation,
     stage_log,
     yes_option,
 )
@@ -114,7 +114,7 @@ def cleanup(
     age = None if older_than is None else parse_duration(older_than)
     policy = Retention(keep, age)
     if confirm:
-        ask_consent(scope, "cleanup", yes=yes, as_json=as_json)
+        require_confirmation(scope, "cleanup", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
     scope.echo("cleanup")
     limit = None if age is None else datetime.timedelta(seconds=age)
@@ -144,7 +144,7 @@ def cleanup(
 def repair(scope: CommandTarget, confirm: bool, force: bool, yes: bool, as_json: bool) -> int:
     """Show tables that something else moved ahead of the graph, and accept them."""
     if force and confirm:
-        ask_consent(scope, "repair --force", yes=yes, as_json=as_json)
+        require_confirmation(scope, "repair --force", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
     scope.echo("repair")
     result = graph.repair(confirm=confirm, force=force)

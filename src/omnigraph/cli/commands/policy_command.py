@@ -11,7 +11,7 @@ import click
 
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_source
-from omnigraph.cli.scope_resolution import choose_applied, read_settings, resolve_cluster
+from omnigraph.cli.scope_resolution import read_settings, resolve_cluster, select_applied_graph
 from omnigraph.cli.shared_options import add_cluster_option
 from omnigraph.cli.shell_completion import FILE, complete_profile
 from omnigraph.cli.terminal import print_json
@@ -30,7 +30,7 @@ _OF_CLUSTER = "cluster"
 
 @dataclass(frozen=True, slots=True)
 class ChosenBundle:
-    """A bundle: of a file, or one that is applied to a cluster."""
+    """A policy bundle: of a file, or one applied to a cluster."""
 
     source: SourceText
     kind: str
@@ -116,7 +116,7 @@ def _read_applied(
         if graph_id:
             raise click.UsageError("--scope cluster takes no graph; leave out --graph")
         return ChosenBundle(read_applied_policy(place, graph_id=None, settings=settings), kind)
-    applied = choose_applied(place, graph_id or chosen)
+    applied = select_applied_graph(place, graph_id or chosen)
     source = read_applied_policy(place, graph_id=applied.id, settings=settings)
     return ChosenBundle(source, kind, applied)
 

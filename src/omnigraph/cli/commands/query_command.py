@@ -31,12 +31,12 @@ from omnigraph.cli.shared_options import (
     CommandTarget,
     add_graph_options,
     check_revision,
-    limit_silence,
     message_option,
     open_view,
     parse_spark_options,
     report_spark_start,
     revision_options,
+    with_timeout,
 )
 from omnigraph.cli.shell_completion import FILE, complete_alias
 from omnigraph.cli.terminal import note, print_json
@@ -68,7 +68,7 @@ _TEXTS = ("String", "Date", "DateTime", "Blob")
 
 
 def read_tokens(text: str) -> tuple[list[Token], Problems]:
-    """The tokens of a text, and what of it cannot be read."""
+    """Return the tokens of a text, and the mistakes of the lexer."""
     problems = Problems(SourceText(text, "<statement>"), "parse")
     return tokenize(problems.source, problems), problems
 
@@ -80,7 +80,7 @@ def is_bare(text: str) -> bool:
 
 
 def select_parameters(text: str, params: Mapping[str, object] | None) -> dict[str, object] | None:
-    """Those of the parameters that a text names."""
+    """Return the parameters that a text names."""
     if not params:
         return None
     named = {token.value[1:] for token in read_tokens(text)[0] if token.kind is TokenKind.VARIABLE}
@@ -93,7 +93,7 @@ def complete_query(
     params: Mapping[str, object] | None,
     count_mistakes: Callable[[str], int],
 ) -> str:
-    """The text as a query; a body alone gets a name, and its parameters get types.
+    """Return the text as a query; a body alone gets a name, and its parameters types.
 
     What went wrong in it stays on its line. The type of a parameter is the first that its value
     could have and that leaves the fewest mistakes.
@@ -115,13 +115,13 @@ def complete_query(
     return wrap(body, name, chosen)
 
 
-class Explains(Protocol):
-    """A graph as it is somewhere, embedded or served."""
+class ExplainableView(Protocol):
+    """A view that can explain a query, embedded or served."""
 
     def explain_json(self, query: str) -> Mapping[str, object]: ...
 
 
-def count_mistakes(view: Explains, text: str) -> int:
+def count_mistakes(view: ExplainableView, text: str) -> int:
     """Count the mistakes of a query there."""
     try:
         view.explain_json(text)
@@ -134,7 +134,7 @@ def complete_source(
     source: SourceText,
     name: str | None,
     params: Mapping[str, object] | None,
-    open_view: Callable[[], Explains],
+    open_view: Callable[[], ExplainableView],
 ) -> SourceText:
     """Return the text of the command line as a complete query.
 
@@ -150,7 +150,7 @@ def complete_source(
 
 
 def list_types(value: object) -> tuple[str, ...]:
-    """The types that a parameter with this value can have, the likely ones first."""
+    """Return the types that a parameter with this value can have, the likely ones first."""
     match value:
         case bool():
             return ("Bool",)
@@ -171,7 +171,7 @@ def list_types(value: object) -> tuple[str, ...]:
 
 
 def wrap(body: str, name: str, types: Mapping[str, str] | None = None) -> str:
-    """A body as a query with these parameters, on the lines where it stood."""
+    """Wrap a body as a query with these parameters; its lines stay where they were."""
     declared = ", ".join(f"${parameter}: {kind}" for parameter, kind in (types or {}).items())
     return f"query {name}({declared}) {{ {body}\n}}"
 
@@ -194,7 +194,7 @@ def is_stored(scope: CommandTarget, name: str | None, path: str | None, text: st
 def invoke_read(
     scope: CommandTarget, name: str | None, parameters: Mapping[str, object] | None, at: At
 ) -> QueryResult:
-    """The rows of a stored query."""
+    """Run a stored query and return its rows."""
     from omnigraph.graph.query_result import QueryResult
 
     branch, place, snapshot = at
@@ -358,7 +358,7 @@ SCOPE_FLAGS = ("--server", "--graph", "--store", "--uri", "--cluster", "--profil
 
 
 class _AliasCommand(click.Command):
-    """An alias says itself where it runs: every flag that would say it again is named."""
+    """A command that refuses the flags of a scope by name: an alias has its own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         end = args.index("--") if "--" in args else len(args)
@@ -402,7 +402,7 @@ def alias(
     if chosen is not None and as_json:
         raise click.UsageError("give --format or --json, not both")
     scope, found = _resolve(name, quiet=quiet)
-    scope = scope if timeout_s is None else limit_silence(scope, timeout_s)
+    scope = scope if timeout_s is None else with_timeout(scope, timeout_s)
     given = read_parameters(params, params_file) or {}
     parameters = {**found.params, **_find_alias(found, args), **given}
     if found.mutate:
@@ -439,7 +439,7 @@ def _resolve(name: str, *, quiet: bool) -> tuple[CommandTarget, Alias]:
 
 
 def _find_file(config: OperatorConfig, found: Alias) -> str:
-    """The file of an alias; a relative one is next to the configuration."""
+    """Return the file of an alias; a relative path starts at the configuration."""
     assert found.file is not None and config.path is not None, "it was read from there"  # noqa: PT018
     return str(config.path.parent / Path(found.file).expanduser())
 

@@ -13,11 +13,11 @@ from omnigraph.cli.input_files import read_source
 from omnigraph.cli.shared_options import (
     CommandTarget,
     add_graph_options,
-    ask_consent,
     delimiter_option,
     message_option,
     open_view,
     parse_spark_options,
+    require_confirmation,
     revision_options,
     stage_log,
 )
@@ -205,7 +205,7 @@ def apply(
     wanted, mutations = read_source(schema_path), [read_source(path) for path in mutation_paths]
     _warn_if_managed(scope)
     if allow_data_loss and not dry_run:
-        ask_consent(scope, "schema apply --allow-data-loss", yes=yes, as_json=as_json)
+        require_confirmation(scope, "schema apply --allow-data-loss", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=dry_run and not mutations)
     if not dry_run:
         scope.echo("schema apply")
@@ -235,7 +235,7 @@ def apply(
 
 
 def _warn_if_managed(scope: CommandTarget) -> None:
-    """Say that a cluster knows nothing of a change that is made past it."""
+    """Warn that a cluster does not record a change made directly in storage."""
     if scope.is_served:
         return
     from omnigraph.cli.scope_resolution import read_settings

@@ -48,7 +48,7 @@ class StatementReader:
         return bool(self._waiting)
 
     def add(self, line: str) -> Iterator[str]:
-        """The statements that a line completes."""
+        """Add a line and yield the statements that it completes."""
         if self._is_command(line.strip()):
             yield line.strip().rstrip("; ")
             return
@@ -134,7 +134,7 @@ def _is_unfinished(body: str) -> bool:
 
 
 def list_words(catalog: Catalog) -> tuple[str, ...]:
-    """Every name of the schema that a query can use."""
+    """Return every name of the schema that a query can use."""
     names: set[str] = set()
     for type_ in catalog.by_table_key.values():
         names.add(type_.name)
@@ -194,7 +194,7 @@ def _save_history(path: Path) -> None:
 PROMPT, MORE = "omnigraph> ", "       ...> "
 NAME = "shell"
 """What a statement without a name is called."""
-HOW_TO_TYPE = """\
+INPUT_HINT = """\
 Anything else is a query, or the body of one: match { … } return { … }, insert …
 A statement ends with a semicolon or an empty line; on one line it needs neither.
 Commands work within a statement too; Ctrl-C drops it."""
@@ -215,7 +215,7 @@ class ShellCommand:
 
 
 class Shell:
-    """A graph, the branch that is being worked on, and how rows are shown."""
+    """The state of a session: a graph, the current branch, and the format of rows."""
 
     def __init__(self, graph: Graph, config: OperatorConfig, branch: str) -> None:
         self.graph, self.config, self.branch = graph, config, branch
@@ -251,7 +251,7 @@ class Shell:
         command.run(self, rest.strip())
 
     def complete(self, statement: str) -> tuple[str, dict[str, object] | None]:
-        """A statement as a query, and those of the parameters that it names."""
+        """Return a statement as a query, with the parameters that it names."""
         from omnigraph.cli.commands.query_command import (
             complete_query,
             count_mistakes,
@@ -270,7 +270,7 @@ class Shell:
         started = time.perf_counter()
         if not is_read:
             done = self.graph.mutate(text, None, params, branch=self.branch)
-            click.echo(f"{render_mutation(done)} ({_tell_since(started)})")
+            click.echo(f"{render_mutation(done)} ({_print_elapsed(started)})")
             return
         result = view.query(text, None, params)
         if self.format != "table":
@@ -280,10 +280,10 @@ class Shell:
         for line in render_rows(result, self.config):
             click.echo(line)
         rows = "1 row" if len(result) == 1 else f"{len(result):,} rows"
-        click.echo(f"({rows}, {_tell_since(started)})")
+        click.echo(f"({rows}, {_print_elapsed(started)})")
 
 
-def _tell_since(started: float) -> str:
+def _print_elapsed(started: float) -> str:
     seconds = time.perf_counter() - started
     return f"{seconds * 1_000:.0f} ms" if seconds < 1 else f"{seconds:.2f} s"
 
@@ -292,7 +292,7 @@ def _run_help(shell: Shell, rest: str) -> None:  # noqa: ARG001
     width = max(len(command.usage) for command in COMMANDS.values())
     for command in COMMANDS.values():
         click.echo(f"{command.usage.ljust(width)}  {command.meaning}")
-    click.echo(f"\n{HOW_TO_TYPE}")
+    click.echo(f"\n{INPUT_HINT}")
 
 
 def _run_schema(shell: Shell, rest: str) -> None:  # noqa: ARG001
