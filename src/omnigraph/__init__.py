@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.embedding_verbs import embed
     from omnigraph.graph.graph import Branch, Graph, GraphView, clone, init, open, quarantine
     from omnigraph.graph.merging import MergeResult
-    from omnigraph.graph.query_result import QueryResult
+    from omnigraph.graph.queries import QueryResult
     from omnigraph.graph.results import LoadResult, MutationResult, SnapshotInfo
     from omnigraph.graph.undo import ApplyResult
     from omnigraph.history.change_feed import Baseline, CommitChanges, FeedPage
@@ -67,7 +67,7 @@ _LAZY = {
     "MergeResult": "omnigraph.graph.merging",
     "MutationResult": "omnigraph.graph.results",
     "OptimizeResult": "omnigraph.maintenance.maintenance_results",
-    "QueryResult": "omnigraph.graph.query_result",
+    "QueryResult": "omnigraph.graph.queries",
     "RepairResult": "omnigraph.maintenance.maintenance_results",
     "SchemaProposal": "omnigraph.interchange.schema_proposal",
     "ServedGraph": "omnigraph.client.served_graph",

@@ -141,10 +141,8 @@ def list_imports(text: str) -> list[str]:
 
 def find_places() -> dict[str, str]:
     """The module of every name that the modules of the verbs import or define."""
-    found: dict[str, str] = {
-        "Input": "omnigraph.graph.loading",
-        "Row": "omnigraph.graph.row_forms",
-    }
+    graph = "omnigraph.graph"
+    found: dict[str, str] = {"Input": f"{graph}.input_forms", "Row": f"{graph}.row_forms"}
     source = PLACE.parents[1]
     paths = [*sorted(source.glob("graph/*.py")), *sorted(source.glob("history/*.py"))]
     for path in paths:

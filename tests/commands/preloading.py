@@ -18,7 +18,6 @@ LEFT_OUT = (
     "omnigraph.__main__",
     "omnigraph.cli.__main__",
     "omnigraph.demo",
-    "omnigraph.graph.spark_querying",
     "omnigraph.pipeline",
     "omnigraph.server",
     "omnigraph.spark_source",

@@ -12,17 +12,19 @@ import omnigraph
 from omnigraph.client import served_graph
 from omnigraph.graph import (
     blobs,
+    branching,
+    changes,
     embedding_verbs,
     graph,
     graph_view,
-    history_verbs,
+    loading,
     maintenance_verbs,
+    merging,
     mutating,
-    query_result,
-    reading_verbs,
+    queries,
+    reading,
     row_forms,
     schema_changes,
-    stored_query_verbs,
     undo,
 )
 from omnigraph.interchange import import_files
@@ -34,12 +36,14 @@ RECORDS = [
     {"edge": "Knows", "from": "Ada", "to": "Ben", "data": {"id": "k1"}},
 ]
 VERBS = (
-    reading_verbs,
+    reading,
     mutating,
-    schema_changes,
-    history_verbs,
+    loading,
+    branching,
+    merging,
     undo,
-    stored_query_verbs,
+    changes,
+    schema_changes,
     maintenance_verbs,
 )
 EXAMPLES = [
@@ -49,7 +53,7 @@ EXAMPLES = [
         *VERBS,
         graph,
         graph_view,
-        query_result,
+        queries,
         blobs,
         embedding_verbs,
         row_forms,
@@ -68,7 +72,7 @@ def test_an_example_gives_what_it_says(
     monkeypatch.chdir(tmp_path)
     people = omnigraph.init("people.omni", SCHEMA, actor="maria")
     people.load(RECORDS, "append")
-    example.globs = {"omnigraph": omnigraph, "graph": people}
+    example.globs = {**example.globs, "omnigraph": omnigraph, "graph": people}
     said: list[str] = []
     outcome = doctest.DocTestRunner(verbose=False).run(example, out=said.append)
     assert outcome.failed == 0, "".join(said)
@@ -92,7 +96,7 @@ def verbs(kind: type) -> list[str]:
 
 @pytest.mark.parametrize(
     "kind",
-    [*graph.Graph.__mro__[:-1], graph_view.GraphView, query_result.QueryResult, blobs.Blob],
+    [*graph.Graph.__mro__[:-1], graph_view.GraphView, queries.QueryResult, blobs.Blob],
     ids=lambda kind: kind.__name__,
 )
 def test_every_verb_is_shown_by_an_example(kind: type) -> None:

@@ -12,7 +12,7 @@ from generator.error_page import list_error_classes
 from omnigraph.cli.main import omnigraph as command_line
 from omnigraph.graph.blobs import Blob
 from omnigraph.graph.graph import Branch, Graph, GraphView
-from omnigraph.graph.query_result import QueryResult
+from omnigraph.graph.queries import QueryResult
 from omnigraph.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]

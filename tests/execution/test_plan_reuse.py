@@ -9,7 +9,7 @@ import pytest
 import omnigraph
 from omnigraph.errors import CompileError
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.querying import plan_query
+from omnigraph.graph.queries import plan_query
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.storage.graph_root import GraphRoot

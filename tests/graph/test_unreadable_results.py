@@ -10,7 +10,7 @@ import pytest
 import omnigraph
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read.read_context import ReadResult
-from omnigraph.graph.query_result import QueryResult
+from omnigraph.graph.queries import QueryResult
 
 
 def some_then_none() -> Iterator[pa.RecordBatch]:

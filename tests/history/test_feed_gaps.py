@@ -24,7 +24,7 @@ from omnigraph.errors import (
     TypeNotFound,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.changing import open_history
+from omnigraph.graph.changes import open_history
 from omnigraph.history.change_feed import PageLimits, poll
 from omnigraph.history.entity_changes import ALL_CHANGES
 from omnigraph.storage.graph_root import GraphRoot

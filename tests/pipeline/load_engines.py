@@ -14,8 +14,10 @@ from omnigraph.errors import (
     RowsRejected,
 )
 from omnigraph.execution.load_input import LoadMode, LoadOptions
-from omnigraph.graph import bulk_loading
-from omnigraph.graph.loading import EngineOptions, GraphLoadRequest, as_input
+from omnigraph.graph import load_changes
+from omnigraph.graph.engines import EngineOptions
+from omnigraph.graph.input_forms import as_input
+from omnigraph.graph.load_changes import GraphLoadRequest
 from omnigraph.output_files import OutputFile
 from omnigraph.storage.tables.location import is_flat_name
 from pipeline.random_loads import normal
@@ -53,7 +55,7 @@ def load(graph, data, mode: str, engine: str, **options):
                 base=base,
                 expected_head=head,
             )
-            return bulk_loading.bulk_load(graph._open.writer, given, request, runs_on)
+            return load_changes.bulk_load(graph._open.writer, given, request, runs_on)
 
 
 def outcome(template: Path, place: Path, data: bytes | str, mode: str, engine: str) -> Ended:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import omnigraph
-from omnigraph.graph import bulk_loading
+from omnigraph.pipeline import tasks
 from pipeline.fault_kernels import lingering_tasks
 
 STAGES = ("read", "keys", "check", "write")
@@ -33,7 +33,7 @@ def main() -> None:
     for number, stage in enumerate(STAGES, 1):
         markers = Path(folder) / stage
         markers.mkdir(parents=True)
-        bulk_loading.SparkTasks = lingering_tasks(stage, markers)  # type: ignore[misc]
+        tasks.SparkTasks = lingering_tasks(stage, markers)  # type: ignore[misc]
         records = [
             {"type": "Person", "data": {"name": f"p{i}", "age": number}} for i in range(2 * number)
         ]

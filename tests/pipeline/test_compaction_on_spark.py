@@ -44,7 +44,7 @@ from omnigraph.storage.tables.location import TableLocation
 from pipeline.compaction_faults import deadly_tasks
 from pipeline.fault_kernels import failing_tasks
 
-TASKS = "omnigraph.graph.bulk_loading.SparkTasks"
+TASKS = "omnigraph.pipeline.tasks.SparkTasks"
 PHOTO = "base64:aGVsbG8="
 
 
@@ -262,7 +262,7 @@ def test_where_nothing_is_to_be_done_no_session_is_started(library, monkeypatch)
     def started(*_, **__):
         raise AssertionError("there was nothing to do")
 
-    monkeypatch.setattr("omnigraph.graph.bulk_loading.spark", started)
+    monkeypatch.setattr("omnigraph.pipeline.spark_session.spark", started)
     assert library.optimize(engine="spark").commit is None
     assert library.ensure_indices(engine="spark") == ()
 

@@ -31,7 +31,7 @@ def make_branches(place: Path, count: int) -> omnigraph.Graph:
 def test_random_triples_come_to_the_same_in_tasks(tmp_path, seed, monkeypatch) -> None:
     """The tasks run here, through the same pickling, with a few entities each."""
     monkeypatch.setattr(three_way, "ENTITIES_PER_TASK", 37)
-    monkeypatch.setattr("omnigraph.graph.bulk_loading.open_tasks", lambda *_: InlineTasks())
+    monkeypatch.setattr("omnigraph.graph.engines.open_tasks", lambda *_: InlineTasks())
     check(tmp_path / "graph", seed, engine="spark")
 
 
@@ -48,7 +48,7 @@ def test_the_result_says_where_rows_were_compared(spark, tmp_path, monkeypatch) 
     assert [engine for engine, *_ in found.values()] == ["local", "local", "spark"]
     assert len({repr(rest) for _, *rest in found.values()}) == 1
     assert [(one.id, one.kind) for one in found["spark"][2]] == [("k039", "divergent_update")]
-    monkeypatch.setattr("omnigraph.graph.merging.LARGE_DELTA", 10)
+    monkeypatch.setattr("omnigraph.history.three_way.LARGE_DELTA", 10)
     merged = graph.merge("work", engine="auto", session=spark, resolve="theirs")
     assert merged.wire()["engine"] == "spark"
     numbers = {row["id"]: row["n"] for row in graph.nodes("A").to_arrow().to_pylist()}

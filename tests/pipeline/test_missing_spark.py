@@ -145,7 +145,6 @@ def test_everything_else_works(printed) -> None:
 
 
 RUN_BY_SPARK = {
-    "omnigraph.graph.spark_querying",
     "omnigraph.pipeline.spark_columns",
     "omnigraph.pipeline.spark_executor",
     "omnigraph.pipeline.spark_output",

@@ -413,7 +413,7 @@ def test_a_large_file_goes_through_the_tasks_by_itself(graph, tmp_path, monkeypa
     path = tmp_path / "in.jsonl"
     path.write_text(json.dumps(person("cy")) + "\n")
     assert graph.load(path, "append").stages == ()
-    monkeypatch.setattr("omnigraph.graph.loading.MANY_BYTES", 10)
+    monkeypatch.setattr("omnigraph.graph.input_forms.MANY_BYTES", 10)
     path.write_text(json.dumps(person("dee")) + "\n")
     result = graph.load(path, "append")
     assert (result.engine, len(result.stages)) == ("local", 4)

@@ -11,7 +11,7 @@ import omnigraph
 from pipeline.fault_kernels import failing_tasks
 from pipeline.random_loads import normal
 
-TASKS = "omnigraph.graph.bulk_loading.SparkTasks"
+TASKS = "omnigraph.pipeline.tasks.SparkTasks"
 SCHEMA = """
 node Person { name: String @key  age: I32?  photo: Blob? }
 edge Knows: Person -> Person @card(0..9)

@@ -19,9 +19,9 @@ from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.embedding_verbs import GraphEmbedSummary
 from omnigraph.graph.engines import EngineName, LoadEngineName, MergeEngineName, ModeName
 from omnigraph.graph.idempotency import RecordedWrite
-from omnigraph.graph.loading import Input
+from omnigraph.graph.input_forms import Input
 from omnigraph.graph.merging import MergeResult
-from omnigraph.graph.query_result import QueryResult
+from omnigraph.graph.queries import QueryResult
 from omnigraph.graph.results import (
     CreatedBranch,
     DeletedBranch,

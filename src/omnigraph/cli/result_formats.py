@@ -14,7 +14,7 @@ from omnigraph.cli.terminal import encode_json
 from omnigraph.client.operator_config import OUTPUT_FORMATS, OperatorConfig
 
 if TYPE_CHECKING:
-    from omnigraph.graph.query_result import QueryResult
+    from omnigraph.graph.queries import QueryResult
     from omnigraph.graph.results import MutationResult
 
 

@@ -24,7 +24,7 @@ from omnigraph.graph.blobs import (
     check_range,
     fit_range,
 )
-from omnigraph.graph.query_result import QueryResult
+from omnigraph.graph.queries import QueryResult
 from omnigraph.graph.results import SnapshotInfo, TableInfo
 from omnigraph.graph.row_forms import TypeRows
 from omnigraph.history.change_feed import Baseline

@@ -51,7 +51,7 @@ from omnigraph.wire.http_protocol import ARROW_STREAM, COMMIT_ID, IF_GRAPH_COMMI
 
 if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
-    from omnigraph.graph.loading import Input
+    from omnigraph.graph.input_forms import Input
     from omnigraph.graph.merging import MergeResult
     from omnigraph.graph.undo import ApplyResult
     from omnigraph.history.entity_history import EntityHistory
@@ -118,7 +118,7 @@ class ServedWriting(ServedReading):
         delimiter: str | None = None,
     ) -> LoadResult:
         """Load records as one commit or not at all: a file of JSON lines, its bytes, or rows."""
-        from omnigraph.graph.loading import convert_to_lines  # noqa: PLC0415 - loads the engine
+        from omnigraph.graph.input_forms import convert_to_lines  # noqa: PLC0415 - loads the engine
 
         refuse_actor(actor)
         refuse_engine("local" if engine in (None, "auto") else engine, session, spark_conf)

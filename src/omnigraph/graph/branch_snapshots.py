@@ -36,7 +36,7 @@ from omnigraph.storage.manifest import (
 )
 from omnigraph.storage.refs import BranchRef, find_ref, list_names, list_refs, read_ref
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables import Generation
+from omnigraph.storage.tables import ChangedKeys, Generation, Table, find_changed_keys
 from omnigraph.writer.change import CatalogSnapshot as CatalogSnapshot
 
 T = TypeVar("T")
@@ -298,3 +298,18 @@ def check_tables(catalog: Catalog, state: ManifestState) -> None:
             raise SchemaContractMismatch(
                 f"the schema has {key} as {declared.get(key)}, the manifest as {shown.get(key)}"
             )
+
+
+class RecentKeys:
+    """Remembers the ids that two versions do not share: the pages of a large commit ask again."""
+
+    def __init__(self) -> None:
+        self._last: tuple[object, ChangedKeys] | None = None
+
+    def find(self, before: Table | None, after: Table | None) -> ChangedKeys:
+        asked = tuple(None if t is None else (t.location, t.version) for t in (before, after))
+        last = self._last
+        if last is None or last[0] != asked:
+            last = (asked, find_changed_keys(before, after))
+            self._last = last
+        return last[1]

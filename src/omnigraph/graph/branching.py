@@ -1,4 +1,8 @@
-"""Creating, renaming and deleting branches; under a key, once."""
+"""Create, rename and delete branches, and tag commits; under an idempotency key, once.
+
+A branch is created, renamed or deleted outside of any commit. So a request under a key is recorded
+beside the branches, with what it is about to do, before it does it.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,71 @@ from dataclasses import fields, replace
 
 from omnigraph.errors import BranchNotFound
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
+from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.results import CreatedBranch, DeletedBranch
-from omnigraph.storage import graph_branches
+from omnigraph.graph.revisions import HEAD, RevisionLike, find_commit, format_revision
+from omnigraph.policy.decision import Action
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch, normalize_deletable_branch
-from omnigraph.storage.refs import BranchRef, find_ref, list_refs
+from omnigraph.storage.refs import BranchRef, Tag, create_tag, find_ref, list_refs
 from omnigraph.writer.change import CatalogSnapshot
 
 _ID = "incarnation"
 _GIVEN_UP = "given_up"
 """The ids of attempts before, in order."""
+
+
+class BranchVerbs(GraphHandle):
+    """Branching off a branch, and tagging its commits."""
+
+    def create_branch(
+        self,
+        name: str,
+        *,
+        source: str | None = None,
+        commit: RevisionLike | None = None,
+        actor: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> CreatedBranch:
+        """Create a branch from another one, or from a commit. Copies nothing.
+
+        With an `idempotency_key` it is created once, however often it is asked for.
+
+        >>> review = graph.create_branch("review")
+        >>> review.name, review.parent, review.actor_id
+        ('review', 'main', 'maria')
+        """
+        self._open.require_writable()
+        creator, source = actor or self.actor, self._choose(source)
+        self._guard.allow(Action.BRANCH_CREATE, branch=source, target_branch=name, actor=actor)
+        start = self._find_commit_id(commit, source)
+        return create_branch(self._open.views, name, source, start, creator, idempotency_key)
+
+    def tag(
+        self,
+        name: str,
+        at: RevisionLike | None = None,
+        *,
+        branch: str | None = None,
+        actor: str | None = None,
+    ) -> Tag:
+        """Give a commit a permanent name: the head of a branch, or the commit at a place.
+
+        Cleanup keeps a tagged commit readable. A tag does not move.
+
+        >>> graph.tag("v1").commit_id == graph.commits()[0].commit_id
+        True
+        >>> len(graph.at("v1").nodes("Person"))
+        2
+        """
+        self._open.require_writable()
+        branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        wanted = HEAD if at is None else format_revision(at)
+        commit = find_commit(self._open.views, wanted, branch)
+        if at is not None:
+            self._guard.allow(Action.READ, branch=commit.branch, actor=actor)
+        return create_tag(self._open.views.root, name, commit, actor or self.actor)
 
 
 def create_branch(
@@ -29,6 +87,9 @@ def create_branch(
     idempotency_key: str | None,
 ) -> CreatedBranch:
     """A branch of another one as it is now, or as it was at a commit."""
+    from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
+    from omnigraph.storage import graph_branches
+
     root = views.root
     asked = (normalize_branch(name), normalize_branch(source), commit)
     key = WriteKey.of(idempotency_key, "create_branch", actor, *asked)
@@ -66,6 +127,9 @@ def rename_branch(
     root: GraphRoot, name: str, new_name: str, actor: str | None, idempotency_key: str | None
 ) -> CreatedBranch:
     """Give a branch another name."""
+    from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
+    from omnigraph.storage import graph_branches
+
     asked = (normalize_branch(name), normalize_branch(new_name))
     key = WriteKey.of(idempotency_key, "rename_branch", actor, *asked)
 
@@ -87,6 +151,9 @@ def delete_branch(
     root: GraphRoot, name: str, actor: str | None, idempotency_key: str | None
 ) -> DeletedBranch:
     """Delete a branch; under a key, none that was created under its name since."""
+    from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
+    from omnigraph.storage import graph_branches
+
     gone = DeletedBranch(name.strip(), actor)
     key = WriteKey.of(idempotency_key, "delete_branch", actor, normalize_branch(name))
 

@@ -11,27 +11,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from omnigraph.catalog.codec import encode_ir
-from omnigraph.embedding.embed_files import (
-    EmbedRequest,
-    EmbedSpec,
-    EmbedSummary,
-    embed_file,
-    parse_selector,
-    parse_spec,
-    read_manifest,
-    read_spec,
-)
-from omnigraph.embedding.embedder import PacedEmbedder
-from omnigraph.embedding.embedder_choice import choose_model, open_embedder
 from omnigraph.errors import BadRequest, ReadSetChanged
-from omnigraph.execution.load_input import LoadMode
-from omnigraph.graph.bulk_loading import open_tasks
+from omnigraph.graph.engines import EngineName, open_tasks
+from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.identity import MAIN
-from omnigraph.pipeline.bulk_embed import GraphEmbedding, list_graph_targets
-from omnigraph.pipeline.bulk_load import StagedLoad, StagedWrite
-from omnigraph.pipeline.kernels.embed_kernel import forget_answers
-from omnigraph.pipeline.staging_area import StagingArea
-from omnigraph.pipeline.tasks import Tasks
+from omnigraph.policy.decision import Action
 from omnigraph.settings import Settings
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.recovery import WriterKind
@@ -41,7 +25,70 @@ from omnigraph.writer.change import CatalogSnapshot, Prepared
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from omnigraph.embedding.embed_files import EmbedRequest, EmbedSpec, EmbedSummary
+    from omnigraph.pipeline.staging_area import StagingArea
+    from omnigraph.pipeline.tasks import Tasks
     from omnigraph.writer.driver import Writer
+
+
+class EmbedVerbs(GraphHandle):
+    """Filling the vectors of a branch."""
+
+    def embed(
+        self,
+        types: Sequence[str] = (),
+        *,
+        spec: str | Path | Mapping[str, object] | None = None,
+        branch: str | None = None,
+        reembed_all: bool = False,
+        per_minute: float | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        engine: EngineName = "local",
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+    ) -> GraphEmbedSummary:
+        """Fill the vectors that are NULL, as one commit.
+
+        Writes make vectors themselves where a provider is configured; this is for those that were
+        written without one, or before.
+
+        Args:
+            types: Only these; by default every type whose schema or spec says what its vectors
+                are made of.
+            spec: Which properties make which vector, instead of what `@embed` says.
+            branch: The branch to work on.
+            reembed_all: Replace all vectors, not only those that are NULL.
+            per_minute: The maximum number of texts to send to the provider per minute.
+            actor: Who the commit is recorded for.
+            message: A text kept with the commit.
+            engine: `local`, in this process, or `spark`.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
+
+        >>> settings = omnigraph.Settings.from_environment({"OMNIGRAPH_EMBED_PROVIDER": "mock"})
+        >>> schema = 'node Note { slug: String @key  text: String  v: Vector(3)? @embed("text") }'
+        >>> notes = omnigraph.init("notes.omni", schema, settings=settings)
+        >>> _ = notes.load([{"type": "Note", "data": {"slug": "a", "text": "tides"}}], "append")
+        >>> notes.embed().embedded, notes.embed(reembed_all=True).embedded
+        (0, 1)
+        """
+        self._open.require_writable()
+        branch = self._choose(branch)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        request = GraphEmbedRequest(
+            branch=branch,
+            types=tuple(types),
+            spec=parse_embed_spec(spec),
+            reembed_all=reembed_all,
+            per_minute=per_minute,
+            actor=actor or self.actor,
+            message=message,
+            engine=engine,
+            session=session,  # type: ignore[arg-type]
+            spark_conf=spark_conf or {},
+        )
+        return embed_graph(self._open.writer, request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +145,10 @@ def embed(
     >>> done.records, done.embedded_records
     (1, 1)
     """
+    from omnigraph.embedding.embed_files import EmbedRequest, embed_file, parse_selector
+    from omnigraph.embedding.embedder import PacedEmbedder
+    from omnigraph.embedding.embedder_choice import open_embedder
+
     files = _open_files(seed, input, output, spec)
     request = EmbedRequest(
         files.input,
@@ -130,7 +181,7 @@ def _embed_in_tasks(
     session: Any,  # noqa: ANN401 - Spark is loaded only where it is used
     conf: Mapping[str, str],
 ) -> EmbedSummary:
-    from omnigraph.graph.bulk_loading import open_tasks
+    from omnigraph.graph.engines import open_tasks
     from omnigraph.pipeline.bulk_embed import embed_file_in_tasks
 
     tasks = open_tasks(engine, settings, session, conf)
@@ -143,6 +194,8 @@ def _open_files(
     output: str | Path | None,
     spec: str | Path | Mapping[str, object] | None,
 ) -> _Files:
+    from omnigraph.embedding.embed_files import parse_spec, read_manifest, read_spec
+
     if seed is not None:
         if source is not None or output is not None or spec is not None:
             raise BadRequest("a seed manifest names input, output and spec itself")
@@ -191,6 +244,8 @@ class GraphEmbedSummary:
 
 
 def parse_embed_spec(spec: str | Path | Mapping[str, object] | None) -> EmbedSpec | None:
+    from omnigraph.embedding.embed_files import parse_spec, read_spec
+
     if spec is None:
         return None
     return parse_spec(spec) if isinstance(spec, Mapping) else read_spec(Path(spec))
@@ -198,6 +253,9 @@ def parse_embed_spec(spec: str | Path | Mapping[str, object] | None) -> EmbedSpe
 
 def embed_graph(writer: Writer, request: GraphEmbedRequest) -> GraphEmbedSummary:
     """Fill vectors of a branch as one commit."""
+    from omnigraph.embedding.embedder_choice import choose_model, open_embedder
+    from omnigraph.pipeline.kernels.embed_kernel import forget_answers
+
     if request.per_minute is not None and not request.per_minute > 0:
         raise BadRequest("per_minute must be more than 0")
     settings = writer.branches.root.settings
@@ -232,6 +290,11 @@ class _Embedding:
         self.vectors = 0
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        from omnigraph.execution.load_input import LoadMode
+        from omnigraph.pipeline.bulk_embed import GraphEmbedding, list_graph_targets
+        from omnigraph.pipeline.bulk_load import StagedLoad, StagedWrite
+        from omnigraph.pipeline.staging_area import StagingArea
+
         self.close()
         request, root = self._request, view.snapshot.root
         self._area = StagingArea(root, uuid4().hex)

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, overload
+from typing import TYPE_CHECKING, Self
 
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.graph import open_graph
+from omnigraph.graph.branching import BranchVerbs
+from omnigraph.graph.changes import ChangeVerbs
+from omnigraph.graph.embedding_verbs import EmbedVerbs
 from omnigraph.graph.graph_view import GraphView as GraphView
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.guard import Guard
-from omnigraph.graph.history_verbs import HistoryVerbs
-from omnigraph.graph.maintenance_verbs import MaintenanceVerbs
+from omnigraph.graph.loading import LoadVerbs
+from omnigraph.graph.maintenance_verbs import GraphMaintenance, MaintenanceVerbs
+from omnigraph.graph.merging import MergeVerbs
+from omnigraph.graph.mutating import StoredQueryVerbs
 from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.results import (
     CreatedBranch,
     DeletedBranch,
-    PendingWrite,
     RecoveredWrite,
     render_types_html,
 )
 from omnigraph.graph.schema_changes import SchemaVerbs
-from omnigraph.graph.stored_query_verbs import InvokingVerbs
 from omnigraph.graph.undo import UndoVerbs
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
@@ -35,18 +37,26 @@ from omnigraph.storage.refs import list_names
 from omnigraph.stored_queries.query_registry import QueryRegistry
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.autopilot import MaintainResult
-    from omnigraph.maintenance.maintenance_results import CleanupResult, RepairResult, VerifyResult
     from omnigraph.storage.clone_graph import CloneResult
     from omnigraph.storage.consumers import Consumer
     from omnigraph.storage.refs import Tag
 
 
-if TYPE_CHECKING:
-    pass
+class Verbs(
+    StoredQueryVerbs,
+    LoadVerbs,
+    EmbedVerbs,
+    BranchVerbs,
+    MergeVerbs,
+    UndoVerbs,
+    ChangeVerbs,
+    SchemaVerbs,
+    MaintenanceVerbs,
+):
+    """Every verb that a graph and a single branch share."""
 
 
-class Branch(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerbs):
+class Branch(Verbs):
     """One branch of a graph, by name: what `Graph` does on `main`, this does here.
 
     >>> main = graph.branch("main")
@@ -189,7 +199,7 @@ def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None 
     return set_aside(root, operation_id)
 
 
-class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerbs):
+class Graph(Verbs, GraphMaintenance):
     """A graph, open on its `main` branch; every verb takes another branch by name.
 
     Safe to share between threads. Writers in other processes are kept apart by the graph's
@@ -385,98 +395,7 @@ class Graph(HistoryVerbs, UndoVerbs, InvokingVerbs, SchemaVerbs, MaintenanceVerb
 
     # --- maintenance ----------------------------------------------------------------------------
 
-    def repair(self, *, confirm: bool = False, force: bool = False) -> RepairResult:
-        """Find tables that something else moved ahead of the graph; with `confirm`, accept them.
-
-        Without `force`, only changes that provably changed no row are accepted.
-
-        >>> {str(table.classification) for table in graph.repair().tables}
-        {'no_drift'}
-        """
-        from omnigraph.maintenance.repair import repair
-
-        self._open.require_writable()
-        self._guard.allow(Action.ADMIN)
-        return repair(self._open.views, confirm=confirm, force=force)
-
-    def cleanup(
-        self,
-        *,
-        keep: int | None = None,
-        older_than: datetime.timedelta | None = None,
-        confirm: bool = False,
-    ) -> CleanupResult:
-        """Remove what only unprotected commits need; without `confirm`, only report it.
-
-        Every branch keeps its newest `keep` commits and those younger than `older_than`.
-
-        >>> found = graph.cleanup(keep=10)
-        >>> found.confirm, sum(table.old_versions_removed for table in found.tables)
-        (False, 0)
-        """
-        from omnigraph.maintenance.cleanup import preview_cleanup, run_cleanup
-        from omnigraph.maintenance.retention import Retention
-
-        self._open.require_writable()
-        self._guard.allow(Action.ADMIN)
-        age = None if older_than is None else older_than.total_seconds()
-        clean = run_cleanup if confirm else preview_cleanup
-        return clean(self._open.views.root, Retention(keep, age))
-
-    def verify(self, *, deep: bool = False, history: bool = False) -> VerifyResult:
-        """Check the integrity of the graph.
-
-        `deep` reads every row and compares every file with its checksum; `history` checks every
-        commit that can still be read, not only the newest one of each branch.
-
-        >>> graph.verify(deep=True).is_sound
-        True
-        """
-        from omnigraph.maintenance.verify import verify
-
-        self._guard.allow(Action.ADMIN)
-        return verify(self._open.views, deep=deep, history=history)
-
-    def maintain(self) -> MaintainResult:
-        """Optimize and clean up if the policy in the settings says that it is due.
-
-        >>> graph.maintain().due.is_any
-        False
-        """
-        from omnigraph.maintenance.autopilot import run_once
-
-        self._open.require_writable()
-        self._guard.allow(Action.ADMIN)
-        return run_once(self._open.views, self.settings.autopilot)
-
     # --- recovery -------------------------------------------------------------------------------
-
-    @overload
-    def recover(self, *, check: Literal[False] = False) -> list[RecoveredWrite]: ...
-
-    @overload
-    def recover(self, *, check: Literal[True]) -> list[PendingWrite]: ...
-
-    def recover(self, *, check: bool = False) -> list[PendingWrite] | list[RecoveredWrite]:
-        """Finish or undo interrupted writes; with `check`, only report what would be done.
-
-        >>> graph.recover()
-        []
-        """
-        if check:
-            return self.recovery_pending()
-        self._open.require_writable()
-        self._guard.allow(Action.ADMIN)
-        return open_graph.recover(self._open.views.root)
-
-    def recovery_pending(self) -> list[PendingWrite]:
-        """List interrupted writes that have not been settled yet.
-
-        >>> graph.recovery_pending()
-        []
-        """
-        self._guard.allow(Action.ADMIN)
-        return open_graph.list_pending(self._open.views.root)
 
 
 def _reopen(

@@ -11,12 +11,11 @@ from omnigraph.catalog.catalog import Catalog, EdgeType
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read import ReadLimits
 from omnigraph.execution.stored_rows import export_jsonl, export_records, export_types
-from omnigraph.graph import blobs, querying
+from omnigraph.graph import blobs, queries
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.guard import NO_GUARD, Guard
-from omnigraph.graph.query_result import QueryResult
-from omnigraph.graph.querying import QuerySettings
+from omnigraph.graph.queries import QueryResult, QuerySettings
 from omnigraph.graph.results import PlanText, SnapshotInfo, TableInfo, render_types_html
 from omnigraph.graph.row_forms import TypeRows
 from omnigraph.language.source import SourceText
@@ -112,13 +111,13 @@ class GraphView:
         """
         now = datetime.datetime.now(datetime.UTC)
         text = as_source_text(query, "<query>")
-        request = querying.GraphQueryRequest(
+        request = queries.GraphQueryRequest(
             text, name, params, now, engine, session, spark_conf or {}, limits
         )
         branch = None if self._snapshot else str(self._whole.snapshot.branch)
         target = {"branch": branch, "snapshot": self._snapshot}
         with self._guard.name_hidden(self._whole, text, name):
-            return querying.run_query(self._view, request, self._settings, target)
+            return queries.run_query(self._view, request, self._settings, target)
 
     def plan(self, query: str | Path | SourceText, name: str | None = None) -> ReadPlan:
         """The plan of a read query, for code that runs it itself.
@@ -129,7 +128,7 @@ class GraphView:
         """
         text = as_source_text(query, "<query>")
         with self._guard.name_hidden(self._whole, text, name):
-            return querying.plan_query(self._view, text, name)
+            return queries.plan_query(self._view, text, name)
 
     def explain(
         self,
@@ -164,8 +163,8 @@ class GraphView:
     ) -> tuple[Plan, Notes]:
         view, text = self._view, as_source_text(query, "<query>")
         with self._guard.name_hidden(self._whole, text, name):
-            plan = compile_plan(text, view.catalog, name, querying.collect_statistics(view))
-        return plan, querying.explain_traversals(view, plan, self._settings)
+            plan = compile_plan(text, view.catalog, name, queries.collect_statistics(view))
+        return plan, queries.explain_traversals(view, plan, self._settings)
 
     def lint(self, queries: str | Path | SourceText) -> LintReport:
         """Every query of a text checked against the schema of this view, without running any."""
@@ -307,7 +306,7 @@ class GraphView:
         >>> done.rows, [file.table_key for file in done.files]
         (3, ['edge:Knows', 'node:Person'])
         """
-        from omnigraph.graph.bulk_loading import open_tasks
+        from omnigraph.graph.engines import open_tasks
         from omnigraph.pipeline.bulk_export import export_files
 
         view = self._view_to_export(types)

@@ -1,594 +1,314 @@
-"""Load records as one commit, in this process: forms of input, checks and the change itself."""
+"""Load records as one commit: the verb, and the choice of the engine."""
 
 from __future__ import annotations
 
-import binascii
-import io
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import date, datetime
-from decimal import Decimal
-from enum import Enum
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
-from uuid import UUID
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-import numpy as np
-import pyarrow as pa
-
-from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
-from omnigraph.constraints.constraint_checks import require_valid
-from omnigraph.errors import AlreadyExists, BadRequest, BranchNotFound, KeyConflict, ReadSetChanged
-from omnigraph.execution.embed_on_write import WriteVectors, embeds_on_write
-from omnigraph.execution.load_input import LoadMode, LoadOptions, LoadPlan, parse_records, plan_load
-from omnigraph.execution.pending_rows import CommittedRows, stage_tables
-from omnigraph.graph.idempotency import KeyedWrite, WriteKey, write_once
+from omnigraph.errors import BadRequest
+from omnigraph.graph.engines import EngineOptions, LoadEngineName, ModeName
+from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.results import LoadResult
-from omnigraph.identity import TableKey
-from omnigraph.pipeline.inputs import find_type
-from omnigraph.storage import graph_branches
+from omnigraph.graph.revisions import RevisionLike
+from omnigraph.output_files import OutputFile, output_file
+from omnigraph.pipeline.spark_environment import find_java
+from omnigraph.pipeline.spark_session import find_active_session, is_local
+from omnigraph.policy.decision import Action
+from omnigraph.settings import LoadEngine, Settings
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.recovery import WriterKind
-from omnigraph.storage.refs import find_ref
-from omnigraph.storage.staged import Ticket
-from omnigraph.typed_reading import convert_into
-from omnigraph.types.json_value import BASE64_PREFIX
-from omnigraph.types.jsonl import ParsedLines
-from omnigraph.types.problems import ValueRefused
-from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 
 if TYPE_CHECKING:
+    from omnigraph.execution.load_input import LoadMode
+    from omnigraph.graph.input_forms import Input
+    from omnigraph.graph.load_changes import GraphLoadRequest
     from omnigraph.writer.driver import Writer
 
-_PLAIN = frozenset({str, int, bool, type(None)})
-_NUMBERS = frozenset({int, float})
-_TEMPORAL = frozenset({Scalar.DATE, Scalar.DATETIME})
-_NOT_ENCODED = (RecursionError, OverflowError, TypeError, ValueError)
-_STRING_TYPE = PropertyType(Scalar.STRING)
-_ENDS = {"from": "from", "src": "from", "to": "to", "dst": "to"}
-
-FindCatalog = Callable[[], Catalog]
+START_FACTOR = 8
+"""Starting Spark costs as much as it saves on this many times the input."""
 
 
-def encode_records(records: Sequence[object], find_catalog: FindCatalog) -> bytes:
-    """Records as JSON lines.
+class LoadVerbs(GraphHandle):
+    """Loading rows into a branch."""
+
+    def load(
+        self,
+        records: Input,
+        mode: LoadMode | ModeName,
+        *,
+        branch: str | None = None,
+        base: str | None = None,
+        expected_head: RevisionLike | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        engine: LoadEngineName | None = None,
+        format: str | None = None,
+        type: str | None = None,
+        columns: Mapping[str, str] | None = None,
+        select: Sequence[str] = (),
+        match: Sequence[str] = (),
+        partial: bool = False,
+        on_error: str = "fail",
+        rejects: str | Path | OutputFile | None = None,
+        session: object | None = None,
+        spark_conf: Mapping[str, str] | None = None,
+        idempotency_key: str | None = None,
+        delimiter: str | None = None,
+    ) -> LoadResult:
+        """Load rows as one commit or not at all.
+
+        Args:
+            records: A file of JSON lines, its bytes, or records; with the pipeline also several
+                files, folders and patterns, Parquet and CSV, an Arrow table, a Spark data frame,
+                or a frame of pandas, Polars or any other library that hands out Arrow data.
+            mode: `append`, `merge` or `overwrite`.
+            branch: The branch to load into.
+            base: Create the branch from this one first, if it does not exist.
+            expected_head: Only if the branch is at this commit.
+            actor: Who the commit is recorded for.
+            message: A text kept with the commit.
+            engine: `local`, in this process, `spark`, or `auto`, by the amount of input and whether
+                Spark is up. The result says which, and why. By default as the settings say.
+            format: `jsonl`, `parquet`, `csv` or `tsv`; by the names of the files otherwise.
+            type: The type of the rows of a table, or of plain dictionaries; records name their
+                types themselves.
+            columns: Which column of a table holds which property, by its name; also for `id`,
+                `from` and `to`. The others hold the property of their own name.
+            select: The columns of a table to read; by default all, and then all must be known.
+            match: The columns by which a merge finds edges that have no ids, such as
+                `["from", "to"]`. By default those of an `@unique` with both ends; without one,
+                such edges are new ones.
+            partial: A merge keeps what a record leaves out.
+            on_error: `fail` rejects the load on bad rows, `skip` skips them.
+            rejects: A file for the rejected records; one that appears while the load runs is not
+                replaced.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
+            idempotency_key: Names the load: it is made once, however often it is asked for.
+            delimiter: What separates the columns of a text file; a comma, or a tab in `.tsv`.
+
+        >>> done = graph.load(
+        ...     [
+        ...         {"type": "Person", "data": {"name": "Cy", "age": 41}},
+        ...         {"edge": "Knows", "from": "Cy", "to": "Ada"},
+        ...     ],
+        ...     "append",
+        ... )
+        >>> done.nodes, done.edges, done.commit.actor_id
+        ({'Person': 1}, {'Knows': 1}, 'maria')
+        """
+        from omnigraph.execution.load_input import LoadOptions
+        from omnigraph.graph.input_forms import as_input
+        from omnigraph.graph.load_changes import GraphLoadRequest
+
+        branch = self._choose(branch)
+        self._allow_load(branch, base, actor)
+        options = LoadOptions(
+            mode=_parse_mode(mode),
+            format=format,
+            type=type,
+            columns=columns or {},
+            select=tuple(select),
+            match=tuple(match),
+            partial=partial,
+            on_error=on_error,
+            rejects=None if rejects is None else output_file(rejects),
+            delimiter=delimiter,
+        )
+        views, schema_of = self._open.views, base or branch
+        given, options = as_input(records, options, lambda: views.read_newest(schema_of).catalog)
+        request = GraphLoadRequest(
+            options=options,
+            branch=branch,
+            base=base,
+            actor_id=actor or self.actor,
+            message=message,
+            expected_head=self._find_commit_id(expected_head, schema_of),
+        )
+        runs_on = EngineOptions(engine=engine, session=session, spark_conf=spark_conf or {})
+        return _load_input(self._open.writer, given, request, runs_on, idempotency_key)
+
+    def _allow_load(self, branch: str, base: str | None, actor: str | None) -> None:
+
+        from omnigraph.graph.load_changes import has_branch
+
+        self._open.require_writable()
+        if base is not None and not has_branch(self._open.views.root, branch):
+            self._guard.allow(Action.BRANCH_CREATE, branch=base, target_branch=branch, actor=actor)
+        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+
+
+def _list_given(message: str | None) -> tuple[str, ...]:
+    """A message among what is asked; without one, requests are those of earlier releases."""
+    return () if message is None else (message,)
+
+
+def _list_asked(request: GraphLoadRequest) -> tuple[object, ...]:
+    """All that makes two loads of the same input different, beside who asks."""
+    options = request.options
+    how = (str(options.mode), options.format, options.partial, options.on_error)
+    what: tuple[object, ...] = (options.type, dict(options.columns), options.select)
+    if options.delimiter is not None:  # so that loads are known by what they were before
+        what = (*what, options.delimiter)
+    if options.match:
+        what = (*what, options.match)
+    where = (request.branch.strip(), request.base, request.expected_head)
+    return (*how, *what, *where, *_list_given(request.message))
+
+
+def _parse_mode(mode: LoadMode | str) -> LoadMode:
+
+    from omnigraph.execution.load_input import LoadMode
+
+    try:
+        return LoadMode(mode)
+    except ValueError as error:
+        raise BadRequest(f"mode '{mode}' is not one of {', '.join(LoadMode)}") from error
+
+
+def _load_input(
+    writer: Writer,
+    given: Any,  # noqa: ANN401 - what `as_input` gives
+    request: GraphLoadRequest,
+    runs_on: EngineOptions,
+    idempotency_key: str | None,
+) -> LoadResult:
+    """Load in one piece what is small, and the rest through the pipeline."""
+    from omnigraph.graph.idempotency import WriteKey
+    from omnigraph.graph.input_forms import identify_input, needs_pipeline, read_records
+    from omnigraph.graph.load_changes import bulk_load, load
+
+    chosen = choose_engine(given, runs_on, writer.branches.root)
+    uses_pipeline = needs_pipeline(given, chosen.engine, request.options)
+    if not uses_pipeline:
+        data, file = read_records(given)
+        request = replace(request, data=data, file=file)
+    if idempotency_key is not None:
+        aws = writer.branches.root.settings.aws
+        asked = (
+            *_list_asked(request),
+            identify_input(given, aws) if uses_pipeline else request.data,
+        )
+        key = WriteKey.of(idempotency_key, "load", request.actor_id, *asked)
+        request = replace(request, key=key)
+    if not uses_pipeline:
+        return replace(load(writer, request), engine_reason=chosen.reason)
+
+    runs_there = replace(runs_on, engine=chosen.engine)
+    result = bulk_load(writer, given, request, runs_there)
+    return replace(result, engine_reason=chosen.reason)
+
+
+# --- the choice of the engine ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """Where a load runs, and why."""
+
+    engine: str
+    reason: str
+
+
+def choose_engine(records: object, runs_on: EngineOptions, root: GraphRoot) -> EngineChoice:
+    """Where to run a load.
 
     Raises:
-        BadRequest: a value cannot be written down exactly, or has no place in its property.
+        BadRequest: there is no such engine, or a file cannot be read.
     """
-    encoder = msgspec.json.Encoder()
-    try:
-        if not any(_needs_conversion(record) for record in records):
-            return encoder.encode_lines(records)
-        types = _RecordTypes(find_catalog())
-        return encoder.encode_lines(
-            [_convert_record(record, number, types) for number, record in enumerate(records, 1)]
-        )
-    except _NOT_ENCODED:
-        raise _explain(records, encoder) from None
+    from omnigraph.graph.input_forms import is_frame
+
+    if is_frame(records):
+        return EngineChoice("spark", "the rows are a Spark data frame")
+    asked = runs_on.engine or str(root.settings.load_engine)
+    if asked not in tuple(LoadEngine):
+        raise BadRequest(f"engine '{asked}' is not one of {', '.join(LoadEngine)}")
+    if asked != LoadEngine.AUTO:
+        return EngineChoice(asked, "asked for" if runs_on.engine else "OMNIGRAPH_LOAD_ENGINE")
+    if runs_on.session is not None:
+        return EngineChoice("spark", "a Spark session was given")
+    if runs_on.spark_conf:
+        return EngineChoice("spark", "Spark options were given")
+    size = _measure_input(records, root.settings)
+    if size is None:
+        return EngineChoice("local", "the size of a stream is not known")
+    return _choose_by_size(size, records, root)
 
 
-def wrap_rows(
-    rows: Sequence[Mapping[str, object]],
-    type_: NodeType | EdgeType,
-    columns: Mapping[str, str],
-    selected: Sequence[str],
-) -> list[dict[str, object]]:
-    """Rows of one type as records.
-
-    `columns` says which member holds which property; of the others only those selected are read,
-    if any are.
-    """
-    names = {column: name for name, column in columns.items()}
-    wanted = {*selected, *names} if selected else None
-    renamed = [
-        {names.get(key, key): one for key, one in row.items() if wanted is None or key in wanted}
-        for row in rows
-    ]
-    if isinstance(type_, NodeType):
-        return [{"type": type_.name, "data": data} for data in renamed]
-    records = []
-    for data in renamed:
-        ends = {_ENDS[name]: data.pop(name) for name in _ENDS if name in data}
-        records.append({"edge": type_.name, **ends, "data": data})
-    return records
+def _choose_by_size(size: int, records: object, root: GraphRoot) -> EngineChoice:
+    settings = root.settings
+    least, shown = settings.spark.load_bytes, f"{_show_mebibytes(size)} of input"
+    if size < least:  # whatever Spark there is; looking for it has a price
+        limit = _show_mebibytes(least)
+        return EngineChoice("local", f"{shown}; Spark is used from {limit} on")
+    is_started = _is_spark_up(settings)
+    if not is_started and size < least * START_FACTOR:
+        limit = _show_mebibytes(least * START_FACTOR)
+        return EngineChoice("local", f"{shown}; Spark is started from {limit} on")
+    obstacle = _find_obstacle(records, root)
+    if obstacle is not None:
+        return EngineChoice("local", f"{shown}, but {obstacle}")
+    return EngineChoice("spark", shown)
 
 
-def _needs_conversion(value: object) -> bool:
-    """Whether there is anything in it that the encoder would write down as something else."""
-    kind = type(value)
-    if kind in _PLAIN:
-        return False
-    if kind is float:
-        return not math.isfinite(value)  # type: ignore[arg-type]
-    if kind is dict:
-        return any(map(_needs_conversion, value.values()))  # type: ignore[attr-defined]
-    if kind is not list:
-        return True
-    items: list[Any] = value  # type: ignore[assignment]
-    if set(map(type, items)) <= _NUMBERS:
-        return not _is_sum_finite(items)
-    return any(map(_needs_conversion, items))
+def _measure_input(records: object, settings: Settings) -> int | None:
+    """About how many bytes of plain records there are; None if nobody knows yet."""
+    from omnigraph.graph.input_forms import StreamInput, is_table
+    from omnigraph.pipeline.inputs import measure_files
 
-
-def _is_sum_finite(numbers: list[Any]) -> bool:
-    """False if any of them is not finite, at the cost of one call for a whole vector."""
-    try:
-        return math.isfinite(sum(numbers))
-    except OverflowError:
-        return False
-
-
-class _RecordTypes:
-    """What the members of records hold, by the types that the records name."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
-        self._members: dict[tuple[str | None, ...], Mapping[str, PropertyType]] = {}
-
-    def list_members(self, record: Mapping[str, object]) -> Mapping[str, PropertyType]:
-        node, edge = record.get("type"), record.get("edge")
-        key = tuple(name if isinstance(name, str) else None for name in (node, edge))
-        if key not in self._members:
-            type_ = self._find(node, edge)
-            properties = () if type_ is None else type_.properties
-            self._members[key] = {**{p.name: p.type for p in properties}, "id": _STRING_TYPE}
-        return self._members[key]
-
-    def _find(self, node: object, edge: object) -> NodeType | EdgeType | None:
-        if isinstance(node, str):
-            return self._catalog.nodes.get(node)
-        return self._catalog.find_edge(edge) if isinstance(edge, str) else None
-
-
-def _convert_record(record: object, number: int, types: _RecordTypes) -> object:
-    if not isinstance(record, Mapping):
-        raise BadRequest(f"record {number} is not a dictionary but {_name_type(record)}")
-    if not _needs_conversion(record):
-        return record
-    wanted = types.list_members(record)
-    converted: dict[str, object] = {}
-    for name, value in record.items():
-        if name == "data" and isinstance(value, Mapping):
-            converted[name] = {
-                key: _Member(number, str(key), wanted.get(str(key))).convert(one)
-                for key, one in value.items()
-            }
-        else:
-            converted[name] = _Member(number, str(name), _STRING_TYPE).convert(value)
-    return converted
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A member of a record, and the type its value must suit; None if nobody knows the member."""
-
-    record: int
-    name: str
-    wanted: PropertyType | None
-
-    def convert(self, value: object) -> object:
-        if self.wanted is None:  # refused by its name, as an unknown member
-            return str(value) if _needs_conversion(value) else value
-        try:
-            return _convert(value, self.wanted)
-        except ValueRefused as refused:
-            raise BadRequest(
-                f"record {self.record}: property '{self.name}': {refused.reason}"
-            ) from None
-
-
-def _convert(value: Any, wanted: PropertyType) -> object:  # noqa: ANN401 - any value
-    if isinstance(value, Enum):
-        value = value.value
-    if isinstance(value, np.generic | np.ndarray):
-        value = _from_numpy(value)
-    if not _needs_conversion(value):
-        return value
-    if isinstance(value, set | frozenset):
-        value = sorted(value)
-    if isinstance(value, list | tuple):
-        if not (wanted.is_list or wanted.is_vector):
-            return list(value)  # refused as what it is
-        item = PropertyType(Scalar.F32) if wanted.is_vector else wanted.element()
-        return [_convert(one, item) for one in value]
-    match value:
-        case str():
-            return str(value)
-        case float() if not math.isfinite(value):
-            raise ValueRefused(f"{value} is not a value; use None where there is none")
-        case int() | float():
-            return value
-        case Decimal():
-            return _convert_decimal(value, wanted)
-        case datetime() | date() if wanted.scalar in _TEMPORAL and not wanted.is_list:
-            if value != value:
-                raise ValueRefused(f"{value} is not a value; use None where there is none")
-            return value.isoformat()
-        case bytes() | bytearray() | memoryview() if wanted.scalar is Scalar.BLOB:
-            return BASE64_PREFIX + binascii.b2a_base64(value, newline=False).decode("ascii")
-        case UUID() if wanted.scalar is Scalar.STRING:
-            return str(value)
-    raise ValueRefused(f"expects {wanted.display(nullable=False)}, got {_name_type(value)}")
-
-
-def _from_numpy(value: Any) -> object:  # noqa: ANN401 - an array or a number of NumPy
-    if value.dtype.kind == "M":
-        value = value.astype("datetime64[us]")  # finer ones come out as bare integers
-    return value.tolist()
-
-
-def _convert_decimal(value: Decimal, wanted: PropertyType) -> int | float:
-    if not value.is_finite():
-        raise ValueRefused(f"{value} is not a value; use None where there is none")
-    if wanted.scalar in INTEGERS and value == value.to_integral_value():
-        return int(value)
-    if wanted.scalar in FLOATS or wanted.is_vector:
-        return float(value)
-    raise ValueRefused(f"expects {wanted.display(nullable=False)}, got Decimal {value}")
-
-
-def _explain(records: Sequence[object], encoder: msgspec.json.Encoder) -> Exception:
-    """Which of the records cannot be written down, and why."""
-    for number, record in enumerate(records, 1):
-        try:
-            _needs_conversion(record)
-            encoder.encode(record)
-        except RecursionError:
-            return BadRequest(f"record {number} contains itself or is nested too deep")
-        except _NOT_ENCODED as error:
-            reason = str(error).partition(";")[0]  # after it stands advice for Python itself
-            return BadRequest(f"record {number} cannot be written as JSON: {reason}")
-    return BadRequest("the records cannot be written as JSON")
-
-
-def _name_type(value: object) -> str:
-    kind = type(value)
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-
-
-REPORTED_PROBLEMS = 100
-MANY_BYTES = 8 << 20
-"""More input than this goes through the tasks of the pipeline, which need less memory and time."""
-COSTLY_BYTES = 1 << 20
-"""More input than this takes long to prepare, and is not prepared while others wait."""
-
-_OTHER_FORMATS = (".gz", ".zst", ".parquet", ".csv", ".tsv")
-"""The ends of names of files that are not plain lines."""
-
-Records = str | Path | bytes | BinaryIO | Iterable[Mapping[str, object]]
-"""A file of JSON lines, its content, a stream of it, or the records themselves."""
-Input: TypeAlias = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
-"""Whatever can be loaded; a Spark data frame too, which is not named here."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineOptions:
-    """Where the tasks of a load run."""
-
-    engine: str | None = None
-    """By name; None leaves it to the settings."""
-    session: object | None = None
-    """A Spark session of the caller's."""
-    spark_conf: Mapping[str, str] = field(default_factory=dict)
-
-
-def has_branch(root: GraphRoot, branch: str) -> bool:
-    return find_ref(root.store, normalize_branch(branch)) is not None
-
-
-def needs_pipeline(records: object, engine: str, options: LoadOptions) -> bool:
-    """Whether the input goes through the tasks of the pipeline, wherever they run.
-
-    Records in one plain file, or in memory, are loaded in one piece in this process.
-    """
-    if engine == "spark" or not options.is_plain or is_table(records) or is_frame(records):
-        return True
+    given: Any = records
     if isinstance(records, StreamInput):
-        return True
-    if isinstance(records, list | tuple):
-        return bool(records) and all(isinstance(one, str | Path) for one in records)
-    if isinstance(records, bytes):
-        return len(records) > MANY_BYTES
-    if not isinstance(records, str | Path):
-        return False
-    return "://" in str(records) or not _is_small_file(Path(records))
-
-
-def _is_small_file(path: Path) -> bool:
-    """Whether this is one file of plain records, or no file at all, and not a large one."""
-    if path.suffix in _OTHER_FORMATS or path.is_dir():
-        return False
-    if not path.exists():
-        return not any(sign in str(path) for sign in "*?[")
-    return not path.is_file() or path.stat().st_size <= MANY_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class StreamInput:
-    """A stream that gave more than is loaded in one piece; it can be read once."""
-
-    start: bytes
-    rest: BinaryIO
-
-    def chunks(self) -> Iterator[bytes]:
-        yield self.start
-        while chunk := self.rest.read(MANY_BYTES):
-            yield chunk
-
-
-def as_input(
-    records: Input, options: LoadOptions, find_catalog: FindCatalog
-) -> tuple[Any, LoadOptions]:
-    """What to load: files by name, a Spark frame, an Arrow table, or JSON lines as bytes.
-
-    Frames of other libraries become tables, and Python records lines; then the options no longer
-    say the type, since the lines do. Of a stream no more is read than may be loaded in one piece.
-    """
-    if isinstance(records, io.TextIOBase):
-        raise BadRequest("a stream is loaded from its bytes: open it in binary mode")
-    if isinstance(records, io.IOBase):
-        return _start_of(records), options  # type: ignore[arg-type]
-    if isinstance(records, str | Path | bytes) or is_table(records) or is_frame(records):
-        return records, options
-    if type(records).__module__.startswith("polars.lazyframe"):
-        records = records.collect()  # type: ignore[union-attr]
-    if hasattr(records, "__arrow_c_stream__"):
-        table = pa.table(records)
-        columns = [_decode_dictionaries(column) for column in table.columns]
-        return pa.table(columns, names=table.column_names), options
-    if isinstance(records, Mapping) or not isinstance(records, Iterable):
-        raise BadRequest(
-            f"cannot load {type(records).__name__}; "
-            "give files, JSON lines as bytes, a list of records, or a table"
-        )
-    given = list(records)
-    if given and all(isinstance(one, str | Path) for one in given):
-        return given, options
-    return _encode_python(given, options, find_catalog)
-
-
-def convert_to_lines(
-    records: Input,
-    find_catalog: FindCatalog,
-    *,
-    type: str | None,
-    columns: Mapping[str, str] | None,
-    select: Sequence[str],
-) -> tuple[bytes, str | None] | None:
-    """Input as JSON lines, and the name of its file; None if only the pipeline can read it."""
-    asked = LoadOptions(mode=LoadMode.MERGE, type=type, columns=columns or {}, select=tuple(select))
-    given, options = as_input(records, asked, find_catalog)
-    if not options.is_plain:
         return None
-    if isinstance(given, StreamInput):
-        return b"".join(given.chunks()), None
-    if isinstance(given, bytes):
-        return given, None
-    if isinstance(given, str | Path) and not _is_other_input(given):
-        return read_records(given)
+    if is_table(records):
+        return int(given.nbytes)
+    if isinstance(records, bytes):
+        return len(records)
+    return measure_files(_list_places(records), settings.aws)
+
+
+def _list_places(records: object) -> Sequence[str | Path]:
+    if isinstance(records, str | Path):
+        return (records,)
+    return records if isinstance(records, list | tuple) else ()
+
+
+def _is_spark_up(settings: Settings) -> bool:
+    """Whether there is a session, or a cluster that was named."""
+    return bool(find_active_session() or settings.spark.remote or settings.spark.master)
+
+
+def _find_obstacle(records: object, root: GraphRoot) -> str | None:
+    """Why Spark cannot do it, if it cannot."""
+    active, settings = find_active_session(), root.settings
+    if active is None:
+        if find_spec("pyspark") is None:
+            return "PySpark is not installed"
+        if not settings.spark.remote and not _has_java():
+            return "Java was not found"
+    if active is not None:
+        is_elsewhere = not is_local(active)
+    else:
+        is_elsewhere = bool(settings.spark.remote) or not _is_on_this_machine(settings)
+    places = [root.uri, *map(str, _list_places(records))]
+    if is_elsewhere and any("://" not in one or one.startswith("file:") for one in places):
+        return "Spark runs elsewhere and may not reach files of this machine"
     return None
 
 
-def _is_other_input(given: str | Path) -> bool:
-    """Whether this names a folder, a pattern, an address or a file of another format."""
-    path, text = Path(given), str(given)
-    is_pattern = not path.exists() and any(sign in text for sign in "*?[")
-    return "://" in text or path.suffix in _OTHER_FORMATS or path.is_dir() or is_pattern
+def _is_on_this_machine(settings: Settings) -> bool:
+    return (settings.spark.master or "local").partition("[")[0] == "local"
 
 
-def _encode_python(
-    given: list[Any], options: LoadOptions, find_catalog: FindCatalog
-) -> tuple[bytes, LoadOptions]:
-    if options.type is None:
-        return encode_records(given, find_catalog), options
-    type_ = find_type(find_catalog(), options.type)
-    if not all(isinstance(one, Mapping) for one in given):
-        raise BadRequest(f"rows of {type_.name} are dictionaries, one for each row")
-    rows = wrap_rows(given, type_, options.columns, options.select)
-    lines = encode_records(rows, find_catalog)
-    return lines, replace(options, type=None, columns={}, select=())
-
-
-def _start_of(stream: BinaryIO) -> bytes | StreamInput:
-    parts, left = [], MANY_BYTES + 1
-    while left and (part := stream.read(left)):  # a pipe gives what it has
-        parts.append(part)
-        left -= len(part)
-    start = b"".join(parts)
-    return start if left else StreamInput(start, stream)
-
-
-def _decode_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same values written out, where a library keeps them by reference."""
-    if not pa.types.is_dictionary(column.type):
-        return column.cast(_drop_view_types(column.type))
-    kind = _drop_view_types(column.type.value_type)
-    chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in column.chunks]
-    return pa.chunked_array(chunks, kind)
-
-
-def _drop_view_types(kind: pa.DataType) -> pa.DataType:
-    """The type whose values stand in one piece, as files of tables keep them."""
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.large_list(_drop_view_types(kind.value_type))
-    if kind == pa.string_view():
-        return pa.large_string()
-    return pa.large_binary() if kind == pa.binary_view() else kind
-
-
-def is_table(records: object) -> bool:
-    return isinstance(records, pa.Table | pa.RecordBatch)
-
-
-def is_frame(records: object) -> bool:
-    """Whether these are rows of Spark; asking must not load it."""
-    return type(records).__module__.startswith("pyspark.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphLoadRequest:
-    """One load: how, to which branch, and for whom; the input too, where it is in one piece."""
-
-    options: LoadOptions
-    branch: str
-    base: str | None = None
-    actor_id: str | None = None
-    expected_head: str | None = None
-    data: bytes = b""
-    file: str | None = None
-    key: WriteKey | None = None
-    message: str | None = None
-
-    @property
-    def mode(self) -> LoadMode:
-        return self.options.mode
-
-    @property
-    def is_repeatable(self) -> bool:
-        """Whether it means the same on a branch that others changed; an overwrite does not."""
-        return self.mode is not LoadMode.OVERWRITE
-
-
-def read_records(records: Records) -> tuple[bytes, str | None]:
-    """The bytes of the input, and the name errors should give it."""
-    if isinstance(records, bytes):
-        return records, None
-    if isinstance(records, str | Path):
-        try:
-            return Path(records).read_bytes(), str(records)
-        except OSError as error:
-            raise BadRequest(f"cannot read {records}: {error.strerror or error}") from error
-    raise BadRequest(f"cannot load {type(records).__name__}")
-
-
-def load(writer: Writer, request: GraphLoadRequest) -> LoadResult:
-    """Load every record or none."""
-    created = ensure_branch(writer.branches, request)
-    settings = writer.branches.root.settings.embed
-    is_costly = embeds_on_write(
-        settings, lambda: writer.branches.read_newest(request.branch).catalog
-    )
-    change = _Load(request, WriteVectors(settings), is_costly=is_costly)
-    written = write_once(
-        writer,
-        change,
-        lambda: describe_load(change.counts, request, created=created),
-        request.key,
-        branch=request.branch,
-        actor=request.actor_id,
-        expected_head=request.expected_head,
-        message=request.message,
-    )
-    return load_result(change.counts, request, written, created=created)
-
-
-class _Load:
-    """Records in one piece."""
-
-    kind = WriterKind.LOAD
-
-    def __init__(
-        self, request: GraphLoadRequest, vectors: WriteVectors, *, is_costly: bool = False
-    ) -> None:
-        self._request = request
-        self._parsed: tuple[Catalog, ParsedLines] | None = None
-        self._vectors = vectors
-        self.is_costly = is_costly or len(request.data) > COSTLY_BYTES
-        self.counts: Mapping[TableKey, int] = {}
-
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
-        request, snapshot, committed = self._request, view.snapshot, CommittedRows(view.snapshot)
-        ids, parsed = snapshot.root.ids, self._parse(view.catalog)
-        plan = plan_load(
-            parsed, view.catalog, request.mode, committed, ids, request.file, self._vectors
-        )
-        require_valid(plan.table_changes(), view.catalog, committed)
-        self.counts = plan.counts
-        try:
-            changes = [plan.changes[key] for key in sorted(plan.changes)]
-            staged = stage_tables(snapshot, ticket, changes)
-        except KeyConflict as conflict:
-            raise _with_place(conflict, plan, request.file) from conflict
-        return Prepared(staged) if staged else None
-
-    def _parse(self, catalog: Catalog) -> ParsedLines:
-        """The input, parsed once for each schema it meets, however often the load is prepared."""
-        if self._parsed is None or self._parsed[0] is not catalog:
-            request = self._request
-            parsed = parse_records(request.data, catalog, request.file, REPORTED_PROBLEMS)
-            self._parsed = catalog, parsed
-        return self._parsed[1]
-
-    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        return self._request.is_repeatable
-
-
-def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
-    """Create the branch if it is missing and a base was given; tells whether it did."""
-    name = normalize_branch(request.branch)
-    if find_ref(views.root.store, name) is not None:
-        return False
-    if request.base is None:
-        raise BranchNotFound(name, "name another branch to create it from")
+def _has_java() -> bool:
     try:
-        graph_branches.create(views.read_newest(request.base).snapshot, name, request.actor_id)
-    except AlreadyExists:
-        return False  # another load wanted it too, and was first
+        find_java(os.environ)
+    except BadRequest:
+        return False
     return True
 
 
-def _with_place(conflict: KeyConflict, plan: LoadPlan, file: str | None) -> KeyConflict:
-    """The conflict with the file and line of the record that caused it."""
-    found = plan.changes.get(TableKey(conflict.table_key))
-    if found is None or conflict.line is not None or conflict.id is None:
-        return conflict
-    change = found[0]
-    at = change.ids.index(conflict.id).as_py()
-    line = change.lines[at].as_py() if at >= 0 and change.lines is not None else None
-    return KeyConflict(conflict.table_key, conflict.id, line, file)
-
-
-def load_result(
-    loaded: Mapping[TableKey, int],
-    request: GraphLoadRequest,
-    written: KeyedWrite,
-    *,
-    created: bool,
-) -> LoadResult:
-    kept = written.kept
-    answer = describe_load(loaded, request, created=created) if kept is None else kept.answer
-    counts = convert_into({kind: answer[kind] for kind in ("nodes", "edges")}, _Counts)
-    return LoadResult(
-        branch=normalize_branch(request.branch),
-        base_branch=request.base,
-        branch_created=bool(answer["branch_created"]),
-        mode=str(request.mode),
-        engine="local",
-        nodes=counts.nodes,
-        edges=counts.edges,
-        actor_id=request.actor_id,
-        commit=written.commit,
-        is_replayed=kept is not None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    nodes: dict[str, int]
-    edges: dict[str, int]
-
-
-def describe_load(
-    loaded: Mapping[TableKey, int], request: GraphLoadRequest, *, created: bool
-) -> dict[str, object]:
-    """What a load did, as it is kept with its commit."""
-    counts: dict[str, dict[str, int]] = {"nodes": {}, "edges": {}}
-    for key, count in loaded.items():
-        kind, _, name = key.partition(":")
-        counts[f"{kind}s"][name] = count
-    return {"mode": str(request.mode), "branch_created": created, **counts}
+def _show_mebibytes(size: int) -> str:
+    return f"{size / (1 << 20):,.1f}".removesuffix(".0") + " MiB"

@@ -1,10 +1,9 @@
-"""Merge branches: a change like any other, its result, and the engine that compares rows."""
+"""Merge branches: the verb, its result, the change it makes, and decisions about conflicts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,24 +21,12 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.idempotency import RecordedWrite, WriteKey, find_recorded, write_once
+from omnigraph.graph.engines import MergeEngine, MergeEngineName
+from omnigraph.graph.open_graph import GraphHandle
+from omnigraph.graph.revisions import RevisionLike
 from omnigraph.graph.schema_changes import adopt_schema
-from omnigraph.history.ancestry import Commits, MergeOutcome
-from omnigraph.history.branch_schemas import list_lacking_steps
-from omnigraph.history.conflict_resolution import Given, Take, parse_rules
-from omnigraph.history.conflicts import build_conflict_table
-from omnigraph.history.merge import Decided, MergePlan, TableCounts, plan_merge
-from omnigraph.history.merge_staging import stage_merge
-from omnigraph.history.three_way import (
-    LARGE_DELTA,
-    RunComparison,
-    compare_locally,
-    compare_on_spark,
-)
 from omnigraph.identity import CommitId, TableKey
-from omnigraph.pipeline.spark_environment import is_spark_installed, require_spark
-from omnigraph.settings import MERGE_ENGINES, Settings
-from omnigraph.storage import graph_branches
+from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import Commit, RowCounts
 from omnigraph.storage.recovery import WriterKind, hash_contract
@@ -48,50 +35,93 @@ from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 
 if TYPE_CHECKING:
-    from omnigraph.pipeline.tasks import Tasks
+    from omnigraph.graph.idempotency import RecordedWrite, WriteKey
+    from omnigraph.history.ancestry import Commits, MergeOutcome
+    from omnigraph.history.conflict_resolution import Given, Take
+    from omnigraph.history.merge import Decided, MergePlan, TableCounts
     from omnigraph.writer.driver import Writer
 
 
-class MergeEngine:
-    """Compares rows where it was asked to; Spark is started when the first are sent to it."""
+_SIDES = ("source", "target", "base")
 
-    def __init__(
+
+class MergeVerbs(GraphHandle):
+    """Merging branches."""
+
+    def merge(
         self,
-        engine: str,
-        settings: Settings,
+        source: str,
+        into: str | None = None,
+        *,
+        dry_run: bool = False,
+        resolve: str | Mapping[str, str] | Sequence[str] | None = None,
+        decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        delete_branch: bool = False,
+        expected_head: RevisionLike | None = None,
+        actor: str | None = None,
+        message: str | None = None,
+        engine: MergeEngineName = "local",
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
-    ) -> None:
-        if engine not in MERGE_ENGINES:
-            known = ", ".join(sorted(MERGE_ENGINES))
-            raise BadRequest(f"engine '{engine}' is not one of {known}")
-        if engine == "spark":
-            require_spark()
-        elif not is_spark_installed():
-            engine = "local"
-        self._engine, self._settings = engine, settings
-        self._session, self._conf = session, spark_conf
+        idempotency_key: str | None = None,
+    ) -> MergeResult:
+        """Merge a branch into another one, as one commit or not at all.
 
-    @property
-    def run(self) -> RunComparison:
-        if self._engine == "local":
-            return compare_locally
-        at_least = LARGE_DELTA if self._engine == "auto" else 0
-        return compare_on_spark(lambda: self._tasks, at_least=at_least)
+        Args:
+            source: The branch to merge; it is not changed.
+            into: The branch to change.
+            dry_run: Report what would be done and what conflicts; write nothing.
+            resolve: What decides conflicts: `ours`, `theirs` or `newest` for everything or as
+                `Type=rule`, and `Type.property=rule` with `max`, `min`, `sum`, `union` or `append`.
+            decisions: What was decided about single conflicts, as a dry run lists them with a
+                `take` of `source`, `target`, `base` or property values; or a file of that.
+            delete_branch: Delete the source afterwards; if that is refused, the result says so.
+            expected_head: Only if `into` is at this commit.
+            actor: Who the commit is recorded for.
+            message: A text stored with the commit.
+            engine: Where rows are compared: `local`, in this process, `spark`, or `auto`, on Spark
+                where many rows changed.
+            session: A Spark session of the caller's.
+            spark_conf: Spark options for a session that is made here.
+            idempotency_key: Names the merge: it is made once, however often it is asked for.
 
-    @property
-    def used(self) -> str:
-        """Where rows were compared."""
-        return "spark" if "_tasks" in vars(self) else "local"
+        Raises:
+            MergeConflicts: the branches contradict each other and nothing decides.
 
-    @cached_property
-    def _tasks(self) -> Tasks:
-        from omnigraph.graph.bulk_loading import open_tasks
+        >>> _ = graph.create_branch("review")
+        >>> _ = graph.branch("review").mutate('query q() { insert Person { name: "Cy" } }')
+        >>> str(graph.merge("review").outcome), len(graph.nodes("Person"))
+        ('fast_forward', 3)
+        """
+        from omnigraph.graph.idempotency import WriteKey
 
-        return open_tasks("spark", self._settings, self._session, self._conf)
-
-
-_SIDES = ("source", "target", "base")
+        if not dry_run:
+            self._open.require_writable()
+        into = self._choose(into)
+        self._guard.allow(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
+        if delete_branch:
+            self._guard.allow(Action.BRANCH_DELETE, target_branch=source, actor=actor)
+        given = load_decisions(decisions)
+        who, head = actor or self.actor, self._find_commit_id(expected_head, into)
+        asked = (source.strip(), into.strip(), resolve, list(given), head, message)
+        request = MergeRequest(
+            source=source,
+            target=into,
+            resolve=resolve,
+            decisions=given,
+            actor=who,
+            expected_head=head,
+            dry_run=dry_run,
+            delete_branch=delete_branch,
+            message=message,
+            engine=engine,
+            session=session,
+            spark_conf=spark_conf,
+            key=WriteKey.of(idempotency_key, "merge", who, *asked),
+        )
+        with self._hiding_conflicts(into, actor):
+            result = merge_branches(self._open.views, self._open.writer, request)
+        return replace(result, conflicts=self._hide_values(result.conflicts, into, actor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +171,8 @@ class MergeResult:
     @property
     def conflict_table(self) -> pa.Table:
         """The conflicts as a table, one row each, with the three sides as JSON."""
+        from omnigraph.history.conflicts import build_conflict_table
+
         return build_conflict_table(self.conflicts)
 
     def wire(self) -> dict[str, object]:
@@ -164,12 +196,14 @@ class MergeResult:
         return body
 
 
-def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> MergeResult:
+def merge_branches(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> MergeResult:
     """Bring what one branch has into another, as one commit or not at all.
 
     Raises:
         MergeConflicts: the branches contradict each other and no rule decides.
     """
+    from omnigraph.graph.idempotency import find_recorded, write_once
+
     source, target = normalize_branch(request.source), normalize_branch(request.target)
     if source == target:
         raise BadRequest(f"branch '{source}' cannot be merged into itself")
@@ -179,7 +213,7 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
         return _make_result(request, plan, change.engine, None)
     kept = find_recorded(views, target, request.key)
     if kept is not None:  # before anything is done for it: its source may be gone
-        return _finish(views, request, _repeat_result(request, kept))
+        return _finish(views, request, _make_replayed_result(request, kept))
     carried = _carry_schema(views, writer, change, request)
     written = write_once(
         writer,
@@ -192,7 +226,7 @@ def merge(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> Merg
         message=request.message,
     )
     if written.kept is not None:
-        result = _repeat_result(request, written.kept)
+        result = _make_replayed_result(request, written.kept)
     else:
         assert change.plan is not None, "a write that returns was prepared"
         result = _make_result(request, change.plan, change.engine, written.commit)
@@ -211,6 +245,9 @@ def _carry_schema(
     Not if the merge would be refused anyway. Gives the head the target has then, if it was
     insisted on one.
     """
+    from omnigraph.history.ancestry import MergeOutcome
+    from omnigraph.history.branch_schemas import list_lacking_steps
+
     source, target = views.read_newest(request.source), views.read_newest(request.target)
     if not list_lacking_steps(target, source):
         return None
@@ -247,6 +284,10 @@ class BranchMerge:
         """What the newest preparation came to."""
 
     def plan_on(self, target: CatalogSnapshot) -> MergePlan:
+        from omnigraph.history.branch_schemas import list_lacking_steps
+        from omnigraph.history.conflict_resolution import parse_rules
+        from omnigraph.history.merge import plan_merge
+
         request = self._request
         source = self._views.read_newest(request.source)
         catalog = (source if list_lacking_steps(target, source) else target).catalog
@@ -257,6 +298,9 @@ class BranchMerge:
         return self.plan
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        from omnigraph.history.ancestry import MergeOutcome
+        from omnigraph.history.merge_staging import stage_merge
+
         plan = self.plan_on(view)
         if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
             return None
@@ -335,14 +379,31 @@ def _make_result(
     )
 
 
-def _repeat_result(request: MergeRequest, kept: RecordedWrite) -> MergeResult:
-    """The same as the first time, from what was kept with the commit."""
-    answer = {"conflicts": (), "dry_run": False, "actor_id": request.actor, **kept.answer}
-    return replace(convert_into(answer, MergeResult), commit=kept.commit, is_replayed=True)
+def _make_replayed_result(request: MergeRequest, recorded: RecordedWrite) -> MergeResult:
+    """Return the result of the first time, from what is recorded with the commit."""
+    from omnigraph.history.ancestry import MergeOutcome
+    from omnigraph.history.merge import TableCounts
+
+    answer = recorded.answer
+    return MergeResult(
+        source=str(answer["source"]),
+        target=str(answer["target"]),
+        outcome=MergeOutcome(str(answer["outcome"])),
+        base_commit_ids=convert_into(answer["base_commit_ids"], tuple[str, ...]),
+        tables=convert_into(answer["tables"], tuple[TableCounts, ...]),
+        conflicts=(),
+        resolved=convert_into(answer["resolved"], dict[str, int]),
+        actor_id=request.actor,
+        dry_run=False,
+        commit=recorded.commit,
+        is_replayed=True,
+    )
 
 
 def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeResult:
     """The result after deleting the source; a refusal is told and is no failure of the merge."""
+    from omnigraph.storage import graph_branches
+
     try:
         graph_branches.delete(views.root, result.source)
     except OmniError as error:

@@ -23,10 +23,10 @@ from omnigraph.execution.read import Embedder, Topology
 from omnigraph.execution.search import SearchCache
 from omnigraph.execution.stored_rows import build_table_schema
 from omnigraph.graph import revisions
-from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
+from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot, RecentKeys
 from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.guard import Guard
-from omnigraph.graph.querying import QuerySettings
+from omnigraph.graph.queries import QuerySettings
 from omnigraph.graph.results import PendingWrite, RecoveredWrite
 from omnigraph.graph.revisions import RevisionLike, format_revision, is_full_id
 from omnigraph.identity import MAIN
@@ -56,7 +56,6 @@ from omnigraph.storage.recovery import (
 from omnigraph.stored_queries.query_registry import QueryRegistry
 
 if TYPE_CHECKING:
-    from omnigraph.graph.changing import RecentKeys
     from omnigraph.maintenance.autopilot import Autopilot
     from omnigraph.writer.driver import Writer
 
@@ -165,7 +164,7 @@ def _describe(found: ExaminedIntent) -> PendingWrite:
     )
 
 
-def recover(root: GraphRoot) -> list[RecoveredWrite]:
+def recover_writes(root: GraphRoot) -> list[RecoveredWrite]:
     """Settle every interrupted write."""
     with root.hold() as hold:
         settled = resolve_all(root, hold)
@@ -199,7 +198,7 @@ class OpenGraph:
             settings.traversal,
         )
         self._making = threading.RLock()
-        self._keys: RecentKeys | None = None
+        self.recent_keys = RecentKeys()
         self._embedder: Embedder | None = None
         self._autopilot: Autopilot | None = None
         self._writer: Writer | None = None
@@ -222,15 +221,6 @@ class OpenGraph:
                 embedder = LazyEmbedder(self.views.root.settings.embed)
                 self._embedder = make_query_embedder(embedder)
         return self._embedder(text, dimension, recorded_model)
-
-    @property
-    def keys(self) -> RecentKeys:
-        from omnigraph.graph.changing import RecentKeys
-
-        with self._making:
-            if self._keys is None:
-                self._keys = RecentKeys()
-            return self._keys
 
     @property
     def autopilot(self) -> Autopilot:
@@ -260,7 +250,7 @@ class OpenGraph:
             raise BadRequest("the graph is open read-only; open it again without read_only")
 
 
-class BranchVerbs:
+class GraphHandle:
     """An open graph and the branch its verbs work on unless they are given another one.
 
     The guard says for whom it works, and asks whether they may.

@@ -11,30 +11,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import CompileError
-from omnigraph.evolution.apply_result import (
-    AppliedMutation,
-    ChangedTable,
-    RecordedPlan,
-    SchemaApplyResult,
-)
-from omnigraph.evolution.schema_apply import PURGES, DesiredSchema, SchemaApply
-from omnigraph.evolution.table_rewrites import ColumnWriters, ForgetColumns, Threads
 from omnigraph.graph.engines import EngineName, require_engine
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.guard import Guard
-from omnigraph.graph.idempotency import RecordedWrite, WriteKey, write_once
 from omnigraph.graph.mutating import Mutation, MutationRequest
-from omnigraph.graph.open_graph import BranchVerbs, rewrite_mirror
+from omnigraph.graph.open_graph import GraphHandle, rewrite_mirror
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.identity import MAIN
 from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
-from omnigraph.maintenance.cleanup import run_cleanup
-from omnigraph.maintenance.reachability import ReachabilityScan
-from omnigraph.maintenance.retention import Retention
 from omnigraph.policy.decision import Action
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import SCHEMA_SOURCE, normalize_branch
@@ -44,42 +31,12 @@ from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot
 
 if TYPE_CHECKING:
+    from omnigraph.evolution.apply_result import AppliedMutation, SchemaApplyResult
     from omnigraph.evolution.migration_plan import MigrationPlan
+    from omnigraph.evolution.schema_apply import SchemaApply
+    from omnigraph.evolution.table_rewrites import ColumnWriters
+    from omnigraph.graph.idempotency import RecordedWrite, WriteKey
     from omnigraph.writer.driver import Writer
-
-
-_NEWEST = Retention(keep=1)
-
-
-def purge_dropped(writer: Writer, snapshot: Snapshot, actor: str | None) -> None:
-    """Finish the drops of the newest change of the schema, if it was one with consent."""
-    if not _is_due(snapshot):
-        return
-    root = snapshot.root
-    writer.write(ForgetColumns(), branch=snapshot.branch, actor=actor)
-    run_cleanup(root, _NEWEST)
-    _delete_folders(root, snapshot)
-
-
-def _is_due(snapshot: Snapshot) -> bool:
-    for commit in History().commits(snapshot.manifest):
-        recorded = commit.details.get("schema")
-        if isinstance(recorded, dict):
-            return PURGES in recorded
-    return False
-
-
-def _delete_folders(root: GraphRoot, snapshot: Snapshot) -> None:
-    """Delete the tables of dropped types that nothing shows any more."""
-    registrations = snapshot.state.registrations
-    dropped = [registrations[identity].path for identity in snapshot.state.tombstones]
-    with root.hold() as hold:
-        shown = {path for path, _ in ReachabilityScan(root, _NEWEST).mark_remaining().pins}
-        for path in dropped:
-            if path not in shown and root.store.exists(path):
-                hold.check()
-                root.store.delete_prefix(path)
-
 
 _OLD_SCHEMA = (
     "a mutation runs before the change, under the schema that is there; "
@@ -87,179 +44,7 @@ _OLD_SCHEMA = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaRequest:
-    """A change of the schema, as a caller asks for it."""
-
-    schema: SourceText
-    branch: str
-    actor: str | None
-    allow_data_loss: bool = False
-    allow_drop_all: bool = False
-    expected_head: str | None = None
-    dry_run: bool = False
-    expressions: Mapping[str, str] = field(default_factory=dict)
-    mutations: Sequence[SourceText] = ()
-    """Texts whose queries are run first, all of them in order."""
-    check: Callable[[Catalog, Catalog], None] | None = None
-    guard: Guard = field(default_factory=Guard)
-    key: WriteKey | None = None
-    message: str | None = None
-
-
-def apply_schema(
-    writer: Writer, request: SchemaRequest, writers: ColumnWriters | None = None
-) -> SchemaApplyResult:
-    """Give a branch another schema as one commit, or leave everything as it is.
-
-    Raises:
-        CompileError: mistakes in the schema.
-        UnsupportedSchemaChange: a step cannot be taken.
-        BadExpression: what shall give rows their values does not.
-        SchemaDropsEverything: none of the types that are there would be left.
-        SchemaChangeBlocked: other branches could not follow.
-        ConstraintViolated: rows break what the schema demands from now on.
-        ReadSetChanged: somebody else gave the branch another schema meanwhile.
-    """
-    mutations = tuple(_list_mutations(request))
-    wanted = DesiredSchema(
-        compile_schema(request.schema),
-        request.allow_data_loss,
-        request.allow_drop_all,
-        request.expressions,
-        mutations=mutations,
-        check=request.check,
-    )
-    change = SchemaApply(wanted, writers or Threads())
-    with _advise_on_mutations(request.mutations):
-        if request.dry_run:
-            change.preview(writer.branches.read_newest(request.branch))
-            return _make_result(writer, request, change, mutations, None)
-        written = write_once(
-            writer,
-            change,
-            lambda: _describe(change, mutations),
-            request.key,
-            branch=request.branch,
-            actor=request.actor,
-            expected_head=request.expected_head,
-            message=request.message,
-        )
-    if written.kept is not None:
-        return _make_replayed_result(request, written.kept)
-    return _make_result(writer, request, change, mutations, written.commit)
-
-
-def _list_mutations(request: SchemaRequest) -> Iterator[Mutation]:
-    for source in request.mutations:
-        for query in parse_query_file(source).queries:
-            yield Mutation(
-                MutationRequest(
-                    source,
-                    query.name,
-                    None,
-                    request.branch,
-                    request.actor,
-                    None,
-                    None,
-                    request.guard,
-                )
-            )
-
-
-@contextmanager
-def _advise_on_mutations(mutations: Sequence[SourceText]) -> Iterator[None]:
-    """Say which schema mutations know where one has a mistake: the new one is the likely one."""
-    try:
-        yield
-    except CompileError as error:
-        names = {source.name for source in mutations}
-        said = [
-            replace(one, hint=one.hint or _OLD_SCHEMA) if one.source in names else one
-            for one in error.diagnostics
-        ]
-        raise CompileError(said) from error
-
-
-def _describe(change: SchemaApply, mutations: Sequence[Mutation]) -> dict[str, object]:
-    """What an apply does, as it is kept with its commit."""
-    assert change.outline is not None, "what is written was planned"
-    plan = change.outline.plan
-    return {
-        "steps": [{"body": step.wire(), "text": step.describe()} for step in plan.steps],
-        "notes": plan.wire()["notes"],
-        "tables": [msgspec.to_builtins(table) for table in change.outline.tables],
-        "mutations": [run.wire() for run in _list_runs(mutations)],
-    }
-
-
-def _make_replayed_result(request: SchemaRequest, kept: RecordedWrite) -> SchemaApplyResult:
-    """The same as the first time, from what was kept with the commit."""
-    assert kept.commit is not None, "another schema is a commit"
-    answer = dict(kept.answer)
-    tables = convert_into(answer.pop("tables"), tuple[ChangedTable, ...])
-    mutations = convert_into(answer.pop("mutations"), tuple[AppliedMutation, ...])
-    return SchemaApplyResult(
-        branch=normalize_branch(request.branch),
-        plan=convert_into(answer, RecordedPlan),
-        tables=tables,
-        dry_run=False,
-        manifest_version=kept.commit.manifest_version,
-        actor_id=request.actor,
-        commit=kept.commit,
-        mutations=mutations,
-        is_replayed=True,
-    )
-
-
-def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str | None) -> None:
-    """Give a branch the schema of another one, which has the same with additions."""
-    schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
-    change = SchemaApply(DesiredSchema(schema, other=other), Threads())
-    if writer.write(change, branch=branch, actor=actor) is not None:
-        _mirror(writer.branches.read_newest(branch).snapshot)
-
-
-def _make_result(
-    writer: Writer,
-    request: SchemaRequest,
-    change: SchemaApply,
-    mutations: Sequence[Mutation],
-    commit: Commit | None,
-) -> SchemaApplyResult:
-    assert change.outline is not None, "what was written or tried was planned"
-    snapshot = writer.branches.read_newest(request.branch).snapshot
-    if commit is not None:
-        _mirror(snapshot)
-    if request.allow_data_loss and not request.dry_run:
-        purge_dropped(writer, snapshot, request.actor)
-    return SchemaApplyResult(
-        branch=normalize_branch(request.branch),
-        plan=change.outline.plan,
-        tables=change.outline.tables,
-        dry_run=request.dry_run,
-        manifest_version=snapshot.manifest_version,
-        actor_id=request.actor,
-        commit=commit,
-        mutations=_list_runs(mutations),
-    )
-
-
-def _list_runs(mutations: Sequence[Mutation]) -> tuple[AppliedMutation, ...]:
-    """What mutations did; those that were not run did nothing."""
-    done = [one.done for one in mutations if one.done is not None]
-    return tuple(
-        AppliedMutation(plan.name, run.affected_nodes, run.affected_edges) for plan, run in done
-    )
-
-
-def _mirror(snapshot: Snapshot) -> None:
-    """Repeat the schema of `main` in the files beside the graph."""
-    if snapshot.branch == MAIN:
-        rewrite_mirror(snapshot.root, snapshot.contract)
-
-
-class SchemaVerbs(BranchVerbs):
+class SchemaVerbs(GraphHandle):
     """Planning another schema for a branch, and giving it that."""
 
     def plan_schema(
@@ -385,7 +170,243 @@ class SchemaVerbs(BranchVerbs):
         if engine == "local":
             return None
         require_engine(engine)
-        from omnigraph.graph.bulk_loading import open_tasks
+        from omnigraph.graph.engines import open_tasks
         from omnigraph.pipeline.bulk_rewrite import TaskColumnWriters
 
         return TaskColumnWriters(lambda: open_tasks(engine, self.settings, session, spark_conf))
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaRequest:
+    """A change of the schema, as a caller asks for it."""
+
+    schema: SourceText
+    branch: str
+    actor: str | None
+    allow_data_loss: bool = False
+    allow_drop_all: bool = False
+    expected_head: str | None = None
+    dry_run: bool = False
+    expressions: Mapping[str, str] = field(default_factory=dict)
+    mutations: Sequence[SourceText] = ()
+    """Texts whose queries are run first, all of them in order."""
+    check: Callable[[Catalog, Catalog], None] | None = None
+    guard: Guard = field(default_factory=Guard)
+    key: WriteKey | None = None
+    message: str | None = None
+
+
+def apply_schema(
+    writer: Writer, request: SchemaRequest, writers: ColumnWriters | None = None
+) -> SchemaApplyResult:
+    """Give a branch another schema as one commit, or leave everything as it is.
+
+    Raises:
+        CompileError: mistakes in the schema.
+        UnsupportedSchemaChange: a step cannot be taken.
+        BadExpression: what shall give rows their values does not.
+        SchemaDropsEverything: none of the types that are there would be left.
+        SchemaChangeBlocked: other branches could not follow.
+        ConstraintViolated: rows break what the schema demands from now on.
+        ReadSetChanged: somebody else gave the branch another schema meanwhile.
+    """
+    from omnigraph.catalog.build import compile_schema
+    from omnigraph.evolution.schema_apply import DesiredSchema, SchemaApply
+    from omnigraph.evolution.table_rewrites import Threads
+    from omnigraph.graph.idempotency import write_once
+
+    mutations = tuple(_list_mutations(request))
+    wanted = DesiredSchema(
+        compile_schema(request.schema),
+        request.allow_data_loss,
+        request.allow_drop_all,
+        request.expressions,
+        mutations=mutations,
+        check=request.check,
+    )
+    change = SchemaApply(wanted, writers or Threads())
+    with _advise_on_mutations(request.mutations):
+        if request.dry_run:
+            change.preview(writer.branches.read_newest(request.branch))
+            return _make_result(writer, request, change, mutations, None)
+        written = write_once(
+            writer,
+            change,
+            lambda: _describe(change, mutations),
+            request.key,
+            branch=request.branch,
+            actor=request.actor,
+            expected_head=request.expected_head,
+            message=request.message,
+        )
+    if written.kept is not None:
+        return _make_replayed_result(request, written.kept)
+    return _make_result(writer, request, change, mutations, written.commit)
+
+
+def _list_mutations(request: SchemaRequest) -> Iterator[Mutation]:
+    for source in request.mutations:
+        for query in parse_query_file(source).queries:
+            yield Mutation(
+                MutationRequest(
+                    source,
+                    query.name,
+                    None,
+                    request.branch,
+                    request.actor,
+                    None,
+                    None,
+                    request.guard,
+                )
+            )
+
+
+@contextmanager
+def _advise_on_mutations(mutations: Sequence[SourceText]) -> Iterator[None]:
+    """Say which schema mutations know where one has a mistake: the new one is the likely one."""
+    try:
+        yield
+    except CompileError as error:
+        names = {source.name for source in mutations}
+        said = [
+            replace(one, hint=one.hint or _OLD_SCHEMA) if one.source in names else one
+            for one in error.diagnostics
+        ]
+        raise CompileError(said) from error
+
+
+def _describe(change: SchemaApply, mutations: Sequence[Mutation]) -> dict[str, object]:
+    """What an apply does, as it is kept with its commit."""
+    assert change.outline is not None, "what is written was planned"
+    plan = change.outline.plan
+    return {
+        "steps": [{"body": step.wire(), "text": step.describe()} for step in plan.steps],
+        "notes": plan.wire()["notes"],
+        "tables": [msgspec.to_builtins(table) for table in change.outline.tables],
+        "mutations": [run.wire() for run in _list_runs(mutations)],
+    }
+
+
+def _make_replayed_result(request: SchemaRequest, kept: RecordedWrite) -> SchemaApplyResult:
+    """The same as the first time, from what was kept with the commit."""
+    from omnigraph.evolution.apply_result import (
+        AppliedMutation,
+        ChangedTable,
+        RecordedPlan,
+        SchemaApplyResult,
+    )
+
+    assert kept.commit is not None, "another schema is a commit"
+    answer = dict(kept.answer)
+    tables = convert_into(answer.pop("tables"), tuple[ChangedTable, ...])
+    mutations = convert_into(answer.pop("mutations"), tuple[AppliedMutation, ...])
+    return SchemaApplyResult(
+        branch=normalize_branch(request.branch),
+        plan=convert_into(answer, RecordedPlan),
+        tables=tables,
+        dry_run=False,
+        manifest_version=kept.commit.manifest_version,
+        actor_id=request.actor,
+        commit=kept.commit,
+        mutations=mutations,
+        is_replayed=True,
+    )
+
+
+def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str | None) -> None:
+    """Give a branch the schema of another one, which has the same with additions."""
+    from omnigraph.catalog.build import compile_schema
+    from omnigraph.evolution.schema_apply import DesiredSchema, SchemaApply
+    from omnigraph.evolution.table_rewrites import Threads
+
+    schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
+    change = SchemaApply(DesiredSchema(schema, other=other), Threads())
+    if writer.write(change, branch=branch, actor=actor) is not None:
+        _mirror(writer.branches.read_newest(branch).snapshot)
+
+
+def _make_result(
+    writer: Writer,
+    request: SchemaRequest,
+    change: SchemaApply,
+    mutations: Sequence[Mutation],
+    commit: Commit | None,
+) -> SchemaApplyResult:
+    from omnigraph.evolution.apply_result import SchemaApplyResult
+
+    assert change.outline is not None, "what was written or tried was planned"
+    snapshot = writer.branches.read_newest(request.branch).snapshot
+    if commit is not None:
+        _mirror(snapshot)
+    if request.allow_data_loss and not request.dry_run:
+        purge_dropped(writer, snapshot, request.actor)
+    return SchemaApplyResult(
+        branch=normalize_branch(request.branch),
+        plan=change.outline.plan,
+        tables=change.outline.tables,
+        dry_run=request.dry_run,
+        manifest_version=snapshot.manifest_version,
+        actor_id=request.actor,
+        commit=commit,
+        mutations=_list_runs(mutations),
+    )
+
+
+def _list_runs(mutations: Sequence[Mutation]) -> tuple[AppliedMutation, ...]:
+    """What mutations did; those that were not run did nothing."""
+    from omnigraph.evolution.apply_result import AppliedMutation
+
+    done = [one.done for one in mutations if one.done is not None]
+    return tuple(
+        AppliedMutation(plan.name, run.affected_nodes, run.affected_edges) for plan, run in done
+    )
+
+
+def _mirror(snapshot: Snapshot) -> None:
+    """Repeat the schema of `main` in the files beside the graph."""
+    if snapshot.branch == MAIN:
+        rewrite_mirror(snapshot.root, snapshot.contract)
+
+
+# --- purges ---------------------------------------------------------------------------------------
+
+
+def purge_dropped(writer: Writer, snapshot: Snapshot, actor: str | None) -> None:
+    """Finish the drops of the newest change of the schema, if it was one with consent."""
+    from omnigraph.evolution.table_rewrites import ForgetColumns
+    from omnigraph.maintenance.cleanup import run_cleanup
+    from omnigraph.maintenance.retention import Retention
+
+    if not _is_due(snapshot):
+        return
+    root = snapshot.root
+    writer.write(ForgetColumns(), branch=snapshot.branch, actor=actor)
+    run_cleanup(root, Retention(keep=1))
+    _delete_folders(root, snapshot)
+
+
+def _is_due(snapshot: Snapshot) -> bool:
+    from omnigraph.evolution.schema_apply import PURGES
+
+    for commit in History().commits(snapshot.manifest):
+        recorded = commit.details.get("schema")
+        if isinstance(recorded, dict):
+            return PURGES in recorded
+    return False
+
+
+def _delete_folders(root: GraphRoot, snapshot: Snapshot) -> None:
+    """Delete the tables of dropped types that nothing shows any more."""
+    from omnigraph.maintenance.reachability import ReachabilityScan
+    from omnigraph.maintenance.retention import Retention
+
+    registrations = snapshot.state.registrations
+    dropped = [registrations[identity].path for identity in snapshot.state.tombstones]
+    with root.hold() as hold:
+        shown = {
+            path for path, _ in ReachabilityScan(root, Retention(keep=1)).mark_remaining().pins
+        }
+        for path in dropped:
+            if path not in shown and root.store.exists(path):
+                hold.check()
+                root.store.delete_prefix(path)

@@ -20,33 +20,9 @@ from omnigraph.errors import (
     SchemaContractMismatch,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.idempotency import (
-    KeyedWrite,
-    RecordedWrite,
-    WriteKey,
-    find_recorded,
-    write_once,
-)
 from omnigraph.graph.merging import list_row_counts, read_decisions
-from omnigraph.graph.open_graph import BranchVerbs
+from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.revisions import RevisionLike, find_commit, format_revision, resolve_revision
-from omnigraph.history.ancestry import PastState, PastStates
-from omnigraph.history.conflict_resolution import Given, parse_rules
-from omnigraph.history.conflicts import (
-    CHERRY_PICK_WORDS,
-    MERGE_WORDS,
-    REVERT_WORDS,
-    ConflictWords,
-    build_conflict_table,
-)
-from omnigraph.history.merge import (
-    Deciding,
-    StatePlan,
-    TableCounts,
-    plan_changes,
-    require_one_schema,
-)
-from omnigraph.history.merge_staging import stage_merge
 from omnigraph.identity import CommitId
 from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
@@ -58,319 +34,15 @@ from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 
 if TYPE_CHECKING:
+    from omnigraph.graph.idempotency import RecordedWrite, WriteKey
+    from omnigraph.history.ancestry import PastState, PastStates
+    from omnigraph.history.conflict_resolution import Given
+    from omnigraph.history.conflicts import ConflictWords
+    from omnigraph.history.merge import StatePlan, TableCounts
     from omnigraph.writer.driver import Writer
 
 
-class ApplyOutcome(StrEnum):
-    """What became of a branch to which a commit was applied."""
-
-    REVERTED = "reverted"
-    CHERRY_PICKED = "cherry_picked"
-    RESTORED = "restored"
-    UNCHANGED = "unchanged"
-    """It had everything already; there is no new commit."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyRequest:
-    """Which commit to apply to which branch; `commit` is anything that names one."""
-
-    commit: str
-    branch: str
-    parent: int | None = None
-    """Of a merge, against which of its parents its changes are told: 1 or 2."""
-    resolve: Given = None
-    decisions: Sequence[Mapping[str, object]] = ()
-    actor: str | None = None
-    expected_head: str | None = None
-    dry_run: bool = False
-    message: str | None = None
-    key: WriteKey | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
-    """What a revert, a cherry-pick or a restore did, or with `dry_run` would do."""
-
-    branch: str
-    outcome: ApplyOutcome
-    applied_commit_id: str
-    """The commit that was reverted, picked or restored."""
-    tables: tuple[TableCounts, ...]
-    """What it changed, for each type that is concerned."""
-    conflicts: tuple[MergeConflict, ...]
-    """Only a dry run gives any: otherwise they are an error."""
-    resolved: Mapping[str, int]
-    """How many conflicts each rule decided."""
-    actor_id: str | None
-    dry_run: bool
-    commit: Commit | None = None
-    """The new commit."""
-    is_replayed: bool = False
-    """Whether it was made before, under the same idempotency key."""
-
-    @property
-    def conflict_table(self) -> pa.Table:
-        """The conflicts as a table, one row each, with the three sides as JSON."""
-        return build_conflict_table(self.conflicts)
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "branch": self.branch,
-            "outcome": str(self.outcome),
-            "applied_commit_id": self.applied_commit_id,
-            "dry_run": self.dry_run,
-            "tables": [table.wire() for table in self.tables],
-            "conflicts": [{**conflict.wire(), "take": None} for conflict in self.conflicts],
-            "resolved": dict(self.resolved),
-            "actor_id": self.actor_id,
-            "commit": self.commit.wire() if self.commit else None,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class _Verb:
-    kind: WriterKind
-    doing: str
-    recorded_as: str
-    outcome: ApplyOutcome
-    words: ConflictWords = MERGE_WORDS
-
-
-_REVERT = _Verb(WriterKind.REVERT, "reverting", "revert", ApplyOutcome.REVERTED, REVERT_WORDS)
-_CHERRY_PICK = _Verb(
-    WriterKind.CHERRY_PICK,
-    "cherry-picking",
-    "cherry_pick",
-    ApplyOutcome.CHERRY_PICKED,
-    CHERRY_PICK_WORDS,
-)
-_RESTORE = _Verb(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.RESTORED)
-
-
-def find_applied(views: BranchSnapshots, request: ApplyRequest) -> ApplyResult | None:
-    """What the same request came to before, under its key; None if it was not made yet."""
-    kept = None if request.dry_run else find_recorded(views, request.branch, request.key)
-    return None if kept is None else _repeat_result(request, kept)
-
-
-def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
-    """Undo what one commit did, as a new commit.
-
-    Raises:
-        MergeConflicts: what it did was changed again since, and no rule decides.
-        SchemaContractMismatch: it gave the branch another schema, or one came after it that
-            changed a type it wrote.
-    """
-    commit, parent = _find_commit_and_parent(views, request)
-    change = CommitChange(views, request, _REVERT, commit.commit_id, base=commit, source=parent)
-    return _apply(writer, change)
-
-
-def cherry_pick(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
-    """Do what one commit of any branch did on this branch as well, as a new commit.
-
-    Raises:
-        MergeConflicts: this branch contradicts it, and no rule decides.
-        SchemaContractMismatch: it is about a schema, or about types that this branch has
-            with other properties.
-    """
-    commit, parent = _find_commit_and_parent(views, request)
-    change = CommitChange(
-        views, request, _CHERRY_PICK, commit.commit_id, base=parent, source=commit
-    )
-    return _apply(writer, change)
-
-
-def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
-    """Set a branch to what it, or another one, was at a commit, as a new commit."""
-    view = resolve_revision(views, request.commit, request.branch).view
-    require_one_schema(view, views.read_newest(request.branch))
-    head = view.snapshot.head
-    assert head is not None, "a graph is created with a commit"
-    wanted = PastState(head, view.snapshot.entries)
-    return _apply(writer, CommitChange(views, request, _RESTORE, head, base=None, source=wanted))
-
-
-# --- states ---------------------------------------------------------------------------------------
-
-
-def _find_commit_and_parent(
-    views: BranchSnapshots, request: ApplyRequest
-) -> tuple[PastState, PastState]:
-    """The states right after a commit, and before it."""
-    commit = find_commit(views, request.commit, request.branch)
-    _require_no_schema_change(commit)
-    parent = _choose_parent(commit, request.parent)
-    past = _collect_past(views, commit.commit_id, views.read_newest(request.branch))
-    return past.read(commit.commit_id), past.read(parent)
-
-
-def _require_no_schema_change(commit: Commit) -> None:
-    """Rows are brought over, a schema is not: what must be undone of it is planned as steps."""
-    recorded = commit.details.get("schema")
-    if isinstance(recorded, dict):
-        raise SchemaContractMismatch(
-            f"commit {commit.commit_id} changed the schema of branch '{commit.branch}' "
-            f"({', '.join(recorded['steps'])}), which is neither undone nor repeated this way; "
-            "apply the schema you want instead"
-        )
-
-
-def _collect_past(
-    views: BranchSnapshots, commit_id: CommitId, target: CatalogSnapshot
-) -> PastStates:
-    """Every state that a commit or a branch came from."""
-    snapshot = target.snapshot
-    commits = views.commits_with(commit_id, snapshot.branch)
-    commits |= views.commits_at(snapshot)
-    refs = [snapshot.ref]
-    author = find_ref(views.root.store, normalize_branch(commits[commit_id].branch))
-    if author is not None:
-        refs.append(author)
-    return PastStates(views.root, commits, refs, snapshot.state)
-
-
-def _choose_parent(commit: Commit, number: int | None) -> CommitId:
-    parents = commit.parents
-    if not parents:
-        raise CommitHasNoParent(commit.commit_id)
-    if number is None:
-        if len(parents) > 1:
-            raise BadRequest(
-                f"commit {commit.commit_id} is a merge; say against which parent its changes are "
-                f"told: 1 is {parents[0]}, 2 is {parents[1]}, what was merged"
-            )
-        return parents[0]
-    if not 1 <= number <= len(parents):
-        raise BadRequest(f"commit {commit.commit_id} has no parent {number}; it has {len(parents)}")
-    return parents[number - 1]
-
-
-# --- the change -----------------------------------------------------------------------------------
-
-
-class CommitChange:
-    """Brings what is different between two states into a branch.
-
-    Without a base that is the branch itself, so that it becomes what the source is.
-    """
-
-    is_costly = True
-
-    def __init__(
-        self,
-        views: BranchSnapshots,
-        request: ApplyRequest,
-        verb: _Verb,
-        applied: CommitId,
-        *,
-        base: PastState | None,
-        source: PastState,
-    ) -> None:
-        self.views, self.request, self.verb, self.applied = views, request, verb, applied
-        self._base, self._source = base, source
-        self.plan = StatePlan()
-        """What the newest preparation came to."""
-
-    @property
-    def kind(self) -> WriterKind:
-        return self.verb.kind
-
-    def plan_on(self, target: CatalogSnapshot) -> StatePlan:
-        request = self.request
-        decided = read_decisions(request.decisions, target.catalog)
-        rules = parse_rules(request.resolve, target.catalog)
-        self.plan = plan_changes(
-            [self._base or _make_head_state(target)],
-            self._source,
-            target,
-            _collect_past(self.views, self.applied, target),
-            Deciding(rules, decided, words=self.verb.words),
-            checks_rules=self._base is not None,
-        )
-        return self.plan
-
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
-        plan = self.plan_on(view)
-        if plan.conflicts:
-            doing = f"{self.verb.doing} commit {self.applied} on '{view.snapshot.branch}'"
-            raise MergeConflicts(doing, plan.conflicts)
-        if plan.is_empty:
-            return None
-        staged = stage_merge(plan, view.snapshot, ticket)
-        counts = list_row_counts(plan.counts)
-        return Prepared(staged, plan.adopted, details=self._details(plan), counts=counts)
-
-    def describe(self) -> dict[str, object]:
-        """What it does, as it is kept with its commit."""
-        return {
-            "outcome": str(self.verb.outcome),
-            "applied_commit_id": self.applied,
-            "tables": [msgspec.to_builtins(one) for one in self.plan.counts],
-            "resolved": dict(self.plan.resolved),
-        }
-
-    def _details(self, plan: StatePlan) -> dict[str, object]:
-        recorded: dict[str, object] = {"commit_id": self.applied}
-        if self._base is not None:
-            both = (self._base.commit_id, self._source.commit_id)
-            recorded["parent_commit_id"] = next(id for id in both if id != self.applied)
-            recorded["resolved"] = dict(plan.resolved)
-        return {self.verb.recorded_as: recorded}
-
-    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        """It is computed anew on the branch as it is then."""
-        return True
-
-
-def _make_head_state(view: CatalogSnapshot) -> PastState:
-    head = view.snapshot.head
-    assert head is not None, "a graph is created with a commit"
-    return PastState(head, view.snapshot.entries, is_head=True)
-
-
-def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
-    request, written = change.request, KeyedWrite(None)
-    if request.dry_run:
-        plan = change.views.with_newest(request.branch, change.plan_on)
-    else:
-        written = write_once(
-            writer,
-            change,
-            change.describe,
-            request.key,
-            branch=request.branch,
-            actor=request.actor,
-            expected_head=request.expected_head,
-            message=request.message,
-        )
-        if written.kept is not None:
-            return _repeat_result(request, written.kept)
-        plan = change.plan
-    is_unchanged = plan.is_empty and not plan.conflicts
-    return ApplyResult(
-        branch=normalize_branch(request.branch),
-        outcome=ApplyOutcome.UNCHANGED if is_unchanged else change.verb.outcome,
-        applied_commit_id=change.applied,
-        tables=plan.counts,
-        conflicts=plan.conflicts,
-        resolved=plan.resolved,
-        actor_id=request.actor,
-        dry_run=request.dry_run,
-        commit=written.commit,
-    )
-
-
-def _repeat_result(request: ApplyRequest, kept: RecordedWrite) -> ApplyResult:
-    """The same as the first time, from what was kept with the commit."""
-    branch = normalize_branch(request.branch)
-    known = {"branch": branch, "conflicts": (), "dry_run": False, "actor_id": request.actor}
-    result = convert_into({**known, **kept.answer}, ApplyResult)
-    return replace(result, commit=kept.commit, is_replayed=True)
-
-
-class UndoVerbs(BranchVerbs):
+class UndoVerbs(GraphHandle):
     """Reverting, picking and restoring commits."""
 
     def revert(
@@ -566,6 +238,351 @@ class UndoVerbs(BranchVerbs):
         with self._hiding_conflicts(branch, actor):
             result = verb(self._open.views, self._open.writer, request)
         return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
+
+
+class ApplyOutcome(StrEnum):
+    """What became of a branch to which a commit was applied."""
+
+    REVERTED = "reverted"
+    CHERRY_PICKED = "cherry_picked"
+    RESTORED = "restored"
+    UNCHANGED = "unchanged"
+    """It had everything already; there is no new commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRequest:
+    """Which commit to apply to which branch; `commit` is anything that names one."""
+
+    commit: str
+    branch: str
+    parent: int | None = None
+    """Of a merge, against which of its parents its changes are told: 1 or 2."""
+    resolve: Given = None
+    decisions: Sequence[Mapping[str, object]] = ()
+    actor: str | None = None
+    expected_head: str | None = None
+    dry_run: bool = False
+    message: str | None = None
+    key: WriteKey | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """What a revert, a cherry-pick or a restore did, or with `dry_run` would do."""
+
+    branch: str
+    outcome: ApplyOutcome
+    applied_commit_id: str
+    """The commit that was reverted, picked or restored."""
+    tables: tuple[TableCounts, ...]
+    """What it changed, for each type that is concerned."""
+    conflicts: tuple[MergeConflict, ...]
+    """Only a dry run gives any: otherwise they are an error."""
+    resolved: Mapping[str, int]
+    """How many conflicts each rule decided."""
+    actor_id: str | None
+    dry_run: bool
+    commit: Commit | None = None
+    """The new commit."""
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key."""
+
+    @property
+    def conflict_table(self) -> pa.Table:
+        """The conflicts as a table, one row each, with the three sides as JSON."""
+        from omnigraph.history.conflicts import build_conflict_table
+
+        return build_conflict_table(self.conflicts)
+
+    def wire(self) -> dict[str, object]:
+        return {
+            "branch": self.branch,
+            "outcome": str(self.outcome),
+            "applied_commit_id": self.applied_commit_id,
+            "dry_run": self.dry_run,
+            "tables": [table.wire() for table in self.tables],
+            "conflicts": [{**conflict.wire(), "take": None} for conflict in self.conflicts],
+            "resolved": dict(self.resolved),
+            "actor_id": self.actor_id,
+            "commit": self.commit.wire() if self.commit else None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Operation:
+    kind: WriterKind
+    doing: str
+    recorded_as: str
+    outcome: ApplyOutcome
+
+    @property
+    def words(self) -> ConflictWords:
+        """The words in which its conflicts are described."""
+        from omnigraph.history import conflicts
+
+        if self.kind is WriterKind.REVERT:
+            return conflicts.REVERT_WORDS
+        is_pick = self.kind is WriterKind.CHERRY_PICK
+        return conflicts.CHERRY_PICK_WORDS if is_pick else conflicts.MERGE_WORDS
+
+
+_REVERT = _Operation(WriterKind.REVERT, "reverting", "revert", ApplyOutcome.REVERTED)
+_CHERRY_PICK = _Operation(
+    WriterKind.CHERRY_PICK, "cherry-picking", "cherry_pick", ApplyOutcome.CHERRY_PICKED
+)
+_RESTORE = _Operation(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.RESTORED)
+
+
+def find_applied(views: BranchSnapshots, request: ApplyRequest) -> ApplyResult | None:
+    """What the same request came to before, under its key; None if it was not made yet."""
+    from omnigraph.graph.idempotency import find_recorded
+
+    kept = None if request.dry_run else find_recorded(views, request.branch, request.key)
+    return None if kept is None else _make_replayed_result(request, kept)
+
+
+def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
+    """Undo what one commit did, as a new commit.
+
+    Raises:
+        MergeConflicts: what it did was changed again since, and no rule decides.
+        SchemaContractMismatch: it gave the branch another schema, or one came after it that
+            changed a type it wrote.
+    """
+    commit, parent = _find_commit_and_parent(views, request)
+    change = CommitChange(views, request, _REVERT, commit.commit_id, base=commit, source=parent)
+    return _apply(writer, change)
+
+
+def cherry_pick(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
+    """Do what one commit of any branch did on this branch as well, as a new commit.
+
+    Raises:
+        MergeConflicts: this branch contradicts it, and no rule decides.
+        SchemaContractMismatch: it is about a schema, or about types that this branch has
+            with other properties.
+    """
+    commit, parent = _find_commit_and_parent(views, request)
+    change = CommitChange(
+        views, request, _CHERRY_PICK, commit.commit_id, base=parent, source=commit
+    )
+    return _apply(writer, change)
+
+
+def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
+    """Set a branch to what it, or another one, was at a commit, as a new commit."""
+    from omnigraph.history.ancestry import PastState
+    from omnigraph.history.merge import require_one_schema
+
+    view = resolve_revision(views, request.commit, request.branch).view
+    require_one_schema(view, views.read_newest(request.branch))
+    head = view.snapshot.head
+    assert head is not None, "a graph is created with a commit"
+    wanted = PastState(head, view.snapshot.entries)
+    return _apply(writer, CommitChange(views, request, _RESTORE, head, base=None, source=wanted))
+
+
+# --- states ---------------------------------------------------------------------------------------
+
+
+def _find_commit_and_parent(
+    views: BranchSnapshots, request: ApplyRequest
+) -> tuple[PastState, PastState]:
+    """The states right after a commit, and before it."""
+    commit = find_commit(views, request.commit, request.branch)
+    _require_no_schema_change(commit)
+    parent = _choose_parent(commit, request.parent)
+    past = _collect_past(views, commit.commit_id, views.read_newest(request.branch))
+    return past.read(commit.commit_id), past.read(parent)
+
+
+def _require_no_schema_change(commit: Commit) -> None:
+    """Rows are brought over, a schema is not: what must be undone of it is planned as steps."""
+    recorded = commit.details.get("schema")
+    if isinstance(recorded, dict):
+        raise SchemaContractMismatch(
+            f"commit {commit.commit_id} changed the schema of branch '{commit.branch}' "
+            f"({', '.join(recorded['steps'])}), which is neither undone nor repeated this way; "
+            "apply the schema you want instead"
+        )
+
+
+def _collect_past(
+    views: BranchSnapshots, commit_id: CommitId, target: CatalogSnapshot
+) -> PastStates:
+    """Every state that a commit or a branch came from."""
+    from omnigraph.history.ancestry import PastStates
+
+    snapshot = target.snapshot
+    commits = views.commits_with(commit_id, snapshot.branch)
+    commits |= views.commits_at(snapshot)
+    refs = [snapshot.ref]
+    author = find_ref(views.root.store, normalize_branch(commits[commit_id].branch))
+    if author is not None:
+        refs.append(author)
+    return PastStates(views.root, commits, refs, snapshot.state)
+
+
+def _choose_parent(commit: Commit, number: int | None) -> CommitId:
+    parents = commit.parents
+    if not parents:
+        raise CommitHasNoParent(commit.commit_id)
+    if number is None:
+        if len(parents) > 1:
+            raise BadRequest(
+                f"commit {commit.commit_id} is a merge; say against which parent its changes are "
+                f"told: 1 is {parents[0]}, 2 is {parents[1]}, what was merged"
+            )
+        return parents[0]
+    if not 1 <= number <= len(parents):
+        raise BadRequest(f"commit {commit.commit_id} has no parent {number}; it has {len(parents)}")
+    return parents[number - 1]
+
+
+# --- the change -----------------------------------------------------------------------------------
+
+
+class CommitChange:
+    """Brings what is different between two states into a branch.
+
+    Without a base that is the branch itself, so that it becomes what the source is.
+    """
+
+    is_costly = True
+
+    def __init__(
+        self,
+        views: BranchSnapshots,
+        request: ApplyRequest,
+        operation: _Operation,
+        applied: CommitId,
+        *,
+        base: PastState | None,
+        source: PastState,
+    ) -> None:
+        from omnigraph.history.merge import StatePlan
+
+        self.views, self.request, self.operation, self.applied = views, request, operation, applied
+        self._base, self._source = base, source
+        self.plan = StatePlan()
+        """What the newest preparation came to."""
+
+    @property
+    def kind(self) -> WriterKind:
+        return self.operation.kind
+
+    def plan_on(self, target: CatalogSnapshot) -> StatePlan:
+        from omnigraph.history.conflict_resolution import parse_rules
+        from omnigraph.history.merge import Deciding, plan_changes
+
+        request = self.request
+        decided = read_decisions(request.decisions, target.catalog)
+        rules = parse_rules(request.resolve, target.catalog)
+        self.plan = plan_changes(
+            [self._base or _make_head_state(target)],
+            self._source,
+            target,
+            _collect_past(self.views, self.applied, target),
+            Deciding(rules, decided, words=self.operation.words),
+            checks_rules=self._base is not None,
+        )
+        return self.plan
+
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+        from omnigraph.history.merge_staging import stage_merge
+
+        plan = self.plan_on(view)
+        if plan.conflicts:
+            doing = f"{self.operation.doing} commit {self.applied} on '{view.snapshot.branch}'"
+            raise MergeConflicts(doing, plan.conflicts)
+        if plan.is_empty:
+            return None
+        staged = stage_merge(plan, view.snapshot, ticket)
+        counts = list_row_counts(plan.counts)
+        return Prepared(staged, plan.adopted, details=self._details(plan), counts=counts)
+
+    def describe(self) -> dict[str, object]:
+        """What it does, as it is kept with its commit."""
+        return {
+            "outcome": str(self.operation.outcome),
+            "applied_commit_id": self.applied,
+            "tables": [msgspec.to_builtins(one) for one in self.plan.counts],
+            "resolved": dict(self.plan.resolved),
+        }
+
+    def _details(self, plan: StatePlan) -> dict[str, object]:
+        recorded: dict[str, object] = {"commit_id": self.applied}
+        if self._base is not None:
+            both = (self._base.commit_id, self._source.commit_id)
+            recorded["parent_commit_id"] = next(id for id in both if id != self.applied)
+            recorded["resolved"] = dict(plan.resolved)
+        return {self.operation.recorded_as: recorded}
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
+        """It is computed anew on the branch as it is then."""
+        return True
+
+
+def _make_head_state(view: CatalogSnapshot) -> PastState:
+    from omnigraph.history.ancestry import PastState
+
+    head = view.snapshot.head
+    assert head is not None, "a graph is created with a commit"
+    return PastState(head, view.snapshot.entries, is_head=True)
+
+
+def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
+    from omnigraph.graph.idempotency import KeyedWrite, write_once
+
+    request, written = change.request, KeyedWrite(None)
+    if request.dry_run:
+        plan = change.views.with_newest(request.branch, change.plan_on)
+    else:
+        written = write_once(
+            writer,
+            change,
+            change.describe,
+            request.key,
+            branch=request.branch,
+            actor=request.actor,
+            expected_head=request.expected_head,
+            message=request.message,
+        )
+        if written.kept is not None:
+            return _make_replayed_result(request, written.kept)
+        plan = change.plan
+    is_unchanged = plan.is_empty and not plan.conflicts
+    return ApplyResult(
+        branch=normalize_branch(request.branch),
+        outcome=ApplyOutcome.UNCHANGED if is_unchanged else change.operation.outcome,
+        applied_commit_id=change.applied,
+        tables=plan.counts,
+        conflicts=plan.conflicts,
+        resolved=plan.resolved,
+        actor_id=request.actor,
+        dry_run=request.dry_run,
+        commit=written.commit,
+    )
+
+
+def _make_replayed_result(request: ApplyRequest, recorded: RecordedWrite) -> ApplyResult:
+    """Return the result of the first time, from what is recorded with the commit."""
+    from omnigraph.history.merge import TableCounts
+
+    answer = recorded.answer
+    return ApplyResult(
+        branch=normalize_branch(request.branch),
+        outcome=ApplyOutcome(str(answer["outcome"])),
+        applied_commit_id=str(answer["applied_commit_id"]),
+        tables=convert_into(answer["tables"], tuple[TableCounts, ...]),
+        conflicts=(),
+        resolved=convert_into(answer["resolved"], dict[str, int]),
+        actor_id=request.actor,
+        dry_run=False,
+        commit=recorded.commit,
+        is_replayed=True,
+    )
 
 
 def _list_asked(request: ApplyRequest) -> tuple[object, ...]:

@@ -21,7 +21,7 @@ from omnigraph.wire.http_protocol import ARROW_STREAM, JSON
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from omnigraph.graph.query_result import QueryResult
+    from omnigraph.graph.queries import QueryResult
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from omnigraph.errors import PolicyDenied, QueryNotFound
 from omnigraph.graph.graph import GraphView
-from omnigraph.graph.stored_query_verbs import check_request
+from omnigraph.graph.mutating import check_request
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.policy import Action

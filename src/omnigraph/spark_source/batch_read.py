@@ -17,7 +17,7 @@ from omnigraph.execution.read import build_output_schema
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.graph import graph as graphs
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.bulk_loading import commit_rows
+from omnigraph.graph.load_changes import commit_rows
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
 from omnigraph.pipeline.bulk_load import StagedWrite

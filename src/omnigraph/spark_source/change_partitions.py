@@ -14,7 +14,7 @@ from pyspark.sql.datasource import InputPartition
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import ChangeFeedGap, ChangeSchemaBoundary, HistoricalVersionReclaimed
 from omnigraph.execution.stored_rows import build_logical_schema
-from omnigraph.graph.changing import BranchHistory
+from omnigraph.graph.changes import BranchHistory
 from omnigraph.history.change_feed import list_changed_types, walk_commits
 from omnigraph.history.entity_changes import (
     ChangeBatch,

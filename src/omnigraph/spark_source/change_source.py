@@ -29,7 +29,7 @@ from pyspark.sql.types import StructType
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest, ChangeFeedGap, HistoricalVersionReclaimed
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.changing import (
+from omnigraph.graph.changes import (
     BranchHistory,
     find_position,
     note_consumer,

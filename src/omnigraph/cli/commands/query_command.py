@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from omnigraph.client.served_graph import ServedGraph
     from omnigraph.graph.engines import EngineName
     from omnigraph.graph.graph import Graph
-    from omnigraph.graph.query_result import QueryResult
+    from omnigraph.graph.queries import QueryResult
     from omnigraph.graph.results import MutationResult
 
 
@@ -195,7 +195,7 @@ def invoke_read(
     scope: CommandTarget, name: str | None, parameters: Mapping[str, object] | None, at: At
 ) -> QueryResult:
     """Run a stored query and return its rows."""
-    from omnigraph.graph.query_result import QueryResult
+    from omnigraph.graph.queries import QueryResult
 
     branch, place, snapshot = at
     graph = scope.reach_stored(read_only=True)
@@ -397,7 +397,7 @@ def alias(
     Arguments are the parameters the alias lists, in its order; each is read as JSON, or as text
     if it is none.
     """
-    from omnigraph.graph.query_result import QueryResult
+    from omnigraph.graph.queries import QueryResult
 
     if chosen is not None and as_json:
         raise click.UsageError("give --format or --json, not both")

@@ -13,20 +13,21 @@ from omnigraph.execution.read import ReadLimits
 from omnigraph.graph import blobs, revisions
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import GraphView
-from omnigraph.graph.open_graph import BranchVerbs
-from omnigraph.graph.query_result import QueryResult
+from omnigraph.graph.open_graph import GraphHandle, list_recoveries
+from omnigraph.graph.queries import QueryResult
 from omnigraph.graph.results import PlanText, SnapshotInfo
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision, format_revision
 from omnigraph.graph.row_forms import TypeRows
 from omnigraph.language.source import SourceText
 from omnigraph.policy.decision import Action
-from omnigraph.storage.manifest import Commit
+from omnigraph.storage.manifest import Commit, RecoveryAudit
 
 if TYPE_CHECKING:
+    from omnigraph.graph.idempotency import RecordedWrite
     from omnigraph.plan.query_lint import LintReport
 
 
-class ReadingVerbs(BranchVerbs):
+class ReadVerbs(GraphHandle):
     """Reading a branch."""
 
     @property
@@ -269,3 +270,35 @@ class ReadingVerbs(BranchVerbs):
         else:
             found = revisions.Revision(self._open.views.read_newest(branch), None)
         return self._pin(found.view, found.snapshot)
+
+    def find_write(
+        self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
+    ) -> RecordedWrite:
+        """What became of a write that was sent with an idempotency key, by the same actor.
+
+        Raises:
+            WriteNotFound: no commit of the branch was made under it, and no branch was created,
+                renamed or deleted.
+
+        >>> add = 'query q() { insert Person { name: "Cy" } }'
+        >>> first = graph.mutate(add, idempotency_key="add-cy")
+        >>> again = graph.mutate(add, idempotency_key="add-cy")
+        >>> again.commit == first.commit == graph.find_write("add-cy").commit
+        True
+        >>> again.is_replayed, len(graph.nodes("Person"))
+        (True, 3)
+        """
+        from omnigraph.graph.idempotency import find_write
+
+        self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
+        who = actor or self.actor
+        return find_write(self._open.views, idempotency_key, who, self._choose(branch))
+
+    def recovery_list(self, branch: str | None = None) -> tuple[RecoveryAudit, ...]:
+        """The recovered writes recorded on a branch.
+
+        >>> graph.recovery_list()
+        ()
+        """
+        self._guard.allow(Action.ADMIN)
+        return list_recoveries(self._open.views, self._choose(branch))

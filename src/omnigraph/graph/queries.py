@@ -1,22 +1,138 @@
-"""The answer of a query: rows in whichever form the caller works with, and where they came from."""
+"""Run queries, each on one snapshot, in this process or on Spark; and hold their results."""
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read import ReadResult
+from omnigraph.execution.read import (
+    Embedder,
+    Given,
+    ReadInput,
+    ReadLimits,
+    ReadResult,
+    Topology,
+    TraversalMethod,
+    execute,
+    forecast_traversals,
+)
+from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.graph.engines import require_engine
 from omnigraph.graph.graph_forms import Svg, draw_rows
 from omnigraph.graph.row_forms import RowForms, convert_rows
-from omnigraph.plan.explain import PlanStep
-from omnigraph.plan.nodes import ReadPlan
+from omnigraph.language.source import SourceText
+from omnigraph.pipeline.spark_session import spark
+from omnigraph.plan.compile import compile_plan
+from omnigraph.plan.explain import Notes, PlanStep
+from omnigraph.plan.nodes import Plan, ReadPlan
+from omnigraph.plan.statistics import Estimator, Statistics
+from omnigraph.settings import TraversalMode, TraversalSettings
+from omnigraph.types.parameters import coerce_parameters
 from omnigraph.types.to_json import encode_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+_FORCED = {
+    TraversalMode.AUTO: TraversalMethod.AUTO,
+    TraversalMode.INDEXED: TraversalMethod.INDEXED,
+    TraversalMode.CSR: TraversalMethod.ADJACENCY,
+}
+
+
+@dataclass(frozen=True)
+class QuerySettings:
+    """What all queries of one graph share: what is kept warm, and how texts are embedded."""
+
+    topology: Topology
+    embed: Embedder | None
+    traversal: TraversalSettings
+
+
+@dataclass(frozen=True, slots=True)
+class GraphQueryRequest:
+    """A query, as a caller asks for it."""
+
+    source: SourceText
+    name: str | None
+    parameters: Mapping[str, object] | None
+    now: datetime.datetime
+    engine: str = "local"
+    session: object | None = None
+    """A Spark session of the caller's."""
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    limits: ReadLimits | None = None
+
+
+def collect_statistics(view: CatalogSnapshot) -> Statistics:
+    """The row counts the manifest knows; choosing an order by them costs no read."""
+    return Statistics(view.snapshot.state.row_counts)
+
+
+def plan_query(view: CatalogSnapshot, source: SourceText, name: str | None) -> ReadPlan:
+    """The plan of a read against this view."""
+    plan = compile_plan(source, view.catalog, name, collect_statistics(view))
+    if not isinstance(plan, ReadPlan):
+        raise BadRequest(f"query '{plan.name}' changes the graph; run it with `mutate`")
+    return plan
+
+
+def run_query(
+    view: CatalogSnapshot,
+    request: GraphQueryRequest,
+    settings: QuerySettings,
+    target: Mapping[str, str | None],
+) -> QueryResult:
+    """Run one read query on the view's snapshot."""
+    plan = plan_query(view, request.source, request.name)
+    declared = [(p.name, p.type) for p in plan.parameters]
+    parameters = coerce_parameters(declared, request.parameters)
+    given = _make_input(settings, parameters, request.now, request.limits)
+    require_engine(request.engine)
+    if request.engine == "spark":
+        session: Any = request.session
+        return query_on_spark(plan, view, given, target, session, request.spark_conf)
+    read = execute(plan, view.snapshot, view.catalog, given)
+    return QueryResult(plan, read, target, view.snapshot.head)
+
+
+def explain_traversals(view: CatalogSnapshot, plan: Plan, settings: QuerySettings) -> Notes:
+    """How the expansions of a plan would find neighbours if it ran now, and why."""
+    if not isinstance(plan, ReadPlan):
+        return {}
+    given = _make_input(settings, {}, datetime.datetime.now(datetime.UTC))
+    estimator = Estimator(view.catalog, collect_statistics(view))
+    return forecast_traversals(plan, view.snapshot, view.catalog, given, estimator)
+
+
+def _make_input(
+    settings: QuerySettings,
+    parameters: Mapping[str, object],
+    now: datetime.datetime,
+    limits: ReadLimits | None = None,
+) -> ReadInput:
+    return ReadInput(
+        parameters=parameters,
+        now=now,
+        traversal=_FORCED[settings.traversal.mode],
+        indexed_max_frontier=settings.traversal.indexed_max_frontier,
+        indexed_max_hops=settings.traversal.indexed_max_hops,
+        embed=settings.embed,
+        topology=settings.topology,
+        limits=limits,
+    )
+
+
+# --- results --------------------------------------------------------------------------------------
 
 
 class RowSource(Protocol):
@@ -207,3 +323,80 @@ class QueryResult(RowForms):
 
 def _make_writable(target: str | Path | BinaryIO) -> AbstractContextManager[BinaryIO]:
     return Path(target).open("wb") if isinstance(target, str | Path) else nullcontext(target)
+
+
+# --- Spark ----------------------------------------------------------------------------------------
+
+
+class SparkQueryResult(QueryResult):
+    """A result whose rows are with Spark, or can be handed to it."""
+
+    def __init__(
+        self,
+        plan: ReadPlan,
+        read: ReadResult,
+        target: Mapping[str, str | None],
+        commit_id: str | None,
+        session: SparkSession,
+    ) -> None:
+        super().__init__(plan, read, target, commit_id)
+        self._session = session
+
+    @property
+    def engine(self) -> str:
+        """Who made the rows: `spark`, or `local` where the query searches."""
+        from omnigraph.pipeline.spark_output import SparkRead
+
+        return "spark" if isinstance(self._read, SparkRead) else "local"
+
+    def __repr__(self) -> str:
+        name, columns = self.query_name, self.columns
+        return f"SparkQueryResult({name!r}, columns={columns}, engine={self.engine!r})"
+
+    def to_spark(self) -> DataFrame:
+        """The rows as a data frame; unsigned numbers and vectors as Spark can hold them."""
+        from omnigraph.pipeline.spark_columns import cast_to_schema, to_spark_arrow_schema
+        from omnigraph.pipeline.spark_output import SparkRead
+
+        if isinstance(self._read, SparkRead):
+            return self._read.frame
+        table = self.to_arrow()
+        wanted = to_spark_arrow_schema(table.schema)
+        batches = [cast_to_schema(batch, wanted) for batch in table.to_batches()]
+        return self._session.createDataFrame(pa.Table.from_batches(batches, wanted))
+
+    def profile(self) -> PlanStep:
+        from omnigraph.pipeline.spark_output import SparkRead
+
+        if isinstance(self._read, SparkRead):
+            raise BadRequest("queries on Spark are profiled by Spark itself; see its plans")
+        return super().profile()
+
+
+def query_on_spark(
+    plan: ReadPlan,
+    view: CatalogSnapshot,
+    given: ReadInput,
+    target: Mapping[str, str | None],
+    session: SparkSession | None,
+    conf: Mapping[str, str],
+) -> SparkQueryResult:
+    """Run a plan with data frames.
+
+    A plan that ranks or looks for words is run by the embedded executor in the driver: both are
+    about whole tables and their indexes.
+    """
+    from omnigraph.pipeline.spark_executor import is_search_plan, run_plan
+    from omnigraph.pipeline.spark_output import SparkRead
+    from omnigraph.pipeline.tasks import check_executors
+
+    snapshot = view.snapshot
+    chosen = spark(session, settings=snapshot.root.settings, conf=conf)
+    check_executors(chosen)
+    read: ReadResult
+    if is_search_plan(plan):
+        read = execute(plan, snapshot, view.catalog, given)
+    else:
+        values = Given(given.parameters, given.now)
+        read = SparkRead(plan, run_plan(plan, snapshot, view.catalog, values, chosen))
+    return SparkQueryResult(plan, read, target, snapshot.head, chosen)

@@ -1,0 +1,450 @@
+"""Forms of input of a load: files, streams, tables, frames and Python records.
+
+Python records become JSON lines exactly, or not at all: the encoder writes a float that is not a
+number as null, bytes as text and a duration as text, and reports nothing. So a record that holds
+anything but plain values is converted here first, to what the schema has in its place, and a value
+that has none is refused.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import io
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from decimal import Decimal
+from enum import Enum
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
+from uuid import UUID
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.errors import BadRequest
+from omnigraph.execution.load_input import LoadMode, LoadOptions
+from omnigraph.pipeline.inputs import find_type, identify_files
+from omnigraph.settings import AwsSettings
+from omnigraph.types.json_value import BASE64_PREFIX
+from omnigraph.types.problems import ValueRefused
+from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
+
+MANY_BYTES = 8 << 20
+"""More input than this goes through the tasks of the pipeline, which need less memory and time."""
+
+_OTHER_FORMATS = (".gz", ".zst", ".parquet", ".csv", ".tsv")
+"""The ends of names of files that are not plain lines."""
+
+Records = str | Path | bytes | BinaryIO | Iterable[Mapping[str, object]]
+"""A file of JSON lines, its content, a stream of it, or the records themselves."""
+Input: TypeAlias = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
+"""Whatever can be loaded; a Spark data frame too, which is not named here."""
+
+FindCatalog = Callable[[], Catalog]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamInput:
+    """A stream that gave more than is loaded in one piece; it can be read once."""
+
+    start: bytes
+    rest: BinaryIO
+
+    def chunks(self) -> Iterator[bytes]:
+        yield self.start
+        while chunk := self.rest.read(MANY_BYTES):
+            yield chunk
+
+
+def is_table(records: object) -> bool:
+    return isinstance(records, pa.Table | pa.RecordBatch)
+
+
+def is_frame(records: object) -> bool:
+    """Whether these are rows of Spark; asking must not load it."""
+    return type(records).__module__.startswith("pyspark.")
+
+
+def needs_pipeline(records: object, engine: str, options: LoadOptions) -> bool:
+    """Whether the input goes through the tasks of the pipeline, wherever they run.
+
+    Records in one plain file, or in memory, are loaded in one piece in this process.
+    """
+    if engine == "spark" or not options.is_plain or is_table(records) or is_frame(records):
+        return True
+    if isinstance(records, StreamInput):
+        return True
+    if isinstance(records, list | tuple):
+        return bool(records) and all(isinstance(one, str | Path) for one in records)
+    if isinstance(records, bytes):
+        return len(records) > MANY_BYTES
+    if not isinstance(records, str | Path):
+        return False
+    return "://" in str(records) or not _is_small_file(Path(records))
+
+
+def _is_small_file(path: Path) -> bool:
+    """Whether this is one file of plain records, or no file at all, and not a large one."""
+    if path.suffix in _OTHER_FORMATS or path.is_dir():
+        return False
+    if not path.exists():
+        return not any(sign in str(path) for sign in "*?[")
+    return not path.is_file() or path.stat().st_size <= MANY_BYTES
+
+
+def as_input(
+    records: Input, options: LoadOptions, find_catalog: FindCatalog
+) -> tuple[Any, LoadOptions]:
+    """What to load: files by name, a Spark frame, an Arrow table, or JSON lines as bytes.
+
+    Frames of other libraries become tables, and Python records lines; then the options no longer
+    say the type, since the lines do. Of a stream no more is read than may be loaded in one piece.
+    """
+    if isinstance(records, io.TextIOBase):
+        raise BadRequest("a stream is loaded from its bytes: open it in binary mode")
+    if isinstance(records, io.IOBase):
+        return _start_of(records), options  # type: ignore[arg-type]
+    if isinstance(records, str | Path | bytes) or is_table(records) or is_frame(records):
+        return records, options
+    if type(records).__module__.startswith("polars.lazyframe"):
+        records = records.collect()  # type: ignore[union-attr]
+    if hasattr(records, "__arrow_c_stream__"):
+        table = pa.table(records)
+        columns = [_decode_dictionaries(column) for column in table.columns]
+        return pa.table(columns, names=table.column_names), options
+    if isinstance(records, Mapping) or not isinstance(records, Iterable):
+        raise BadRequest(
+            f"cannot load {type(records).__name__}; "
+            "give files, JSON lines as bytes, a list of records, or a table"
+        )
+    given = list(records)
+    if given and all(isinstance(one, str | Path) for one in given):
+        return given, options
+    return _encode_python(given, options, find_catalog)
+
+
+def convert_to_lines(
+    records: Input,
+    find_catalog: FindCatalog,
+    *,
+    type: str | None,
+    columns: Mapping[str, str] | None,
+    select: Sequence[str],
+) -> tuple[bytes, str | None] | None:
+    """Input as JSON lines, and the name of its file; None if only the pipeline can read it."""
+    asked = LoadOptions(mode=LoadMode.MERGE, type=type, columns=columns or {}, select=tuple(select))
+    given, options = as_input(records, asked, find_catalog)
+    if not options.is_plain:
+        return None
+    if isinstance(given, StreamInput):
+        return b"".join(given.chunks()), None
+    if isinstance(given, bytes):
+        return given, None
+    if isinstance(given, str | Path) and not _is_other_input(given):
+        return read_records(given)
+    return None
+
+
+def read_records(records: Records) -> tuple[bytes, str | None]:
+    """The bytes of the input, and the name errors should give it."""
+    if isinstance(records, bytes):
+        return records, None
+    if isinstance(records, str | Path):
+        try:
+            return Path(records).read_bytes(), str(records)
+        except OSError as error:
+            raise BadRequest(f"cannot read {records}: {error.strerror or error}") from error
+    raise BadRequest(f"cannot load {type(records).__name__}")
+
+
+def _is_other_input(given: str | Path) -> bool:
+    """Whether this names a folder, a pattern, an address or a file of another format."""
+    path, text = Path(given), str(given)
+    is_pattern = not path.exists() and any(sign in text for sign in "*?[")
+    return "://" in text or path.suffix in _OTHER_FORMATS or path.is_dir() or is_pattern
+
+
+def _encode_python(
+    given: list[Any], options: LoadOptions, find_catalog: FindCatalog
+) -> tuple[bytes, LoadOptions]:
+    if options.type is None:
+        return encode_records(given, find_catalog), options
+    type_ = find_type(find_catalog(), options.type)
+    if not all(isinstance(one, Mapping) for one in given):
+        raise BadRequest(f"rows of {type_.name} are dictionaries, one for each row")
+    rows = wrap_rows(given, type_, options.columns, options.select)
+    lines = encode_records(rows, find_catalog)
+    return lines, replace(options, type=None, columns={}, select=())
+
+
+def _start_of(stream: BinaryIO) -> bytes | StreamInput:
+    parts, left = [], MANY_BYTES + 1
+    while left and (part := stream.read(left)):  # a pipe gives what it has
+        parts.append(part)
+        left -= len(part)
+    start = b"".join(parts)
+    return start if left else StreamInput(start, stream)
+
+
+def _decode_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The same values written out, where a library keeps them by reference."""
+    if not pa.types.is_dictionary(column.type):
+        return column.cast(_drop_view_types(column.type))
+    kind = _drop_view_types(column.type.value_type)
+    chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in column.chunks]
+    return pa.chunked_array(chunks, kind)
+
+
+def _drop_view_types(kind: pa.DataType) -> pa.DataType:
+    """The type whose values stand in one piece, as files of tables keep them."""
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.large_list(_drop_view_types(kind.value_type))
+    if kind == pa.string_view():
+        return pa.large_string()
+    return pa.large_binary() if kind == pa.binary_view() else kind
+
+
+# --- identity ------------------------------------------------------------------------------------
+
+
+def identify_input(given: Any, aws: AwsSettings) -> object:  # noqa: ANN401 - whatever can be loaded
+    """Bytes, or something that can be written as JSON; different where the content is.
+
+    Of a long stream only the beginning is known, and a data frame is known by what it computes.
+    """
+    if isinstance(given, bytes):
+        return given
+    if isinstance(given, StreamInput):
+        return given.start
+    if is_table(given):
+        return _digest_table(given)
+    if is_frame(given):
+        return {"frame": given.semanticHash(), "columns": given.schema.json()}
+    return identify_files(given if isinstance(given, list | tuple) else [given], aws)
+
+
+def _digest_table(table: pa.Table | pa.RecordBatch) -> str:
+    """A digest of the columns; how they are cut into chunks makes no difference."""
+    digest = hashlib.sha256()
+    for name, column in zip(table.schema.names, table.columns, strict=True):
+        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        chunks = whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]
+        for chunk in chunks:
+            batch, sink = pa.record_batch([chunk], names=[name]), pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, batch.schema) as writer:
+                writer.write_batch(batch)
+            digest.update(sink.getvalue())
+    return digest.hexdigest()
+
+
+# --- Python records ------------------------------------------------------------------------------
+
+
+_PLAIN = frozenset({str, int, bool, type(None)})
+_NUMBERS = frozenset({int, float})
+_TEMPORAL = frozenset({Scalar.DATE, Scalar.DATETIME})
+_NOT_ENCODED = (RecursionError, OverflowError, TypeError, ValueError)
+_STRING_TYPE = PropertyType(Scalar.STRING)
+_ENDS = {"from": "from", "src": "from", "to": "to", "dst": "to"}
+
+
+def encode_records(records: Sequence[object], find_catalog: FindCatalog) -> bytes:
+    """Records as JSON lines.
+
+    Raises:
+        BadRequest: a value cannot be written down exactly, or has no place in its property.
+    """
+    encoder = msgspec.json.Encoder()
+    try:
+        if not any(_needs_conversion(record) for record in records):
+            return encoder.encode_lines(records)
+        types = _RecordTypes(find_catalog())
+        return encoder.encode_lines(
+            [_convert_record(record, number, types) for number, record in enumerate(records, 1)]
+        )
+    except _NOT_ENCODED:
+        raise _explain(records, encoder) from None
+
+
+def wrap_rows(
+    rows: Sequence[Mapping[str, object]],
+    type_: NodeType | EdgeType,
+    columns: Mapping[str, str],
+    selected: Sequence[str],
+) -> list[dict[str, object]]:
+    """Rows of one type as records.
+
+    `columns` says which member holds which property; of the others only those selected are read,
+    if any are.
+    """
+    names = {column: name for name, column in columns.items()}
+    wanted = {*selected, *names} if selected else None
+    renamed = [
+        {names.get(key, key): one for key, one in row.items() if wanted is None or key in wanted}
+        for row in rows
+    ]
+    if isinstance(type_, NodeType):
+        return [{"type": type_.name, "data": data} for data in renamed]
+    records = []
+    for data in renamed:
+        ends = {_ENDS[name]: data.pop(name) for name in _ENDS if name in data}
+        records.append({"edge": type_.name, **ends, "data": data})
+    return records
+
+
+def _needs_conversion(value: object) -> bool:
+    """Whether there is anything in it that the encoder would write down as something else."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return False
+    if kind is float:
+        return not math.isfinite(value)  # type: ignore[arg-type]
+    if kind is dict:
+        return any(map(_needs_conversion, value.values()))  # type: ignore[attr-defined]
+    if kind is not list:
+        return True
+    items: list[Any] = value  # type: ignore[assignment]
+    if set(map(type, items)) <= _NUMBERS:
+        return not _is_sum_finite(items)
+    return any(map(_needs_conversion, items))
+
+
+def _is_sum_finite(numbers: list[Any]) -> bool:
+    """False if any of them is not finite, at the cost of one call for a whole vector."""
+    try:
+        return math.isfinite(sum(numbers))
+    except OverflowError:
+        return False
+
+
+class _RecordTypes:
+    """What the members of records hold, by the types that the records name."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._members: dict[tuple[str | None, ...], Mapping[str, PropertyType]] = {}
+
+    def list_members(self, record: Mapping[str, object]) -> Mapping[str, PropertyType]:
+        node, edge = record.get("type"), record.get("edge")
+        key = tuple(name if isinstance(name, str) else None for name in (node, edge))
+        if key not in self._members:
+            type_ = self._find(node, edge)
+            properties = () if type_ is None else type_.properties
+            self._members[key] = {**{p.name: p.type for p in properties}, "id": _STRING_TYPE}
+        return self._members[key]
+
+    def _find(self, node: object, edge: object) -> NodeType | EdgeType | None:
+        if isinstance(node, str):
+            return self._catalog.nodes.get(node)
+        return self._catalog.find_edge(edge) if isinstance(edge, str) else None
+
+
+def _convert_record(record: object, number: int, types: _RecordTypes) -> object:
+    if not isinstance(record, Mapping):
+        raise BadRequest(f"record {number} is not a dictionary but {_name_type(record)}")
+    if not _needs_conversion(record):
+        return record
+    wanted = types.list_members(record)
+    converted: dict[str, object] = {}
+    for name, value in record.items():
+        if name == "data" and isinstance(value, Mapping):
+            converted[name] = {
+                key: _Member(number, str(key), wanted.get(str(key))).convert(one)
+                for key, one in value.items()
+            }
+        else:
+            converted[name] = _Member(number, str(name), _STRING_TYPE).convert(value)
+    return converted
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """A member of a record, and the type its value must suit; None if nobody knows the member."""
+
+    record: int
+    name: str
+    wanted: PropertyType | None
+
+    def convert(self, value: object) -> object:
+        if self.wanted is None:  # refused by its name, as an unknown member
+            return str(value) if _needs_conversion(value) else value
+        try:
+            return _convert(value, self.wanted)
+        except ValueRefused as refused:
+            raise BadRequest(
+                f"record {self.record}: property '{self.name}': {refused.reason}"
+            ) from None
+
+
+def _convert(value: Any, wanted: PropertyType) -> object:  # noqa: ANN401 - any value
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, np.generic | np.ndarray):
+        value = _from_numpy(value)
+    if not _needs_conversion(value):
+        return value
+    if isinstance(value, set | frozenset):
+        value = sorted(value)
+    if isinstance(value, list | tuple):
+        if not (wanted.is_list or wanted.is_vector):
+            return list(value)  # refused as what it is
+        item = PropertyType(Scalar.F32) if wanted.is_vector else wanted.element()
+        return [_convert(one, item) for one in value]
+    match value:
+        case str():
+            return str(value)
+        case float() if not math.isfinite(value):
+            raise ValueRefused(f"{value} is not a value; use None where there is none")
+        case int() | float():
+            return value
+        case Decimal():
+            return _convert_decimal(value, wanted)
+        case datetime() | date() if wanted.scalar in _TEMPORAL and not wanted.is_list:
+            if value != value:
+                raise ValueRefused(f"{value} is not a value; use None where there is none")
+            return value.isoformat()
+        case bytes() | bytearray() | memoryview() if wanted.scalar is Scalar.BLOB:
+            return BASE64_PREFIX + binascii.b2a_base64(value, newline=False).decode("ascii")
+        case UUID() if wanted.scalar is Scalar.STRING:
+            return str(value)
+    raise ValueRefused(f"expects {wanted.display(nullable=False)}, got {_name_type(value)}")
+
+
+def _from_numpy(value: Any) -> object:  # noqa: ANN401 - an array or a number of NumPy
+    if value.dtype.kind == "M":
+        value = value.astype("datetime64[us]")  # finer ones come out as bare integers
+    return value.tolist()
+
+
+def _convert_decimal(value: Decimal, wanted: PropertyType) -> int | float:
+    if not value.is_finite():
+        raise ValueRefused(f"{value} is not a value; use None where there is none")
+    if wanted.scalar in INTEGERS and value == value.to_integral_value():
+        return int(value)
+    if wanted.scalar in FLOATS or wanted.is_vector:
+        return float(value)
+    raise ValueRefused(f"expects {wanted.display(nullable=False)}, got Decimal {value}")
+
+
+def _explain(records: Sequence[object], encoder: msgspec.json.Encoder) -> Exception:
+    """Which of the records cannot be written down, and why."""
+    for number, record in enumerate(records, 1):
+        try:
+            _needs_conversion(record)
+            encoder.encode(record)
+        except RecursionError:
+            return BadRequest(f"record {number} contains itself or is nested too deep")
+        except _NOT_ENCODED as error:
+            reason = str(error).partition(";")[0]  # after it stands advice for Python itself
+            return BadRequest(f"record {number} cannot be written as JSON: {reason}")
+    return BadRequest("the records cannot be written as JSON")
+
+
+def _name_type(value: object) -> str:
+    kind = type(value)
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
