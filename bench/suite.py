@@ -18,7 +18,7 @@ class Role(StrEnum):
 
     OURS = "ours"
     PEER = "peer"
-    SUBSTRATE = "substrate"
+    BARE = "bare"
 
 
 class Environment(StrEnum):

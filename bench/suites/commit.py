@@ -10,8 +10,8 @@ SUITE = Suite(
     name="one_commit",
     question="What does a commit of one row cost, next to appending one row to a Lance table?",
     systems=(
-        System("lance append", Role.SUBSTRATE, "bench.systems.commits:run_log"),
-        System("lance same change", Role.SUBSTRATE, "bench.systems.commits:run_bare"),
+        System("lance append", Role.BARE, "bench.systems.commits:run_log"),
+        System("lance same change", Role.BARE, "bench.systems.commits:run_bare"),
         System("omnigraph", Role.OURS, "bench.systems.commits:run_ours"),
     ),
     measures=(

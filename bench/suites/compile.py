@@ -9,7 +9,7 @@ SUITE = Suite(
     question="What does it cost to parse and bind a query of twenty clauses?",
     systems=(
         System("sqlite", Role.PEER, "bench.systems.compile_sqlite:run"),
-        System("token scan", Role.SUBSTRATE, "bench.systems.compile_scan:run"),
+        System("token scan", Role.BARE, "bench.systems.compile_scan:run"),
         System("omnigraph", Role.OURS, "bench.systems.compile_ours:run"),
     ),
     measures=(

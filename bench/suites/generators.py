@@ -8,7 +8,7 @@ SUITE = Suite(
     name="generators",
     question="How fast is the social network made and written, next to bare NumPy?",
     systems=(
-        System("numpy", Role.SUBSTRATE, "bench.systems.generate:run_numbers"),
+        System("numpy", Role.BARE, "bench.systems.generate:run_numbers"),
         System("parquet", Role.OURS, "bench.systems.generate:run_tables"),
     ),
     measures=(

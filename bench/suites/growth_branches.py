@@ -8,7 +8,7 @@ SUITE = Suite(
     name="growth_branches",
     question="How much dearer does work on branches become with the branches there are?",
     systems=(
-        System("lance branch", Role.SUBSTRATE, "bench.systems.many_branches:run_table"),
+        System("lance branch", Role.BARE, "bench.systems.many_branches:run_table"),
         System("omnigraph", Role.OURS, "bench.systems.many_branches:run_graph"),
     ),
     measures=(

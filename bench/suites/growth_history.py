@@ -8,7 +8,7 @@ SUITE = Suite(
     name="growth_history",
     question="How much dearer do a commit and an open become with the commits made before?",
     systems=(
-        System("lance append", Role.SUBSTRATE, "bench.systems.histories:run_log"),
+        System("lance append", Role.BARE, "bench.systems.histories:run_log"),
         System("omnigraph", Role.OURS, "bench.systems.histories:run_ours"),
     ),
     measures=(

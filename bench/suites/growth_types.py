@@ -8,7 +8,7 @@ SUITE = Suite(
     name="growth_types",
     question="How much dearer do a commit and an open become with the types of the schema?",
     systems=(
-        System("lance tables", Role.SUBSTRATE, "bench.systems.many_types:run_tables"),
+        System("lance tables", Role.BARE, "bench.systems.many_types:run_tables"),
         System("omnigraph", Role.OURS, "bench.systems.many_types:run_graph"),
     ),
     measures=(

@@ -8,8 +8,8 @@ SUITE = Suite(
     name="load",
     question="What does loading a checked graph cost, next to writing its columns to Lance?",
     systems=(
-        System("lance", Role.SUBSTRATE, "bench.systems.loads:run_lance"),
-        System("json and lance", Role.SUBSTRATE, "bench.systems.loads:run_json_and_lance"),
+        System("lance", Role.BARE, "bench.systems.loads:run_lance"),
+        System("json and lance", Role.BARE, "bench.systems.loads:run_json_and_lance"),
         System("omnigraph", Role.OURS, "bench.systems.loads:run_ours"),
     ),
     measures=(

@@ -8,7 +8,7 @@ SUITE = Suite(
     name="long_life",
     question="How much memory does a process take that commits and queries for long?",
     systems=(
-        System("lance append", Role.SUBSTRATE, "bench.systems.long_lives:run_log"),
+        System("lance append", Role.BARE, "bench.systems.long_lives:run_log"),
         System("omnigraph", Role.OURS, "bench.systems.long_lives:run_ours"),
     ),
     measures=(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bench.suite import Case, GrowthTarget, Measure, Role, Suite, System
 
 SYSTEMS = (
-    System("lance append", Role.SUBSTRATE, "bench.systems.maintenance:run_log"),
+    System("lance append", Role.BARE, "bench.systems.maintenance:run_log"),
     System("omnigraph", Role.OURS, "bench.systems.maintenance:run_neglected"),
     System("omnigraph maintained", Role.OURS, "bench.systems.maintenance:run_maintained"),
 )

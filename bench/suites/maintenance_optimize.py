@@ -8,7 +8,7 @@ SUITE = Suite(
     name="maintenance_optimize",
     question="What does it cost to optimize a graph after many one-row commits?",
     systems=(
-        System("lance compact and index", Role.SUBSTRATE, "bench.systems.maintenance:run_lance"),
+        System("lance compact and index", Role.BARE, "bench.systems.maintenance:run_lance"),
         System("omnigraph", Role.OURS, "bench.systems.maintenance:run_ours"),
     ),
     measures=(

@@ -8,9 +8,7 @@ SUITE = Suite(
     name="schema_backfill",
     question="What does adding a property with a default cost, next to a column of a Lance table?",
     systems=(
-        System(
-            "lance add_columns", Role.SUBSTRATE, "bench.systems.schema_changes:run_lance_backfill"
-        ),
+        System("lance add_columns", Role.BARE, "bench.systems.schema_changes:run_lance_backfill"),
         System("omnigraph", Role.OURS, "bench.systems.schema_changes:run_backfill"),
     ),
     measures=(

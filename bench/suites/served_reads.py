@@ -11,7 +11,7 @@ SUITE = Suite(
     name="served_reads",
     question="What does a read over HTTP cost, next to the same read in the process itself?",
     systems=(
-        System("embedded", Role.SUBSTRATE, f"{_HERE}:run_embedded"),
+        System("embedded", Role.BARE, f"{_HERE}:run_embedded"),
         System("http", Role.OURS, f"{_HERE}:run_served"),
     ),
     measures=(

@@ -10,7 +10,7 @@ SUITE = Suite(
     name="served_writes",
     question="What does a commit over HTTP cost, next to the same commit in the process itself?",
     systems=(
-        System("embedded", Role.SUBSTRATE, f"{_HERE}:run_embedded"),
+        System("embedded", Role.BARE, f"{_HERE}:run_embedded"),
         System("http", Role.OURS, f"{_HERE}:run_served"),
     ),
     measures=(

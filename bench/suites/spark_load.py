@@ -10,8 +10,8 @@ SUITE = Suite(
     name="spark_load",
     question="What does a checked load on Spark cost, next to Spark writing Parquet?",
     systems=(
-        System("spark parquet", Role.SUBSTRATE, f"{_HERE}:run_spark_parquet"),
-        System("lance", Role.SUBSTRATE, f"{_HERE}:run_lance"),
+        System("spark parquet", Role.BARE, f"{_HERE}:run_spark_parquet"),
+        System("lance", Role.BARE, f"{_HERE}:run_lance"),
         System(
             "kuzu copy",
             Role.PEER,

@@ -11,7 +11,7 @@ SUITE = Suite(
     name="spark_load_large",
     question="What does one checked commit of 1 M nodes and 10 M edges take on two cores?",
     systems=(
-        System("lance", Role.SUBSTRATE, f"{_HERE}:run_lance"),
+        System("lance", Role.BARE, f"{_HERE}:run_lance"),
         System("omnigraph spark", Role.OURS, f"{_HERE}:run_spark", {"cores": 2}),
     ),
     measures=(

@@ -10,7 +10,7 @@ SUITE = Suite(
     name="spark_read",
     question="What does reading 1 % of a type as a frame cost, next to Spark reading Parquet?",
     systems=(
-        System("spark parquet", Role.SUBSTRATE, f"{_HERE}:run_parquet"),
+        System("spark parquet", Role.BARE, f"{_HERE}:run_parquet"),
         System("omnigraph where", Role.OURS, f"{_HERE}:run_where"),
         System("omnigraph filter", Role.OURS, f"{_HERE}:run_filter"),
     ),

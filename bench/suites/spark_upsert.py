@@ -11,7 +11,7 @@ SUITE = Suite(
     name="spark_upsert",
     question="What does a checked merge on Spark cost, next to a bare merge by key?",
     systems=(
-        System("lance", Role.SUBSTRATE, f"{_HERE}:run_lance", prepare=f"{_HERE}:prepare_lance"),
+        System("lance", Role.BARE, f"{_HERE}:run_lance", prepare=f"{_HERE}:prepare_lance"),
         System(
             "omnigraph spark", Role.OURS, f"{_HERE}:run_spark", prepare=f"{_HERE}:prepare_graph"
         ),

@@ -10,10 +10,8 @@ SUITE = Suite(
     name="startup",
     question="How long does the command take to answer, next to Python itself?",
     systems=(
-        System("python", Role.SUBSTRATE, _ENTRY, {"command": ["{python}", "-c", "pass"]}),
-        System(
-            "import click", Role.SUBSTRATE, _ENTRY, {"command": ["{python}", "-c", "import click"]}
-        ),
+        System("python", Role.BARE, _ENTRY, {"command": ["{python}", "-c", "pass"]}),
+        System("import click", Role.BARE, _ENTRY, {"command": ["{python}", "-c", "import click"]}),
         System(
             "omnigraph --help", Role.OURS, _ENTRY, {"command": ["{scripts}/omnigraph", "--help"]}
         ),

@@ -10,7 +10,7 @@ SUITE = Suite(
     name="startup_query",
     question="What does the first query of a new process cost, next to bare Lance and Arrow?",
     systems=(
-        System("lance scan", Role.SUBSTRATE, f"{_HERE}:run_bare"),
+        System("lance scan", Role.BARE, f"{_HERE}:run_bare"),
         System("omnigraph query", Role.OURS, f"{_HERE}:run_ours"),
     ),
     measures=(Measure("wall", "from the start of the process to its end, whom a person follows"),),

@@ -12,7 +12,7 @@ SUITE = Suite(
     name="writers",
     question="How many commits a second do several processes make together on one graph?",
     systems=(
-        System("lance append", Role.SUBSTRATE, "bench.systems.writers:run_log"),
+        System("lance append", Role.BARE, "bench.systems.writers:run_log"),
         System("omnigraph", Role.OURS, "bench.systems.writers:run_ours"),
     ),
     measures=(

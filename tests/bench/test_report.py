@@ -29,7 +29,7 @@ SUITE = Suite(
     name="reads",
     question="How fast is a read?",
     systems=(
-        System("raw", Role.SUBSTRATE, "module:raw"),
+        System("raw", Role.BARE, "module:raw"),
         System("ours", Role.OURS, "module:ours"),
         System("peer", Role.PEER, "module:peer"),
     ),
@@ -114,7 +114,7 @@ def test_the_table_has_a_ratio_column_per_baseline_and_a_row_per_arm():
     assert rule == ["---", "---", *["---:"] * 8]
     assert all(len(row) == len(header) for row in rows)
     assert [row[:2] for row in rows[:4]] == [
-        ["point", "raw (substrate)"],
+        ["point", "raw (bare)"],
         ["point", "ours (ours)"],
         ["point", "peer (peer)"],
         ["point", "raw (again) (noise)"],
@@ -172,7 +172,7 @@ def test_a_failure_is_named_on_the_page_and_leaves_the_others():
     assert "console only" not in page
     assert "target ours, point ≤ 2.5× raw at small: not measured" in page
     assert [row[1] for row in tables(page)[0][2:5]] == [
-        "raw (substrate)",
+        "raw (bare)",
         "peer (peer)",
         "raw (again) (noise)",
     ]

@@ -50,7 +50,7 @@ def run_one_case(declared):
 def steady_run(tmp_path_factory):
     log = str(tmp_path_factory.mktemp("steady") / "log.jsonl")
     declared = suite(
-        system("base", "steady", Role.SUBSTRATE, log=log, seconds=0.01),
+        system("base", "steady", Role.BARE, log=log, seconds=0.01),
         system("slow", "steady", log=log, seconds=0.03),
     )
     case = run_one_case(declared)

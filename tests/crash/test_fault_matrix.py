@@ -33,7 +33,7 @@ MAY_BE_LEFT = {"old": HARMLESS, "new": HARMLESS | {"roll_forward"}}
 
 
 class Faulty:
-    """Makes the n-th write of one thread fail, as the store or the substrate would."""
+    """Makes the n-th write of one thread fail, as the store or Lance would."""
 
     def __init__(self, nth: int, way: str) -> None:
         self._nth, self._way = nth, way

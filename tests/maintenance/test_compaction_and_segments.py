@@ -109,7 +109,7 @@ def check(location: TableLocation, model: dict[str, int]) -> None:
         assert found == sorted(id for id, n in model.items() if n == value), value
 
 
-def test_a_task_is_told_what_the_substrate_would_tell_it(location):
+def test_a_task_is_told_what_lance_would_tell_it(location):
     write(location, {f"k{number}": number for number in range(10)})
     write(location, {"k3": 33, "new": 1}, ["k7"])
     fragments = [fragment.metadata for fragment in open_newest(location).native.get_fragments()]
@@ -282,7 +282,7 @@ def test_random_lives_with_maintenance_at_any_moment(location, seed, with_vector
         check(here, model)
 
 
-def test_the_substrate_refuses_to_merge_what_an_index_by_row_ids_tells_apart(location):
+def test_lance_refuses_to_merge_what_an_index_by_row_ids_tells_apart(location):
     """Red: `plan_groups` need not keep such fragments apart any more."""
     write(location, {"a": 1})
     write(location, {"b": 2})

@@ -15,7 +15,7 @@ class ConnectionLost(ConnectionError):
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """The bytes of a file, and what it means to the simulated substrate."""
+    """The bytes of a file, and what it means to the simulated Lance."""
 
     data: bytes
     tag: str

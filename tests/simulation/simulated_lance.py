@@ -1,6 +1,6 @@
 """As much of Lance as the storage of a graph uses, over simulated files.
 
-What it does in a race is what Lance was seen to do (`docs/internals/substrate.md`): commits are
+What it does in a race is what Lance was seen to do (`docs/internals/lance.md`): commits are
 rebased over versions that do not conflict, an overwrite never is, a restore covers anything, and
 versions that were removed are compared with nothing. `test_simulated_lance.py` compares the two.
 """
@@ -406,7 +406,7 @@ class SimulatedDataset:
         found = self._inspect(versions, delete_unverified=False)
         manifests = [_place(self._folder, number) for number in found.versions]
         files = [*found.files, *found.strays]
-        # Which of them go first is for the substrate to say: nobody may rely on it.
+        # Which of them go first is for Lance to say: nobody may rely on it.
         first, second = (
             (manifests, files) if get_turns().chance.random() < 0.5 else (files, manifests)
         )

@@ -65,7 +65,7 @@ def test_a_flipped_bit_is_found_with_the_file_the_rows_and_the_commits(place):
     assert "the 1 rows of fragment 0" in on_main.message
 
 
-def test_verify_outlives_a_file_over_which_the_substrate_ends_the_process(place):
+def test_verify_outlives_a_file_over_which_lance_ends_the_process(place):
     """A message with a zero byte in it does: here, that an encoding is unknown, by its name."""
     file = data_file(place)
     content = file.read_bytes()

@@ -59,7 +59,7 @@ Sorted by what the caller can do next:
     │   ├── ServerUnreachable       no connection, or one that was lost
     │   └── UnexpectedAnswer        an answer that is not one of an OmniGraph server
     └── StorageError            call the operator; the outcome may be unknown
-        ├── StorageFailure          the substrate failed, with a kind
+        ├── StorageFailure          Lance failed, with a kind
         ├── OutcomeUnknown          it may or may not have happened: look, never retry blindly
         ├── RecoveryRequired        an interrupted write must be settled first
         ├── InitializationCommitted, InitializationIndeterminate

@@ -1,4 +1,4 @@
-"""The substrate as it is without our door, for the tests that pin its habits."""
+"""Lance as it is without our door, for the tests that pin its habits."""
 
 from __future__ import annotations
 

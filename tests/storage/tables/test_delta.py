@@ -149,7 +149,7 @@ def test_no_rows_have_columns_all_the_same(location):
     ids=["few", "all", "every other", "mixed"],
 )
 def test_a_bitmap_is_read_as_it_was_written(location, members):
-    """The substrate writes the bitmap; the rows it names are those that were deleted."""
+    """Lance writes the bitmap; the rows it names are those that were deleted."""
     size = max(members) + 2
     table = create(location, {f"{number:07d}": None for number in range(size)})
     doomed = pa.array([f"{number:07d}" for number in members])

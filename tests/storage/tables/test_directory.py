@@ -182,7 +182,7 @@ def test_rows_moved_by_a_compaction_are_found_where_they_are_now(location, proce
     check(process.changes(table, {"b": 3, "e": 4}), "abcde")
 
 
-def test_large_fragments_are_left_to_the_substrate(location, process, monkeypatch):
+def test_large_fragments_are_left_to_lance(location, process, monkeypatch):
     monkeypatch.setattr(directories, "SMALL_FRAGMENT_ROWS", 3)
     create(location, {"a": 1, "b": 2, "c": 3, "d": 4})
     table = process.changes(process.opens(location), {"e": 5})

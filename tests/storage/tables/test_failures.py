@@ -1,4 +1,4 @@
-"""Errors of the substrate arrive as ours, and a lost answer is settled by looking."""
+"""Errors of Lance arrive as ours, and a lost answer is settled by looking."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_our_code_never_uses_what_loses_or_doubles_rows(name):
     assert users == [], FORBIDDEN[name]
 
 
-def test_every_commit_to_the_substrate_is_made_once():
+def test_every_commit_to_lance_is_made_once():
     """Its own retries would put a stale transaction on top of what it has not seen."""
     commits = [
         (module, {argument.arg: argument.value for argument in node.keywords})

@@ -122,7 +122,7 @@ def test_stop_words_are_told_apart():
 
 
 def test_what_the_table_format_says_a_text_is_made_of_is_what_its_index_holds(tmp_path):
-    """The words come from a function of the substrate; its index must agree with it."""
+    """The words come from a function of Lance; its index must agree with it."""
     texts = ["Slow tides rising", "the skies were dying", "x1y2 foo_bar don't"]
     data = pa.table({"id": list("abc"), "text": texts})
     native = lance.write_dataset(data, str(tmp_path / "t"), data_storage_version="2.2")

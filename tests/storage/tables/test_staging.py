@@ -183,7 +183,7 @@ def test_committing_twice_gives_the_same_version(location):
 
 
 def test_a_commit_that_landed_elsewhere_is_never_called_a_success(location):
-    """The substrate rebases an index build over a change of rows; we must notice."""
+    """Lance rebases an index build over a change of rows; we must notice."""
     table = create(location, {"a": 1})
     specs = [IndexSpec("by_id", "id", LanceIndexKind.BTREE)]
     staged = stage_indices(table, specs, **identity())

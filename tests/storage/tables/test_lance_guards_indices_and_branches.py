@@ -1,6 +1,6 @@
-"""Habits of the substrate with indices, branches, history and processes.
+"""Habits of Lance with indices, branches, history and processes.
 
-Red: read docs/internals/substrate.md.
+Red: read docs/internals/lance.md.
 """
 
 from __future__ import annotations

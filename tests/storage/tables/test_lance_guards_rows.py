@@ -1,4 +1,4 @@
-"""Habits of the substrate with rows and reads. Red: read docs/internals/substrate.md."""
+"""Habits of Lance with rows and reads. Red: read docs/internals/lance.md."""
 
 from __future__ import annotations
 

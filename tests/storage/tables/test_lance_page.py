@@ -1,4 +1,4 @@
-"""The page about the substrate and the guards speak of the same habits."""
+"""The page about Lance and the guards speak of the same habits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 HERE = Path(__file__).parent
-PAGE = HERE.parents[2] / "docs" / "internals" / "substrate.md"
+PAGE = HERE.parents[2] / "docs" / "internals" / "lance.md"
 
 
 def habits_on_the_page() -> set[str]:
@@ -14,7 +14,7 @@ def habits_on_the_page() -> set[str]:
 
 
 def habits_of_the_guards() -> set[str]:
-    sources = [path.read_text() for path in HERE.glob("test_substrate_guards_*.py")]
+    sources = [path.read_text() for path in HERE.glob("test_lance_guards_*.py")]
     return {name for source in sources for name in re.findall(r're-read "([^"]+)"', source)}
 
 
@@ -24,7 +24,7 @@ def test_every_guard_names_a_habit_on_the_page_and_every_habit_has_a_guard():
 
 
 def test_every_guard_says_what_to_read_when_it_is_red():
-    for path in HERE.glob("test_substrate_guards_*.py"):
+    for path in HERE.glob("test_lance_guards_*.py"):
         for name, docstring in re.findall(
             r'def (test_\w+)\([^)]*\):\n    """(.*)"""', path.read_text()
         ):

@@ -1,6 +1,6 @@
-"""Habits of the substrate when committing, each pinned because we rely on it or work around it.
+"""Habits of Lance when committing, each pinned because we rely on it or work around it.
 
-A red test here means that the substrate has changed: stop, and read docs/internals/substrate.md.
+A red test here means that Lance has changed: stop, and read docs/internals/lance.md.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def test_our_commit_notices_that_it_was_rebased(location):
         commit_exact(staged)
 
 
-def test_strict_transactions_collide_in_the_substrate_itself(location):
+def test_strict_transactions_collide_in_lance_itself(location):
     """Red: re-read "The sentinel fragment". This holds without looking before the commit."""
     table = create(location, {"a": 1})
     first, second = (stage_changes(table, rows({k: 1}), **identity()) for k in ("x", "y"))
@@ -108,7 +108,7 @@ def test_strict_transactions_collide_in_the_substrate_itself(location):
         lance_directly.commit(table.native, second.native)
 
 
-def test_publishes_collide_in_the_substrate_itself(location):
+def test_publishes_collide_in_lance_itself(location):
     """Red: re-read "The sentinel fragment"."""
     first = stage_manifest_rows(location, SCHEMA, rows({"s": 0}), rows({"c0": 0}), **identity())
     base = read_state(commit_exact(first).table)
