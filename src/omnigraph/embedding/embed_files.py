@@ -248,29 +248,29 @@ def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary
     """
     check_request(request)
     output = OutputFile(request.output)
-    run, kept = (
+    run, partial = (
         _FileRun(request, embedder),
-        _Kept(request, None if embedder is None else embedder.model),
+        _PartialOutput(request, None if embedder is None else embedder.model),
     )
     is_done = False
     try:
         request.output.parent.mkdir(parents=True, exist_ok=True)
-        with kept.begin() as file:
-            for index, line in enumerate(run.lines(kept.lines())):
-                if index >= kept.count:
+        with partial.begin() as file:
+            for index, line in enumerate(run.lines(partial.lines())):
+                if index >= partial.count:
                     file.write(line + b"\n")
             file.flush()
             os.fsync(file.fileno())
-        output.put(kept.scratch)
+        output.put(partial.scratch)
         is_done = True
     except OSError as error:
         raise BadRequest(f"cannot write {request.output}: {error.strerror}") from None
     finally:
-        kept.end(is_done=is_done)
+        partial.end(is_done=is_done)
     return run.summary()
 
 
-class _Kept:
+class _PartialOutput:
     """The partial output of a run, stored next to its output, and that of an earlier run.
 
     A record in is a line out, so a later run goes on behind the lines there are, if they were

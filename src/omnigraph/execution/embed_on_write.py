@@ -27,11 +27,11 @@ from omnigraph.types.arrow import to_arrow_type
 TEXTS_PER_REQUEST = 64
 
 Ask = Callable[[Sequence[str], int], Mapping[str, list[float]]]
-"""The vectors of texts, in a dimension."""
+"""Embed texts in a dimension."""
 
 
 def list_embedded_properties(type_: NodeType | EdgeType) -> list[Property]:
-    """The properties of a type that are made from others."""
+    """The vector properties of a type that are computed from others."""
     return [one for one in type_.properties if one.embed is not None and one.type.is_vector]
 
 
@@ -47,7 +47,7 @@ def is_configured(settings: EmbedSettings) -> bool:
     return settings.embeds_writes and _find_missing_key(settings) is None
 
 
-@lru_cache(maxsize=64)  # every write asks, mostly with the settings of its process
+@lru_cache(maxsize=64)  # called by every write, mostly with the same settings
 def _find_missing_key(settings: EmbedSettings) -> str | None:
     try:
         open_embedder(settings)
@@ -77,7 +77,7 @@ def find_obstacle(settings: EmbedSettings, property_: Property) -> str | None:
 
 def explain_missing_vector(property_: Property, obstacle: str | None) -> str:
     """Describe why a row is refused whose vector is missing and cannot be computed."""
-    assert property_.embed is not None, "only such vectors are made"
+    assert property_.embed is not None, "listed by list_embedded_properties"
     source = property_.embed.source
     why = obstacle or f"'{source}' has no text"
     return f"property '{property_.name}' is missing and cannot be made from '{source}': {why}"
@@ -98,12 +98,12 @@ def mask_null(column: pa.Array) -> Flags:
 def fill_vectors(
     type_: NodeType | EdgeType, rows: pa.Table, property_: Property, chosen: Flags, ask: Ask
 ) -> pa.Table:
-    """The rows with the vectors of the chosen ones made from their texts.
+    """Fill the vectors of the chosen rows from their texts.
 
     Raises:
         EmbeddingFailed: the provider did not answer properly.
     """
-    assert property_.embed is not None, "only such vectors are made"
+    assert property_.embed is not None, "listed by list_embedded_properties"
     assert property_.type.dimension is not None, "vectors have a dimension"
     positions = np.flatnonzero(chosen)
     if not len(positions):
@@ -120,8 +120,8 @@ def fill_vectors(
 def reuse_stored_vectors(
     rows: pa.Table, property_: Property, lacking: Flags, table: Table
 ) -> pa.Table:
-    """The rows with the stored vectors of those that lack theirs and whose texts are as stored."""
-    assert property_.embed is not None, "only such vectors are made"
+    """Fill missing vectors with the stored ones of rows whose text is unchanged."""
+    assert property_.embed is not None, "listed by list_embedded_properties"
     source, positions = property_.embed.source, np.flatnonzero(lacking)
     ids = get_column(rows, "id").take(pa.array(positions))
     stored = table.lookup("id", ids, ["id", source, property_.name])
@@ -139,7 +139,7 @@ def reuse_stored_vectors(
 def replace_cells(
     rows: pa.Table, name: str, positions: np.ndarray[tuple[int], np.dtype[np.int64]], made: pa.Array
 ) -> pa.Table:
-    """The rows with other values in some positions of a column."""
+    """Replace the values at some positions of a column."""
     old = get_column(rows, name)
     taken = np.arange(len(old))
     taken[positions] = len(old) + np.arange(len(positions))
@@ -149,7 +149,7 @@ def replace_cells(
 
 
 class WriteVectors:
-    """Makes the vectors of one write. A text is asked for once, however often it is prepared."""
+    """Computes the vectors of one write; each text is requested once, over all retries."""
 
     def __init__(self, settings: EmbedSettings) -> None:
         self._settings = settings
@@ -159,7 +159,7 @@ class WriteVectors:
         return find_obstacle(self._settings, property_)
 
     def ask(self, texts: Sequence[str], dimension: int) -> Mapping[str, list[float]]:
-        """The vectors of texts, several with one request."""
+        """Embed texts, in batched requests."""
         new = [text for text in texts if (text, dimension) not in self._known]
         if new:
             embedder = open_embedder(self._settings)
@@ -171,7 +171,7 @@ class WriteVectors:
 
 
 def ask_embedder(embedder: Embedder, texts: Sequence[str], dimension: int) -> list[list[float]]:
-    """The vectors of texts that become part of a graph."""
+    """Embed texts as documents."""
     if isinstance(embedder, BatchEmbedder) and len(texts) > 1:
         return embedder.embed_many(texts, dimension, TextRole.DOCUMENT)
     return [embedder.embed(text, dimension, TextRole.DOCUMENT) for text in texts]

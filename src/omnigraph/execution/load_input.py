@@ -335,7 +335,7 @@ def _make_vectors(
             if committed is not None:
                 stored = committed.table(change.table_key)
                 rows = reuse_stored_vectors(rows, property_, lacking, stored)
-            assert property_.embed is not None, "only such vectors are made"
+            assert property_.embed is not None, "listed by list_embedded_properties"
             texts = mask_texts(get_column(rows, property_.embed.source))
             chosen = mask_null(get_column(rows, property_.name)) & texts
             rows = fill_vectors(change.type, rows, property_, chosen, vectors.ask)

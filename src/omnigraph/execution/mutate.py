@@ -140,11 +140,11 @@ def _build_row(
         elif base is not None:
             columns.append(get_column(base, name))
         else:
-            columns.append(_find_left_out(type_, name))
+            columns.append(_get_omitted_column(type_, name))
     return pa.table(columns, schema=schema)
 
 
-def _find_left_out(type_: NodeType | EdgeType, name: str) -> pa.Array:
+def _get_omitted_column(type_: NodeType | EdgeType, name: str) -> pa.Array:
     property_ = type_.by_name[name]
     if property_.embed is not None:
         return pa.nulls(1, to_arrow_type(property_.type))
@@ -166,7 +166,7 @@ def _make_vectors(
     A vector that is assigned itself is retained, as is one whose text is unchanged.
     """
     for property_ in list_embedded_properties(type_):
-        assert property_.embed is not None, "only such vectors are made"
+        assert property_.embed is not None, "listed by list_embedded_properties"
         source = property_.embed.source
         if property_.name in assigned or (before is not None and source not in assigned):
             continue

@@ -186,7 +186,7 @@ def _may_accept(column: PropertyType, value: PropertyType) -> bool:
 
 
 def bind_mutation(decl: QueryDecl, body: MutationBody, context: BindContext) -> MutationPlan:
-    """The plan of a mutation; it is of no use when the context has mistakes afterwards."""
+    """Bind a mutation; the plan is invalid if the context has mistakes afterwards."""
     _refuse_mixture(decl, body, context)
     statements: list[MutationStatement] = []
     reads: list[Fact] = []
@@ -212,7 +212,7 @@ def bind_mutation(decl: QueryDecl, body: MutationBody, context: BindContext) -> 
 
 
 def _refuse_mixture(decl: QueryDecl, body: MutationBody, context: BindContext) -> None:
-    """Deletes see the state before the query, writes see each other: together they see neither."""
+    """Refuse deletes beside writes: deletes see the state before the query, writes each other."""
     deletes = [isinstance(statement, Delete) for statement in body.statements]
     if all(deletes) or not any(deletes):
         return
@@ -313,7 +313,7 @@ MAX_STEPS = 200
 
 
 def bind_read(decl: QueryDecl, body: ReadBody, context: BindContext) -> ReadPlan:
-    """The plan of a read; it is of no use when the context has mistakes afterwards."""
+    """Bind a read; the plan is invalid if the context has mistakes afterwards."""
     block = Block(context, bound=list_bound_names(body.clauses))
     bind_clauses(body.clauses, block)
     _require_a_node(body, block)
@@ -350,7 +350,7 @@ def bind_read(decl: QueryDecl, body: ReadBody, context: BindContext) -> ReadPlan
 
 
 def _require_a_node(body: ReadBody, block: Block) -> None:
-    """Without any node there would be no rows to speak of; a clause that failed has said why."""
+    """Report a match without any node, unless a clause failed and was reported."""
     binds = any(isinstance(clause, Binding | Traversal) for clause in body.clauses)
     if not binds and not block.has_nodes and not block.variables:
         message = "the match binds no node"
@@ -377,7 +377,7 @@ def count_pattern_steps(pattern: Pattern) -> int:
 
 
 def _bind_groups(rows: Node, columns: tuple[OutputColumn, ...], order: BoundOrder) -> Node:
-    """Groups, always in order: that of their keys where no other is asked for."""
+    """Order groups, by their keys if no order is given."""
     groups = Aggregate(rows, columns)
     if not groups.keys:
         return groups

@@ -70,7 +70,7 @@ _EQUALITY = (CompareOp.EQ, CompareOp.NE)
 
 
 def bind_condition(condition: Condition, names: NameResolver) -> Predicate | None:
-    """The predicate a condition means, or None when some part of it has a mistake."""
+    """Bind a condition to a predicate, or None when some part has a mistake."""
     match condition:
         case Comparison():
             return _bind_comparison(condition, names)
@@ -360,7 +360,7 @@ def bind_row_condition(
 
 
 class RowNames:
-    """The columns of the row a statement looks at, and the parameters."""
+    """Names in a statement: the columns of its row, and the parameters."""
 
     literal_code = "T3"
     blob_code = "T11"

@@ -216,7 +216,7 @@ def _bind_arm(
 def _bind_searched_property(
     call: FunctionCall, block: Block, fits: Callable[[PropertyType], bool], wanted: str
 ) -> Searched | None:
-    """The property a function looks into; it must belong to a node variable."""
+    """The property that a function searches; it must belong to a node variable."""
     field = call.arguments[0]
     if not isinstance(field, PropertyRef):
         _report(call, block, f"looks into {wanted}", field)
@@ -254,7 +254,7 @@ def _bind_query_value(call: FunctionCall, block: Block) -> Constant | ParameterV
 def _count(
     call: FunctionCall, block: Block, argument: Expression, *, least: int
 ) -> Constant | ParameterValue | None:
-    """A whole number that does not change from row to row."""
+    """Bind an integer that is the same for every row."""
     if isinstance(argument, Literal) and isinstance(argument.value, int):
         if argument.kind is LiteralKind.INTEGER and argument.value >= least:
             return Constant(argument.value, I64)
@@ -298,11 +298,11 @@ class NameResolver(Protocol):
     def function(self, call: FunctionCall) -> Operand | None: ...
 
     def node(self, expression: Expression) -> NodeVariable | None:
-        """The node variable that is here by itself, if one does."""
+        """The node variable that is the whole expression, if one is."""
 
 
 def bind_operand(expression: Expression, names: NameResolver) -> Operand | None:
-    """The value an expression means, or None when it has a mistake (then reported)."""
+    """Bind an expression to an operand, or None after reporting a mistake."""
     context = names.context
     match expression:
         case Literal() | ListLiteral():

@@ -129,7 +129,7 @@ def _report_mismatch(
 
 
 def bind_value(expression: Expression, context: BindContext) -> Value | None:
-    """A literal, a parameter or `now()`; nothing else can stand as a value."""
+    """Bind a literal, a parameter or `now()`; nothing else is a value here."""
     match expression:
         case Literal() | ListLiteral():
             return bind_literal(expression, context)
@@ -247,7 +247,7 @@ def _bind_range(clause: Binding, block: Block) -> Range | None:
 
 
 def _bind_node(clause: Binding, bound: Range, block: Block) -> NodeVariable | None:
-    """The variable a binding speaks of: a new one, or one that stands for a node already."""
+    """The variable of a binding: a new one, or one bound to a node already."""
     name, (types, interface) = clause.variable, bound
     span = Span(clause.span.start, clause.span.start + 1 + len(name))
     context = block.context

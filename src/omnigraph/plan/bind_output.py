@@ -384,7 +384,7 @@ def _bind_key(
             return None
     elif over_output:
         found = next((r for r in returned if r.expression == expression), None)
-        # A ranking here would neither drop rows nor know which end is best; its column can say.
+        # A ranking here would neither drop rows nor know the direction; order by its column.
         if found is None or _rank_function(expression) is not None:
             _report_not_returned(expression, names)
             return None
@@ -400,7 +400,7 @@ def _bind_key(
 
 
 def _report_not_returned(expression: Expression, names: MatchNames) -> None:
-    """Say that the key is no column, unless it has a mistake of its own."""
+    """Report a key that is no column, unless it has a mistake of its own."""
     if bind_operand(expression, names) is None:
         return
     message = "after grouping or `distinct`, rows can be ordered by returned columns only"

@@ -23,7 +23,7 @@ _FILTER_WORDS = frozenset(op.value for op in CompareOp if op.value.isidentifier(
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """One end of a traversal: the variable standing there, if it is bound already."""
+    """One end of a traversal: its variable, if it is bound already."""
 
     name: str
     span: Span
@@ -80,7 +80,7 @@ def bind_traversal(clause: Traversal, block: Block) -> None:
 
 
 def _find_edges(clause: Traversal, block: Block) -> tuple[EdgeType, ...] | None:
-    """The edge types the words mean, each once."""
+    """The edge types that the words name, each once."""
     context, missing = block.context, False
     found: dict[str, EdgeType] = {}
     for word in clause.edges:
@@ -141,7 +141,7 @@ def _end(name: str, span: Span, clause: Traversal, block: Block) -> End | None:
     if name == ANONYMOUS:
         return End(name, span, None)
     if name in context.parameters:
-        # `$x contains $p` reads as a traversal; its hint says more than a clash of names.
+        # `$x contains $p` parses as a traversal; its hint is more specific than a name clash.
         if not _FILTER_WORDS.intersection(clause.edges):
             report_taken(name, span, block)
         return None
@@ -194,7 +194,7 @@ def narrow_types(name: str, node: NodeVariable, types: tuple[str, ...], block: B
 def _orient_step(
     clause: Traversal, edges: tuple[EdgeType, ...], source: End, target: End, block: Block
 ) -> Oriented | None:
-    """The way to follow the edges that suits both ends; along the edge when both ways do.
+    """The direction of the edges that suits both ends; along the edge when both do.
 
     Every alternative must put the same types at the ends, or a row would not know what it holds.
     """
@@ -240,7 +240,7 @@ def _make_step(
 
 
 def _report_ends(edge: EdgeType, source: End, target: End, block: Block) -> None:
-    """Blame the end that fits the edge nowhere, else the target."""
+    """Report the end that fits the edge in no direction, else the target."""
     ends = {edge.from_type, edge.to_type}
     connects = f"'{edge.name}' connects {edge.from_type} to {edge.to_type}"
     for end in (source, target):

@@ -53,7 +53,7 @@ def describe_operation(plan: Plan) -> JsonObject:
 def describe_query(decl: QueryDecl, plan: Plan | None) -> JsonObject:
     """The entry of a stored query in a catalog listing; `returns` is its operation descriptor.
 
-    Without a plan, which a query that does not fit the schema has not, there is none.
+    A query that does not fit the schema has no plan and no descriptor.
     """
     entry: JsonObject = {"name": decl.name, "tool_name": decl.name}
     if decl.description is not None:
@@ -130,9 +130,8 @@ def compile_plan(
 ) -> Plan:
     """Parse, bind and optimize one query of a text.
 
-    Text that was bound before against the same catalog is not read again, and what was optimized by
-    the same row counts is not optimized again: programs run the same few queries over and over, and
-    reading one costs as much as a small commit does.
+    Bound plans are cached by text and catalog, and optimized ones by row counts: programs repeat
+    the same few queries, and binding one costs as much as a small commit.
     """
     rows = None if statistics is None else statistics.rows
     known = _compiled.find((source, name, id(catalog)))
@@ -150,10 +149,10 @@ def compile_plan(
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """A query as it was bound, and as it was optimized last."""
+    """A bound query, and its last optimized plan."""
 
     catalog: Catalog
-    """Kept with the plan, so that its number cannot become that of another one."""
+    """Retained with the plan, so that no other object can get its id."""
     bound: Plan
     rows: Mapping[str, int] | None
     """The row counts it was optimized by."""

@@ -157,7 +157,7 @@ def render_all(predicates: Iterable[Predicate]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PlanStep:
-    """One node: what it does, in which words, and what it stands on."""
+    """One operator with its facts and its children."""
 
     operator: str
     facts: Mapping[str, object]
@@ -181,7 +181,7 @@ class PlanStep:
 
 
 Notes = Mapping[int, Mapping[str, object]]
-"""More facts about nodes of a plan, by their identity."""
+"""Further facts about nodes of a plan, by identity."""
 
 _UNNAMED = frozenset({"binds", "path", "predicate", "statement"})
 

@@ -64,7 +64,7 @@ class ParameterValue:
 
 @dataclass(frozen=True, slots=True)
 class NowValue:
-    """The one moment of this execution."""
+    """The current time of the execution."""
 
     type: PropertyType = DATETIME
 
@@ -190,7 +190,7 @@ class ObjectValue:
 
 @dataclass(frozen=True, slots=True)
 class OutputValue:
-    """A column of the return clause, by name: what ordering by an alias means."""
+    """A column of the return clause, by name: the target of ordering by an alias."""
 
     column: str
     type: ValueType

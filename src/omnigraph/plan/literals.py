@@ -64,7 +64,7 @@ def _round_value(value: ConstantValue) -> ConstantValue:
 
 
 def make_literal_constant(literal: Literal, complain: Complain) -> Constant | None:
-    """The literal with its own type; `null` counts as a String that is missing."""
+    """The literal with its own type; `null` is a missing String."""
     if literal.kind is LiteralKind.NULL:
         return Constant(None, PropertyType(Scalar.STRING, nullable=True))
     scalar = _LITERAL_SCALARS[literal.kind]

@@ -44,9 +44,9 @@ class EdgeStep:
 
 @dataclass(frozen=True, slots=True)
 class PatternNode:
-    """A node variable: which types it ranges over, and what must hold for it alone.
+    """A node variable: its types, and the predicates on it alone.
 
-    `declared` says a binding names it; a variable known only as an endpoint is not declared.
+    `declared` is true if a binding names it, not if it is known as an endpoint only.
     `interface` is the interface the binding named, if it named one.
     """
 
@@ -78,7 +78,7 @@ class PatternEdge:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """An unordered conjunction. `outer` lists the variables that come from around it."""
+    """An unordered conjunction. `outer` lists the variables bound around it."""
 
     nodes: tuple[PatternNode, ...]
     edges: tuple[PatternEdge, ...] = ()
@@ -128,7 +128,7 @@ class Expand:
     """From each row's `source` to its neighbours, bound to `target`.
 
     With `closes` the target is bound already and the expansion only tests that it is reached.
-    With `asked_from_target` the query asks for the way from `target` to `source` and the plan
+    With `asked_from_target` the query asks for the path from `target` to `source` and the plan
     walks it backwards: distances are the same, but a self loop then counts at `source`.
     """
 
@@ -211,7 +211,7 @@ class OutputColumn:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """The columns of the result, made of what was found."""
+    """The columns of the result, computed from the rows."""
 
     child: Node
     columns: tuple[OutputColumn, ...]

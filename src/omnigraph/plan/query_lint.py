@@ -132,7 +132,7 @@ class Checked:
 def lint_checked(
     checked: Sequence[Checked], catalog: Catalog, source: SourceText
 ) -> Iterator[QueryLintFinding]:
-    """Everything worth saying about the queries; the order does not matter."""
+    """All findings about the queries, in no particular order."""
     yield from _find_never_updated(checked, catalog)
     yield from _find_named_once(checked, source)
     for query in checked:
@@ -175,7 +175,7 @@ def _list_updatable(node: NodeType) -> Iterator[str]:
 
 
 def _find_named_once(checked: Iterable[Checked], source: SourceText) -> Iterator[QueryLintFinding]:
-    """Names that occur only once in the text of a query: where they are introduced."""
+    """Names that occur only once in the text of a query, at their introduction."""
     tokens = tokenize(source, Problems(source, "parse"))
     variables = [token for token in tokens if token.kind is TokenKind.VARIABLE]
     for query in checked:

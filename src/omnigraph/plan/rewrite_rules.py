@@ -117,7 +117,7 @@ class _Builder:
         return self._filter_outer(self._close_remaining(tree))
 
     def _filter_outer(self, tree: Node) -> Node:
-        """Apply what the pattern says about variables bound around it: no scan sees it."""
+        """Apply the conditions on variables bound around the pattern: no scan sees them."""
         for node in self.pattern.nodes:
             if node.variable in self.pattern.outer:
                 for predicate in node.filters:
@@ -339,7 +339,7 @@ def _list_columns(variable: str | None, needs: Needs) -> tuple[str, ...]:
 
 
 def fuse_rankings(node: Node, estimator: Estimator) -> Node:
-    """Tell a ranking directly below a limit how many rows are asked for.
+    """Pass the limit directly above a ranking down to it.
 
         order { nearest($d.vector, $q) } limit 10
 
@@ -363,12 +363,12 @@ RULES: tuple[RewriteRule, ...] = (
     push_filters,  # before ordering: what a variable keeps decides where to start
     order_clauses,  # patterns become scans and expansions here
     fuse_rankings,
-    prune_columns,  # last: it counts what the others left in use
+    prune_columns,  # last: it reads the properties that the others use
 )
 
 
 def optimize(plan: Plan, catalog: Catalog, statistics: Statistics | None = None) -> Plan:
-    """The plan after every rule; a mutation has nothing to reorder and comes back as it is."""
+    """Apply every rule to a plan; a mutation is returned unchanged."""
     if not isinstance(plan, ReadPlan):
         return plan
     estimator = Estimator(catalog, statistics or Statistics())

@@ -47,7 +47,7 @@ class NodeVariable:
 
 @dataclass(slots=True)
 class EdgeVariable:
-    """A variable that stands for edges."""
+    """A variable bound to edges."""
 
     name: str
     edges: tuple[EdgeType, ...]
@@ -59,7 +59,7 @@ class EdgeVariable:
 
 @dataclass(slots=True)
 class HopVariable:
-    """A variable that stands for the length of a path."""
+    """A variable bound to the length of a path."""
 
     name: str
     nullable: bool = False
@@ -67,7 +67,7 @@ class HopVariable:
 
 @dataclass(slots=True)
 class BrokenVariable:
-    """A variable whose clause has a mistake; what is said of it is not checked any further."""
+    """A variable whose clause has a mistake; its uses are not checked."""
 
     name: str
     nullable: bool = False
@@ -126,7 +126,7 @@ class Block:
     _nodes: list[NodeVariable] = field(default_factory=list)
 
     def find(self, name: str) -> Variable | None:
-        """The variable `$name` means here; one from outside is noted in `outer`."""
+        """Resolve the variable `$name`; one from outside is noted in `outer`."""
         found = self.variables.get(name)
         if found is None and self.parent is not None:
             found = self.parent.find(name)
@@ -195,7 +195,7 @@ class Block:
 
 
 def list_bound_names(clauses: Iterable[Clause], *, deep: bool = False) -> frozenset[str]:
-    """The names these clauses can bind where they stand; `deep` adds those of negations."""
+    """The names that these clauses can bind; `deep` adds those of negations."""
     names: set[str] = set()
     for clause in clauses:
         match clause:
@@ -227,7 +227,7 @@ def make_property_value(variable: EntityVariable, name: str, type_: PropertyType
 
 
 def resolve_property(ref: PropertyRef, block: Block) -> PropertyValue | EntityId | None:
-    """The value `$x.p` means, or None after reporting why it means nothing."""
+    """Resolve `$x.p` to an operand, or None after reporting a mistake."""
     context = block.context
     variable = block.find(ref.variable)
     match variable:

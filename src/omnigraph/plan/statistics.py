@@ -80,7 +80,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Estimator:
-    """Guesses row counts; only their order of size matters."""
+    """Estimates row counts, as orders of magnitude."""
 
     catalog: Catalog
     statistics: Statistics = field(default_factory=Statistics)

@@ -84,7 +84,7 @@ def list_operands_of(predicate: Predicate) -> Iterator[Operand]:
 
 
 def list_leaves(value: Output) -> Iterator[Operand]:
-    """The values that stand for a variable, a constant or a parameter inside an expression."""
+    """The leaves of an expression: variables, constants and parameters."""
     match value:
         case AggregateValue():
             yield from list_leaves(value.argument)
@@ -138,7 +138,7 @@ def has_score(predicate: Predicate) -> bool:
 
 
 def list_fused_scores(values: Iterable[Output]) -> frozenset[FusedScore]:
-    """The fused scores that some values are made of; each ranks all rows of the match."""
+    """The fused scores within some values; each ranks all rows of the match."""
     leaves = (leaf for value in values for leaf in list_leaves(value))
     return frozenset(leaf for leaf in leaves if isinstance(leaf, FusedScore))
 
@@ -227,9 +227,9 @@ def _read_by(pattern: Pattern, catalog: Catalog) -> Iterator[Fact]:
 
 
 def list_property_reads(plan: Plan) -> frozenset[tuple[str, str]]:
-    """(type, property) for every property that a plan looks at, searches or gives.
+    """(type, property) for every property that a plan reads, searches or returns.
 
-    What a mutation only assigns to is not read.
+    Properties that a mutation only assigns are not read.
     """
     if isinstance(plan, MutationPlan):
         return frozenset().union(*(_reads_of(one) for one in plan.statements))

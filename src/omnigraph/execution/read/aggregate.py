@@ -119,7 +119,7 @@ def _aggregate_nothing(node: Aggregate, schema: pa.Schema) -> pa.Table:
 
 
 def _sort_by_ids(rows: Rows) -> Rows:
-    """Rows by the ids of all variables: an order that no plan can change."""
+    """Sort rows by the ids of all variables: an order that does not depend on the plan."""
     keys = [encode_id_order(rows, name) for name in sorted(rows.entities)]
     return rows.take(sort_by_keys(keys, rows.size))
 
@@ -136,7 +136,7 @@ def _has_float_sum(node: Aggregate) -> bool:
 
 
 def _sort_for_sums(rows: Rows) -> Rows:
-    """Rows in an order that no plan can change, which need not be that of ids."""
+    """Sort rows in an order that does not depend on the plan, not necessarily that of ids."""
     keys = [
         rows.codes[name].astype(np.int64)
         if name not in rows.entities
@@ -148,7 +148,7 @@ def _sort_for_sums(rows: Rows) -> Rows:
 
 
 def _encode_keys(values: Values, node: Aggregate) -> list[ValueCodes]:
-    """Codes that tell the groups apart; beside a value that identifies its node, that is enough."""
+    """Codes that distinguish the groups; a value that identifies its node suffices."""
     rows, found = values.rows, []
     identified = {
         variable for key in node.keys for variable in _find_identifying_variable(values, key.value)
@@ -164,7 +164,7 @@ def _encode_keys(values: Values, node: Aggregate) -> list[ValueCodes]:
 
 
 def _find_identifying_variable(values: Values, output: Output) -> Iterator[str]:
-    """The variable that a group key stands for, if different nodes never share its value."""
+    """The variable identified by a group key, if different nodes never share its value."""
     if not isinstance(output, EntityId | PropertyValue):
         return
     entities = values.rows.entities[output.variable]
@@ -177,14 +177,14 @@ def _find_identifying_variable(values: Values, output: Output) -> Iterator[str]:
 
 
 def _encode_rows(values: Values, output: Operand | ObjectValue) -> ValueCodes:
-    """A code for the value of every row, worked out once for each entity that occurs."""
+    """Encode the value of every row, evaluated once for each distinct entity."""
     rows, variables = values.rows, list_variables(output)
     only = next(iter(variables)) if len(variables) == 1 else None
     if only is None or only not in rows.entities:
         return encode_column(convert_output_values(values, output))
     entities, codes = rows.entities[only], rows.codes[only]
     wanted = find_distinct(codes, entities.size)
-    # The last one stands for the missing entity.
+    # The last one is the missing entity.
     asked = np.concatenate([wanted, np.asarray([-1], dtype=np.int32)])
     some = Values(values.context, Rows(len(asked), {only: asked}, {only: entities}))
     found = encode_column(convert_output_values(some, output))
@@ -254,7 +254,7 @@ def _compute_sum(values: Values, groups: Groups, value: AggregateValue) -> pa.Ar
 
 
 def _sum_exactly(numbers: Integers, of_row: Longs, weights: Longs, count: int) -> npt.NDArray[Any]:
-    """Sums of whole numbers, group by group; integers of Python where 64 bits may not do."""
+    """Sum integers by group; as Python integers where 64 bits may overflow."""
     largest = max(abs(int(numbers.min())), abs(int(numbers.max()))) if len(numbers) else 0
     total = largest * int(weights.sum())
     if total < _EXACT_IN_DOUBLES:
@@ -275,7 +275,7 @@ def _sum_integers(exact: npt.NDArray[Any], value: AggregateValue, nothing: Flags
 
 
 def _compute_extreme(values: Values, groups: Groups, value: AggregateValue) -> pa.Array:
-    """The smallest or largest value of each group, by the order values sort in."""
+    """The smallest or largest value of each group, in sort order."""
     array = values.of(value.argument)
     known = np.flatnonzero(_drop_nulls(array))
     order = encode_sort_key(array.take(pa.array(known))).values

@@ -85,7 +85,7 @@ def _admit_batches(
 
 
 class _ReadRun:
-    """One execution: `output` makes result batches, `rows` the rows below them."""
+    """One execution: `output` yields result batches, `rows` the rows below them."""
 
     def __init__(self, context: ReadContext, schema: pa.Schema) -> None:
         self._context, self._schema = context, schema
@@ -142,7 +142,7 @@ class _ReadRun:
         return self._fuse(list_fused_scores(list_operands(node.columns)), blocks)
 
     def _fuse(self, scores: frozenset[FusedScore], blocks: Iterator[Rows]) -> Iterator[Rows]:
-        """The blocks of a whole match, passed on once all of them are ranked by the scores."""
+        """Yield the blocks of a whole match after all of them are ranked by the scores."""
         if not scores:
             return blocks
         found = list(blocks)
@@ -153,7 +153,7 @@ class _ReadRun:
     # --- rows ------------------------------------------------------------------------------------
 
     def rows(self, node: Node, demand: Demand, outer: Rows | None) -> Iterator[Rows]:
-        """The rows of a node, with the columns asked for; none of the blocks is empty."""
+        """Yield the rows of a node, with the required columns; no block is empty."""
         return self._measure(node, demand, self._run_rows(node, demand, outer))
 
     def _measure(self, node: Node, demand: Demand, blocks: Iterator[Rows]) -> Iterator[Rows]:
@@ -217,7 +217,7 @@ class _ReadRun:
         return self.rows(inner, demand, outer)
 
     def _filter(self, node: FilterRows, demand: Demand, outer: Rows | None) -> Iterator[Rows]:
-        """Filters in a row; those that connect two parts of the match decide what is joined."""
+        """Consecutive filters; those that connect two parts of the match are join conditions."""
         filters, child = [node], node.child
         while isinstance(child, FilterRows):
             demand = derive_child_requirements(child, demand)

@@ -39,7 +39,7 @@ _COMPUTED = TypeNameValue | HopCount | TextMatch | TextScore | VectorDistance | 
 
 
 class Values:
-    """The values of one block; a column is fetched once."""
+    """Evaluates operands on one block; each column is fetched once."""
 
     def __init__(self, context: ReadContext, rows: Rows) -> None:
         self.context, self.rows = context, rows
@@ -48,7 +48,7 @@ class Values:
         self._aliases: dict[Operand, str] = {}
 
     def prefetch(self, operands: Iterable[Operand]) -> None:
-        """Fetch what these operands read, all columns of a variable together."""
+        """Fetch the columns of these operands, all of a variable together."""
         wanted: dict[str, set[str]] = {}
         for operand in operands:
             for variable, name in list_used_properties(operand):
@@ -131,7 +131,7 @@ class Values:
                 assert_never(operand)
 
     def _fuse(self, operand: FusedScore, entities: Entities, codes: Codes) -> pa.Array:
-        """A fused score says how an entity ranks among others: among those the match has."""
+        """Fused scores, which rank an entity among those of the whole match."""
         ranked, values = self.context.fused[operand]
         order = np.argsort(ranked, kind="stable")
         where = find_positions(codes, ranked[order], entities.size)
@@ -153,7 +153,7 @@ class Values:
         return answer
 
     def _as_property(self, operand: Operand) -> Operand:
-        """An operand that is computed here, under a name that no property can have."""
+        """Store a computed operand under a name that no property can have."""
         if not isinstance(operand, _COMPUTED):
             return operand
         alias = self._aliases.setdefault(operand, f"#{len(self._aliases)}")
@@ -182,7 +182,7 @@ def filter_rows(context: ReadContext, rows: Rows, predicate: Predicate) -> Rows:
         return rows if mask.all() else rows.take(np.flatnonzero(mask))
     codes = rows.codes[only]
     wanted = find_distinct(codes, entities.size)
-    # The last row stands for the missing entity, about which a predicate may say something too.
+    # The last row is the missing entity, for which a predicate may hold too.
     asked = np.concatenate([wanted, np.asarray([-1], dtype=np.int32)])
     some = replace(
         rows,

@@ -78,7 +78,7 @@ class Equality:
 
 
 def find_join_condition(predicate: Predicate, left: Node, right: Node) -> Equality | None:
-    """The predicate as a condition to join by, if it is one."""
+    """The predicate as a join condition, if it is an equality of both parts."""
     if not isinstance(predicate, Compare) or predicate.op is not Comparator.EQ:
         return None
     if not _to_same_form(predicate.left, predicate.right):
@@ -113,7 +113,7 @@ def join(
     right: Callable[[], Iterator[Rows]],
     equalities: Sequence[Equality],
 ) -> Iterator[Rows]:
-    """Every row of the left part with every row of the right part that fits it, in that order."""
+    """Pair every row of the left part with every matching row of the right part, in order."""
     first = next(left, None)
     blocks = list(right()) if first is not None else []
     if first is None or not blocks:
@@ -157,7 +157,7 @@ def _find_matching(context: ReadContext, others: Rows, equalities: Sequence[Equa
 def _join_keys(
     context: ReadContext, left: Rows, right: Rows, equalities: Sequence[Equality]
 ) -> tuple[Longs, Longs]:
-    """One number for each row of either side, equal where all values are; -1 where one is NULL."""
+    """One code per row of both sides, equal where all values are; -1 where one is NULL."""
     near, far = Values(context, left), Values(context, right)
     columns: list[tuple[Integers, int]] = []
     known = np.ones(left.size + right.size, dtype=np.bool_)
@@ -191,12 +191,12 @@ def _join_columns(left: Rows, near: Longs, right: Rows, far: Longs) -> Rows:
 
 
 RunInner = Callable[[Demand, Rows], Iterator[Rows]]
-"""Run the block for these outer rows; every row it gives carries the number of one of them."""
+"""Run the block for these outer rows; each result row carries the number of one of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _BlockRequest:
-    """The distinct combinations a block is asked about, and which one each row has."""
+    """The distinct outer rows of a block, and the index of that of each row."""
 
     rows: Rows
     groups: Groups

@@ -71,8 +71,7 @@ def _is_identifying(operand: Operand, type_: NodeType) -> bool:
 def find_named_ids(predicate: Predicate, type_: NodeType, given: Given) -> list[str] | None:
     """The ids of exactly those nodes a condition is true for; None if it names none.
 
-    There may be no node of such an id. Ids are names, and so are keys of one member: an id is made
-    of its key.
+    The node need not exist. An id, or a key of one member, names a node: ids derive from keys.
     """
     match predicate:
         case Compare(left, Comparator.EQ, right):
@@ -91,7 +90,7 @@ def find_named_ids(predicate: Predicate, type_: NodeType, given: Given) -> list[
 
 
 def _find_naming_type(operand: Operand, type_: NodeType) -> PropertyType | None:
-    """The type of what names a node: texts and whole numbers, which have one form each."""
+    """The type of an identifying property: texts and integers, which have one canonical form."""
     if isinstance(operand, EntityId):
         return _ID_TYPE
     if not isinstance(operand, PropertyValue) or len(type_.key) != 1:
@@ -102,7 +101,7 @@ def _find_naming_type(operand: Operand, type_: NodeType) -> PropertyType | None:
 
 
 def _list_ids(values: Sequence[object], wanted: PropertyType) -> list[str] | None:
-    """None if a value has another type than its column, which a search has to compare."""
+    """None if a value has another type than its column and must be compared instead."""
     kind = str if wanted.scalar is Scalar.STRING else int
     there = [value for value in values if value is not None]
     if any(type(value) is not kind for value in there):
@@ -111,17 +110,17 @@ def _list_ids(values: Sequence[object], wanted: PropertyType) -> list[str] | Non
 
 
 _MAX_LISTED = 20_000
-"""More nodes than this are numbered rather than listed: their ids need not be sorted then."""
+"""Above this number of nodes entity codes are used, so that ids need not be sorted."""
 _FIRST_BLOCK = 64
 _BLOCK_GROWTH = 4
 _LARGEST_BLOCK = 262_144
 
 Keys = tuple[str, pa.Array]
-"""A column of ids and the ids to look for in it."""
+"""A column of ids and the ids to find in it."""
 
 
 def scan(node: NodeScan, context: ReadContext, demand: Demand) -> Iterator[Rows]:
-    """One row for every node of the types that passes the filters, in the order of ids."""
+    """Yield a row for every node of the types that passes the filters, in the order of ids."""
     if demand.merge and node.variable not in demand.variables:
         count = sum(_count(node, name, context) for name in node.types)
         if count:
@@ -162,7 +161,7 @@ def _list_nodes(node: NodeScan, type_name: str, context: ReadContext) -> Scanned
 
 
 def _find_named_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, Codes] | None:
-    """Nodes whose ids a condition names, found in memory; None where a search is the better way."""
+    """Nodes whose ids a condition fixes, found in memory; None where a scan is cheaper."""
     type_name = node.types[0]
     filters = [
         part for f in restrict_filters(node.filters, type_name) for part in list_conjuncts(f)
@@ -179,7 +178,7 @@ def _find_named_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, C
 
 
 def _find_encoded_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, Codes] | None:
-    """The nodes by number, or None if they are too few for that to pay."""
+    """The nodes by entity code, or None if they are too few to load all codes."""
     type_name = node.types[0]
     reader = context.tables.node(type_name)
     if not node.filters:
@@ -221,7 +220,7 @@ def select_rows(
 ) -> FoundRows:
     """The rows that pass all filters, with their ids and the named columns, in no order.
 
-    With `keys` only rows that have one of these ids in a column are looked at.
+    With `keys` only rows that have one of these ids in a column are read.
     """
     parts = split(filters, reader, context.given)
     wanted = sorted({ID, *names, *_read_by(parts.rest)})
@@ -258,7 +257,7 @@ def _read_by(predicates: Sequence[Predicate]) -> set[str]:
 def find_passing_codes(
     context: ReadContext, type_name: str, variable: str, filters: Sequence[Predicate]
 ) -> Codes:
-    """The numbers of the nodes of a type that pass all filters, ascending."""
+    """The codes of the nodes of a type that pass all filters, ascending."""
     table_codes, reader = context.nodes(type_name), context.tables.node(type_name)
     parts = split(restrict_filters(filters, type_name), reader, context.given)
     codes = np.arange(table_codes.size, dtype=np.int32)
@@ -270,14 +269,14 @@ def find_passing_codes(
 def filter_codes(
     context: ReadContext, type_name: str, variable: str, filters: Sequence[Predicate], codes: Codes
 ) -> Codes:
-    """Those of some ascending numbers that pass, found by looking at these nodes alone."""
+    """The codes of some ascending ones that pass, reading these nodes only."""
     return _filter_passing(context, variable, context.list_entities(type_name), filters, codes)
 
 
 def find_passing_edges(
     context: ReadContext, step: EdgeStep, variable: str, filters: Sequence[Predicate]
 ) -> tuple[IndexedEntities, Codes]:
-    """All edges of a type, and the numbers of those that pass, ascending."""
+    """All edges of a type, and the codes of those that pass, ascending."""
     reader, table_codes = context.tables.edge(step.edge_type), context.edges(step.edge_type)
     entities = IndexedEntities(reader, table_codes, context.topology)
     parts = split(filters, reader, context.given)

@@ -60,7 +60,7 @@ def get_output_type(type_: ValueType) -> pa.DataType:
 
 
 def list_operands(columns: Sequence[OutputColumn]) -> Iterator[Operand]:
-    """The values the columns are made of."""
+    """The operands of the columns."""
     for column in columns:
         yield from list_leaves(column.value)
 
@@ -143,7 +143,7 @@ def evaluate_window(context: ReadContext, node: Slice) -> tuple[int, int | None]
 def slice_batches(
     batches: Iterator[pa.RecordBatch], skipped: int, given: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """The batches without their first rows, until enough were given."""
+    """Skip the first rows of the batches and stop after the window."""
     while given is None or given > 0:
         batch = next(batches, None)
         if batch is None:

@@ -44,7 +44,7 @@ from omnigraph.storage.tables import quote_identifier, quote_literal
 class Condition:
     """Filter text for the rows a predicate is true for, and for those it is false for.
 
-    A row for which it is unknown is in neither, so nothing here ever has to be negated.
+    A row for which it is unknown is in neither, so that no filter is ever negated.
     """
 
     true: str
@@ -70,7 +70,7 @@ def make_never_true(column: str) -> Condition:
 def compare_integers(
     column: str, kind: pa.DataType, op: Comparator, value: float | int
 ) -> Condition:
-    """A column of whole numbers against any number."""
+    """Compare a column of integers with a number."""
     if math.isnan(value):
         return make_always_true(column) if op is Comparator.NE else make_never_true(column)
     match op:
@@ -89,7 +89,7 @@ def compare_integers(
 
 
 def fit_integer(kind: pa.DataType, value: float | int) -> int | None:
-    """The constant as the column would hold it, if it can."""
+    """The constant in the type of the column, if it fits."""
     low, high = _get_integer_range(kind)
     if not math.isfinite(value) or value != int(value) or not low <= value <= high:
         return None
@@ -115,7 +115,7 @@ def _compare_at_least(column: str, kind: pa.DataType, least: float | int) -> Con
 
 
 _SMALLEST = -(2**63)
-"""Written out, this one is read as the negation of a number that is too large."""
+"""The smallest integer: its literal would be parsed as the negation of a larger one."""
 
 
 def _get_integer_range(kind: pa.DataType) -> tuple[int, int]:
@@ -139,7 +139,7 @@ def _round_down(value: float | int) -> float | int:
 
 
 def compare_floats(column: str, kind: pa.DataType, op: Comparator, value: float | int) -> Condition:
-    """A column of floats against any number, with IEEE's answers for NaN and for signed zeros.
+    """Compare a column of floats with a number, as IEEE 754 does for NaN and signed zeros.
 
     Lance may order NaN above infinity, or below minus infinity by its sign, and may tell
     the two zeros apart; each text here means the same either way.
@@ -171,7 +171,7 @@ def compare_floats(column: str, kind: pa.DataType, op: Comparator, value: float 
 
 
 def fit_float(kind: pa.DataType, value: float | int) -> float | None:
-    """The constant as the column would hold it, if it can; zeros and NaN need more care."""
+    """The constant in the type of the column, if it fits; zeros and NaN are treated apart."""
     below, above = find_neighbours(kind, value)
     return below if below == above else None
 
@@ -257,7 +257,7 @@ _SQL_TYPES = {
     pa.float32(): "FLOAT",
     pa.float64(): "DOUBLE",
 }
-"""A number is looked for in a list only as the very type of the elements."""
+"""A number is compared with list elements in exactly their type."""
 _TEXT_FUNCTIONS = {
     Comparator.CONTAINS: "contains",
     Comparator.STARTS_WITH: "starts_with",
@@ -267,7 +267,7 @@ _TEXT_FUNCTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class FilterSplit:
-    """Predicates that must all hold: the part a scan can answer, and the rest."""
+    """A conjunction split into the filter of a scan and the remaining predicates."""
 
     filter: str | None
     rest: tuple[Predicate, ...]
@@ -308,7 +308,7 @@ class _FilterWriter:
     given: Given
 
     def condition(self, predicate: Predicate) -> Condition | None:
-        """The predicate as text, or None when some part of it cannot be written exactly."""
+        """The predicate as filter text, or None when some part cannot be expressed exactly."""
         match predicate:
             case Compare(left, op, right):
                 return self._compare(left, op, right)
@@ -428,7 +428,7 @@ def _write_comparison(
 
 
 def _compare_flags(column: str, op: Comparator, *, value: bool) -> Condition:
-    """False is smaller than true, so a comparison picks out none, one or both of them."""
+    """Compare booleans, false being smaller: a comparison selects none, one or both values."""
     passing = [flag for flag in (False, True) if _PYTHON[op](flag, value)]
     if len(passing) == 1:
         wanted = passing[0]

@@ -44,7 +44,7 @@ from omnigraph.plan.expressions import (
 )
 
 _FEW_RANKS = 64
-"""So few ranks are counted one by one; for more, everything is put in order."""
+"""Up to this many ranks are counted one by one; for more, all entities are sorted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Ranking:
         return some.at(np.lexsort((some.ties, some.keys))[:keep])
 
     def ranks(self, codes: Codes) -> Longs:
-        """The rank of each of these entities, counted from 0; -1 for what is not ranked."""
+        """The rank of each of these entities, counted from 0; -1 for unranked ones."""
         positions = find_positions_among(self.codes.astype(np.int64), codes.astype(np.int64))
         known = np.flatnonzero(positions >= 0)
         found = np.full(len(codes), UNRANKED, dtype=np.int64)
@@ -115,8 +115,8 @@ def _pool_rankings(first: Ranking, second: Ranking, keep: int | None) -> Codes:
     """The entities among which the best are."""
     some = [first, second]
     if keep is not None and min(first.size, second.size) <= keep:
-        # All of a short ranking take part. What only the other one names comes in the order it
-        # has there, so none of these beyond the first `keep` is needed.
+        # All of a short ranking take part. Entities of the other one only are in the order they
+        # have there, so none of them beyond the first `keep` is needed.
         some = [arm if arm.size <= keep else arm.best(keep) for arm in some]
     return encode_values(np.unique(np.concatenate([arm.codes for arm in some])))
 
@@ -124,7 +124,7 @@ def _pool_rankings(first: Ranking, second: Ranking, keep: int | None) -> Codes:
 T = TypeVar("T")
 
 _MAX_CANDIDATES = 1_000
-"""With more candidates than this a search over everything is asked for instead."""
+"""With more candidates than this the whole table is searched instead."""
 
 
 def evaluate_fixed(context: ReadContext, operand: Operand) -> object:
@@ -138,14 +138,14 @@ def evaluate_fixed(context: ReadContext, operand: Operand) -> object:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Different entities of one type, in the order they were asked for."""
+    """Distinct entities of one type, in the order requested."""
 
     reader: Reader
     row_ids: Longs
     at: Integers | None = None
     """Index of each among all requested ones; None if they are all of those."""
     rows: RowCodes | None = None
-    """Finds their positions by row ids, where that is at hand: for all entities of a table."""
+    """Maps row ids to positions, if all entities of the table are encoded."""
 
     @property
     def are_all(self) -> bool:
@@ -164,7 +164,7 @@ class Candidates:
 
 
 def make_candidates(entities: Entities, codes: Codes) -> list[Candidates]:
-    """The entities with these different, ascending codes, type by type."""
+    """The entities with these distinct, ascending codes, type by type."""
     if isinstance(entities, IndexedEntities) and len(codes) == entities.size:
         return [Candidates(entities.reader, entities.row_ids, rows=entities.rows)]
     if not isinstance(entities, UnionEntities):
@@ -301,7 +301,7 @@ def _rank(
 
 
 def _order_ties(entities: Entities, codes: Codes) -> Longs:
-    """Different numbers in the order of the ids; two types may share an id."""
+    """Distinct sort keys in the order of the ids; two types may share an id."""
     wide = codes.astype(np.int64)
     return wide if entities.rank is None else entities.rank[codes] * entities.size + wide
 
@@ -361,7 +361,7 @@ def _evaluate_vector(
 
 
 def fuse_rows(context: ReadContext, operands: Iterable[FusedScore], rows: Rows) -> None:
-    """Rank the rows of a whole match by some fused scores, for values that are asked for later."""
+    """Rank the rows of a whole match by fused scores, for later evaluation."""
     for operand in operands:
         entities = rows.entities[operand.variable]
         codes = find_distinct(rows.codes[operand.variable], entities.size)

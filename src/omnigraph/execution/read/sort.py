@@ -79,7 +79,7 @@ def encode_sort_key(values: pa.Array) -> Ordinals:
 
 
 def _rank_texts(values: pa.Array) -> Longs:
-    """The position of each text among the different ones; texts that repeat are compared once."""
+    """The rank of each text among the distinct ones; repeated texts are compared once."""
     encoded = pc.dictionary_encode(values)
     ranks = np.asarray(pc.rank(encoded.dictionary, tiebreaker="dense")).astype(np.int64)
     codes = np.asarray(encoded.indices.fill_null(0))
@@ -87,7 +87,7 @@ def _rank_texts(values: pa.Array) -> Longs:
 
 
 def encode_tie_keys(values: pa.Array) -> list[Longs]:
-    """Keys for values of any kind; lists and objects have some order, always the same."""
+    """Keys for values of any kind; lists and objects have an arbitrary stable order."""
     if not pat.is_struct(values.type):
         return encode_sort_key(make_comparable(values)).keys()
     known = np.asarray(pc.is_valid(values)).astype(np.int64)
@@ -111,7 +111,7 @@ def _encode_floats(values: pa.Array) -> Longs:
 def normalize_zeros(values: pa.Array) -> pa.Array:
     """The values with 0.0 for -0.0, also inside lists and objects.
 
-    Where one value stands for several that are equal, it must not matter which of them it was.
+    Where one value represents several equal ones, the choice must not matter.
     """
     kind = values.type
     if pat.is_floating(kind):
@@ -138,7 +138,7 @@ class ValueCodes:
 
 
 def encode_value_codes(values: pa.Array) -> ValueCodes:
-    """Numbers that are equal where the values are; lists and vectors element by element."""
+    """Codes that are equal where the values are; lists and vectors element by element."""
     encoded = pc.dictionary_encode(make_comparable(values))
     indices = encode_values(np.asarray(encoded.indices.fill_null(-1)))
     return ValueCodes(indices, len(encoded.dictionary))
@@ -190,8 +190,8 @@ def sort_rows(
 ) -> Iterator[Rows]:
     """The rows in order; with `keep` at least this many of the first ones.
 
-    `order` says how they come already: rows that come in the order asked for are passed on as
-    they come, and a common beginning of both orders is sorted a stretch at a time.
+    `order` is their present order: rows in the requested order pass through, and after a common
+    prefix of both orders each run of equal rows is sorted by itself.
     """
     if not keys:
         common = _find_common_order(order.variables, tie_break)
@@ -214,7 +214,7 @@ def _find_common_order(have: Sequence[str], want: Sequence[str]) -> int:
 def _sort_by_stretches(
     blocks: Iterator[Rows], same: Sequence[str], tie_break: Sequence[str]
 ) -> Iterator[Rows]:
-    """Sort rows that agree in `same`: they stand together, but perhaps across blocks."""
+    """Sort each run of rows with equal `same`; a run may span blocks."""
     waiting: list[Rows] = []
     for block in blocks:
         end = _find_last_start(block, same)
@@ -255,7 +255,7 @@ def encode_id_order(rows: Rows, variable: str) -> Longs:
     if entities.is_ordered or not entities.size:
         return codes.astype(np.int64)
     if len(codes) * _FEW_OF_ALL < entities.size:
-        # The ids of these few are compared with each other only.
+        # Only the ids of these few rows are compared.
         some = find_distinct(codes, entities.size)
         rank = rank_ids(entities.columns([ID], some)[ID])
         codes = find_positions(codes, some, entities.size)
@@ -274,7 +274,7 @@ def sort_by_keys(keys: Sequence[Longs], rows: int) -> Longs:
 
 
 def encode_row_keys(values: Values, key: SortKey) -> Ordinals:
-    """A sort key for every row, worked out once for each entity that occurs."""
+    """A sort key for every row, evaluated once for each distinct entity."""
     variables = list_variables(key.value)
     only = next(iter(variables)) if len(variables) == 1 else None
     rows = values.rows
@@ -331,7 +331,7 @@ def _select_best(
 
 
 def select_candidates(columns: Sequence[Longs], keep: int) -> Longs:
-    """Rows among which the first `keep` are sure to be, in their old order.
+    """A superset of the first `keep` rows, in their present order.
 
     `columns` may be only the first of the keys: rows that are equal in them all stay.
     """
@@ -344,7 +344,7 @@ def select_candidates(columns: Sequence[Longs], keep: int) -> Longs:
         decided = bool((values < limit).any())
         chosen = chosen[values <= limit]
         if decided or len(chosen) <= keep:
-            # Some rows are in for sure; the next column would decide among the rest only.
+            # Rows before the tie are certain; the next column decides among the rest only.
             break
     return chosen
 
@@ -354,8 +354,8 @@ def rank(
 ) -> Iterator[Rows]:
     """The rows whose entity has a score, best first.
 
-    Equal scores are told apart by the further keys, then by the ranked entity, so that its rows
-    stay together, and at last by the ids of all variables.
+    Ties are broken by the further keys, then by the ranked entity, so that its rows are
+    contiguous, and last by the ids of all variables.
     """
     blocks = list(child)
     if not blocks:
@@ -398,6 +398,6 @@ def _compute_ranking(
 
 
 def _find_levels(scores: Doubles) -> Longs:
-    """Numbers that rise with every change of the score, in the order of the ranking."""
+    """Number the runs of equal scores, in the order of the ranking."""
     changes = np.concatenate([[0], np.cumsum(scores[1:] != scores[:-1])])[: len(scores)]
     return changes.astype(np.int64)
