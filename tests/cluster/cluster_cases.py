@@ -28,7 +28,7 @@ import msgspec
 
 from omnigraph.cli.main import run
 from omnigraph.cluster import find_graph_uri, read_serving_snapshot
-from omnigraph.cluster.state_ledger import LedgerDraft, StateLedger, decode_ledger, encode_ledger
+from omnigraph.cluster.state_ledger import StateLedger, decode_ledger, encode_ledger
 from omnigraph.errors import ClusterError
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.objects.open_store import install_observer
@@ -203,9 +203,10 @@ class AtWrite:
 def forget(folder: Path, address: str) -> None:
     """Take a resource out of the ledger, which is then as if it had never been there."""
     place = folder / "__cluster" / "state.json"
-    draft = LedgerDraft.of(decode_ledger(place.read_bytes()))
-    del draft.resources[address]
-    place.write_bytes(encode_ledger(draft.freeze()))
+    ledger = decode_ledger(place.read_bytes())
+    del ledger.resources[address]
+    ledger.state_revision += 1
+    place.write_bytes(encode_ledger(ledger.refresh_digests()))
 
 
 def seal_ledger(folder: Path) -> None:

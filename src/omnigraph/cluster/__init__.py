@@ -1,7 +1,7 @@
 """Clusters: graphs, schemas, stored queries and policies as files, planned and applied.
 
-The configuration, in git, says what shall be there. The ledger, in the storage root, says what was
-applied. A server serves what was applied and nothing else.
+The configuration, in git, declares the desired state. The ledger, in the storage root, records the
+applied one. A server serves what was applied and nothing else.
 
     from omnigraph.cluster import apply_cluster, plan_cluster
 
@@ -25,9 +25,13 @@ if TYPE_CHECKING:
         read_serving_snapshot,
     )
     from omnigraph.cluster.cluster_apply import apply_cluster
-    from omnigraph.cluster.cluster_plan import approve_change, plan_cluster, unlock_cluster
+    from omnigraph.cluster.cluster_plan import approve_change, plan_cluster
     from omnigraph.cluster.cluster_refresh import import_cluster, refresh_cluster
-    from omnigraph.cluster.cluster_session import read_cluster_status, validate_cluster
+    from omnigraph.cluster.cluster_session import (
+        read_cluster_status,
+        unlock_cluster,
+        validate_cluster,
+    )
 
 _LAZY = {
     "apply_cluster": "cluster_apply",
@@ -42,7 +46,7 @@ _LAZY = {
     "read_cluster_status": "cluster_session",
     "read_serving_snapshot": "applied_cluster",
     "refresh_cluster": "cluster_refresh",
-    "unlock_cluster": "cluster_plan",
+    "unlock_cluster": "cluster_session",
     "validate_cluster": "cluster_session",
 }
 """Loaded when first used: reading a configuration needs no engine."""

@@ -1,4 +1,4 @@
-"""What a cluster has applied, for commands and servers that only read it. No lock is taken."""
+"""The applied state of a cluster, for commands and servers that only read it. No lock is taken."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from pathlib import Path
 
 from omnigraph.cluster.cluster_config import read_storage_root
 from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
-from omnigraph.cluster.cluster_files import (
-    ClusterFiles,
-    ReadLedger,
-    find_policy,
-    read_policy_text,
-    read_query_texts,
-)
-from omnigraph.cluster.control_records import RecoverySidecar, read_sidecars
+from omnigraph.cluster.cluster_files import ClusterFiles
+from omnigraph.cluster.control_records import GraphIntent, read_intents
 from omnigraph.cluster.resources import (
     CLUSTER_SCOPE,
     CONFIG_FILE,
@@ -26,20 +20,26 @@ from omnigraph.cluster.resources import (
     BlobAllowList,
     EmbeddingProfile,
     ResourceKind,
+    digest_file,
     digest_profile,
     find_resource_kind,
     graph_address,
+    query_address,
     show_control_path,
 )
-from omnigraph.cluster.state_ledger import StateLedger
-from omnigraph.errors import BadRequest, ClusterDiagnostic, Severity
+from omnigraph.cluster.state_ledger import ReadLedger, StateLedger, find_ledger
+from omnigraph.errors import BadRequest, ClusterDiagnostic, CompileError, Severity
 from omnigraph.language.source import SourceText
 from omnigraph.settings import EmbedProvider, Settings
 from omnigraph.storage.control_files import normalize_root
 
+_REFERENCE = re.compile(r"\$\{(\w+)\}", re.ASCII)
+_MAX_READS = 5
+"""Attempts to read the ledger and the intents of one moment while an operator is at work."""
+
 
 def find_root(place: str) -> str:
-    """The storage root of a cluster that is named by its folder, or by the root itself.
+    """Return the storage root of a cluster that is named by its folder, or by the root itself.
 
     Raises:
         ClusterError: there is neither.
@@ -55,17 +55,17 @@ def find_root(place: str) -> str:
 
 
 def open_files(place: str, settings: Settings | None = None) -> ClusterFiles:
-    """The files of a cluster, wherever they are."""
+    """Open the storage root of a cluster."""
     return ClusterFiles(find_root(place), settings or Settings())
 
 
 def read_applied(files: ClusterFiles) -> ReadLedger:
-    """The ledger of a cluster that was applied.
+    """Read the ledger of a cluster that was applied.
 
     Raises:
         ClusterError: there is none, or it cannot be used.
     """
-    found = files.find_ledger()
+    found = find_ledger(files)
     if found is None:
         message = f"{files.root} has no ledger: run `omnigraph cluster apply` first"
         raise refuse("cluster_state_missing", show_control_path(STATE_FILE), message)
@@ -73,12 +73,12 @@ def read_applied(files: ClusterFiles) -> ReadLedger:
 
 
 def list_applied_graphs(place: str, *, settings: Settings | None = None) -> tuple[str, ...]:
-    """The ids of the graphs that were applied, sorted."""
+    """List the ids of the applied graphs, sorted."""
     return read_applied(open_files(place, settings)).ledger.graph_ids
 
 
 def find_graph_uri(place: str, graph_id: str, *, settings: Settings | None = None) -> str:
-    """The root of a graph that was applied.
+    """Return the root of an applied graph.
 
     Raises:
         ClusterError: there is no such graph; the message names those there are.
@@ -91,7 +91,7 @@ def find_graph_uri(place: str, graph_id: str, *, settings: Settings | None = Non
 def read_applied_policy(
     place: str, *, graph_id: str | None, settings: Settings | None = None
 ) -> SourceText:
-    """The bundle that is bound to a graph or, without one, to the cluster.
+    """Read the policy bundle that is bound to a graph or, without one, to the cluster.
 
     Raises:
         ClusterError: nothing is bound to it, or what is bound is not what was applied.
@@ -101,20 +101,20 @@ def read_applied_policy(
     if graph_id is not None:
         require_applied(found, graph_id)
     scope = CLUSTER_SCOPE if graph_id is None else graph_address(graph_id)
-    address = find_policy(found.ledger, scope)
+    address = found.ledger.find_policy(scope)
     if address is None:
         raise refuse("policy_bindings_missing", scope, "no policy is bound to it")
     report = ClusterReport()
-    text = read_policy_text(files, found.ledger, address, report)
+    text = _read_policy(files, found.ledger, address, report)
     report.raise_if_errors()
-    assert text is not None, "what could not be read was reported"
+    assert text is not None, "an unreadable text is an error"
     return text
 
 
 def read_applied_queries(
     place: str, graph_id: str, *, settings: Settings | None = None
 ) -> tuple[SourceText, ...]:
-    """The texts of the stored queries of a graph as they were applied.
+    """Read the stored queries of a graph as they were applied.
 
     Raises:
         ClusterError: there is no such graph, or a text is not what was applied.
@@ -123,16 +123,16 @@ def read_applied_queries(
     found = read_applied(files)
     require_applied(found, graph_id)
     report = ClusterReport()
-    texts = read_query_texts(files, found.ledger, graph_id, report)
+    texts = _read_queries(files, found.ledger, graph_id, report)
     report.raise_if_errors()
     return texts
 
 
 def require_applied(found: ReadLedger, graph_id: str) -> None:
-    """Raise unless the ledger has the graph.
+    """Raise unless a graph was applied.
 
     Raises:
-        ClusterError: it has not; the message names those it has.
+        ClusterError: it was not; the message names the applied graphs.
     """
     known = found.ledger.graph_ids
     if graph_id not in known:
@@ -141,7 +141,49 @@ def require_applied(found: ReadLedger, graph_id: str) -> None:
         raise refuse("graph_not_applied", graph_address(graph_id), message)
 
 
-_REFERENCE = re.compile(r"\$\{(\w+)\}", re.ASCII)
+def _read_policy(
+    files: ClusterFiles, ledger: StateLedger, address: str, report: ClusterReport
+) -> SourceText | None:
+    """Read a bundle, named after its resource; None if it is reported as unusable."""
+    name = f"{address.partition('.')[2]}.policy.yaml"
+    return _read_text(files, address, ledger.resources[address].digest, name, report)
+
+
+def _read_queries(
+    files: ClusterFiles, ledger: StateLedger, graph_id: str, report: ClusterReport
+) -> tuple[SourceText, ...]:
+    """Read the query files of a graph, each once, named as in the configuration."""
+    found: dict[str, SourceText] = {}
+    for name, record in ledger.select_queries(graph_id).items():
+        if record.digest in found:
+            continue
+        shown = record.source or f"{name}.gq"
+        text = _read_text(files, query_address(graph_id, name), record.digest, shown, report)
+        if text is not None:
+            found[record.digest] = text
+    return tuple(found.values())
+
+
+def _read_text(
+    files: ClusterFiles, address: str, digest: str, name: str, report: ClusterReport
+) -> SourceText | None:
+    with report.collect():
+        data = files.find_payload(address, digest)
+        if data is None:
+            message = (
+                "its text is not in the catalog; run `omnigraph cluster refresh` and apply again"
+            )
+            raise refuse("catalog_payload_missing", address, message)
+        if digest_file(data) != digest:
+            message = (
+                "its text in the catalog is not what was applied; run `omnigraph cluster refresh`"
+            )
+            raise refuse("catalog_payload_digest_mismatch", address, message)
+        try:
+            return SourceText.from_bytes(data, name)
+        except CompileError as error:
+            raise refuse("catalog_payload_read_error", address, error.message) from error
+    return None
 
 
 def choose_settings(
@@ -151,7 +193,7 @@ def choose_settings(
     *,
     requires_key: bool = True,
 ) -> Settings:
-    """The same settings with the provider of a profile instead of that of the environment.
+    """Return the settings with the provider of a profile instead of that of the environment.
 
     A key is taken from the variable that the profile names and from no other, for it goes to the
     address of the profile. Without `requires_key` it may be missing until a text is embedded.
@@ -179,7 +221,7 @@ def choose_settings(
 
 def _find_key(reference: str, environment: Mapping[str, str], *, is_required: bool) -> str | None:
     match = _REFERENCE.fullmatch(reference)
-    assert match is not None, "a profile with another key is not applied"
+    assert match is not None, "only references are applied"
     key = environment.get(match[1], "").strip() or None
     if key is None and is_required:
         raise BadRequest(f"{match[1]} is not set; the embedding profile takes its key from it")
@@ -188,7 +230,7 @@ def _find_key(reference: str, environment: Mapping[str, str], *, is_required: bo
 
 @dataclass(frozen=True, slots=True)
 class AddressedGraph:
-    """Where a graph is, and what was applied that its verbs need."""
+    """The address of an applied graph, and the definitions that its verbs need."""
 
     place: str
     id: str
@@ -196,11 +238,11 @@ class AddressedGraph:
     embedding: EmbeddingProfile | None = None
 
     def choose_settings(self, settings: Settings) -> Settings:
-        """The same settings with the embedding profile of the graph."""
+        """Return the settings with the embedding profile of the graph."""
         return choose_settings(settings, self.embedding, os.environ, requires_key=False)
 
     def read_queries(self, settings: Settings | None = None) -> tuple[SourceText, ...]:
-        """The texts of its stored queries.
+        """Read its stored queries.
 
         Raises:
             ClusterError: one of them is not what was applied.
@@ -211,7 +253,7 @@ class AddressedGraph:
 def find_applied_graph(
     place: str, graph_id: str, *, settings: Settings | None = None
 ) -> AddressedGraph:
-    """A graph of the cluster at a folder or storage root.
+    """Return a graph of the cluster at a folder or storage root.
 
     Raises:
         ClusterError: it was not applied; the message names those that were.
@@ -225,41 +267,37 @@ def find_applied_graph(
     return AddressedGraph(place, graph_id, files.graph_uri(graph_id), profile)
 
 
-_MAX_READS = 5
-"""So often it is read again while an operator is changing it."""
-
-
 @dataclass(frozen=True, slots=True)
 class AppliedGraph:
-    """One graph, and what goes with it."""
+    """An applied graph with its queries, its policy and its embedding profile."""
 
     id: str
     uri: str
     queries: tuple[SourceText, ...]
     """The files of its stored queries."""
     policy: SourceText | None
-    """The bundle that is bound to it."""
+    """The policy bundle that is bound to it."""
     embedding: EmbeddingProfile | None
     external_blobs: BlobAllowList
 
 
 @dataclass(frozen=True, slots=True)
 class ServingSnapshot:
-    """A cluster as of one ledger."""
+    """A cluster at one revision of its ledger."""
 
     root: str
     revision: int
     cas: str
     graphs: tuple[AppliedGraph, ...]
     quarantined: Mapping[str, str]
-    """Graphs whose interrupted change is not settled, and why."""
+    """Graphs with an unfinished change, with the reason."""
     server_policy: SourceText | None
-    """The bundle that is bound to the cluster."""
+    """The policy bundle that is bound to the cluster."""
     diagnostics: tuple[ClusterDiagnostic, ...]
 
 
 def read_serving_snapshot(place: str, *, settings: Settings | None = None) -> ServingSnapshot:
-    """What a server serves of the cluster at a folder or storage root.
+    """Read the definitions that a server serves of the cluster at a folder or storage root.
 
     Raises:
         ClusterError: nothing was applied, or what was applied is not whole; with every mistake.
@@ -268,19 +306,20 @@ def read_serving_snapshot(place: str, *, settings: Settings | None = None) -> Se
 
 
 def read_snapshot_of(files: ClusterFiles) -> ServingSnapshot:
-    """The same for a cluster whose storage root is known."""
+    """Read the definitions that a server serves from a storage root."""
     report = ClusterReport()
-    found, sidecars = _read_at_rest(files, report)
+    found, intents = _read_consistently(files, report)
     report.raise_if_errors()
     ledger = found.ledger
-    pending = {one.graph_id: one for one in sidecars.values() if one.graph_id in ledger.graph_ids}
-    for graph_id, sidecar in sorted(pending.items()):
-        report.add("cluster_recovery_pending", graph_address(graph_id), _say_pending(sidecar))
+    pending = {one.graph_id: one for one in intents if one.graph_id in ledger.graph_ids}
+    quarantined = {graph_id: one.describe() for graph_id, one in sorted(pending.items())}
+    for graph_id, message in quarantined.items():
+        report.add("cluster_recovery_pending", graph_address(graph_id), message)
     _require_bindings(ledger, report)
     healthy = [one for one in ledger.graph_ids if one not in pending]
     graphs = tuple(_read_graph(files, ledger, one, report) for one in healthy)
-    address = find_policy(ledger, CLUSTER_SCOPE)
-    server_policy = None if address is None else read_policy_text(files, ledger, address, report)
+    address = ledger.find_policy(CLUSTER_SCOPE)
+    server_policy = None if address is None else _read_policy(files, ledger, address, report)
     if not ledger.graph_ids:
         report.add("cluster_empty", files.root, "no graph was applied")
     elif not healthy:
@@ -291,35 +330,28 @@ def read_snapshot_of(files: ClusterFiles) -> ServingSnapshot:
         revision=ledger.state_revision,
         cas=found.cas,
         graphs=graphs,
-        quarantined={graph_id: _say_pending(one) for graph_id, one in sorted(pending.items())},
+        quarantined=quarantined,
         server_policy=server_policy,
         diagnostics=tuple(report.found),
     )
 
 
-def _read_at_rest(
+def _read_consistently(
     files: ClusterFiles, report: ClusterReport
-) -> tuple[ReadLedger, Mapping[str, RecoverySidecar]]:
-    """The ledger and the sidecars that go with it.
+) -> tuple[ReadLedger, list[GraphIntent]]:
+    """Read the ledger with the intents of the same moment.
 
-    An operator removes sidecars right after the ledger was written; read in between, they would
-    keep graphs from being served that are in order.
+    An operator removes intents right after writing the ledger; an intent read before that would
+    quarantine a graph whose change is recorded.
     """
-    before = read_sidecars(files, report, Severity.ERROR)
+    before = read_intents(files, report, Severity.ERROR)
     for _ in range(_MAX_READS):
         found = read_applied(files)
-        after = read_sidecars(files, report, Severity.ERROR)
+        after = read_intents(files, report, Severity.ERROR)
         if after == before:
             break
         before = after
     return found, after
-
-
-def _say_pending(sidecar: RecoverySidecar) -> str:
-    return (
-        f"an interrupted {sidecar.kind} of {sidecar.started_at} is not settled; "
-        "run `omnigraph cluster apply`"
-    )
 
 
 def _require_bindings(ledger: StateLedger, report: ClusterReport) -> None:
@@ -333,12 +365,12 @@ def _read_graph(
     files: ClusterFiles, ledger: StateLedger, graph_id: str, report: ClusterReport
 ) -> AppliedGraph:
     record = ledger.resources[graph_address(graph_id)]
-    policy = find_policy(ledger, graph_address(graph_id))
+    policy = ledger.find_policy(graph_address(graph_id))
     return AppliedGraph(
         id=graph_id,
         uri=files.graph_uri(graph_id),
-        queries=read_query_texts(files, ledger, graph_id, report),
-        policy=None if policy is None else read_policy_text(files, ledger, policy, report),
+        queries=_read_queries(files, ledger, graph_id, report),
+        policy=None if policy is None else _read_policy(files, ledger, policy, report),
         embedding=_find_profile(ledger, graph_id, record.embedding_provider, report),
         external_blobs=record.external_blobs,
     )
@@ -366,22 +398,22 @@ def _find_profile(
 
 
 def fingerprint_snapshot(snapshot: ServingSnapshot) -> str:
-    """A text that differs where the ledger, or the graphs under change, differ."""
-    return _make_mark(snapshot.cas, snapshot.quarantined)
+    """Return a text that changes with the ledger and with the graphs under change."""
+    return _make_fingerprint(snapshot.cas, snapshot.quarantined)
 
 
 def find_fingerprint(files: ClusterFiles) -> str:
-    """The mark of the snapshot that would be read now.
+    """Return the fingerprint that a snapshot would have now, without reading all of it.
 
     Raises:
-        ClusterError: there is no ledger, or it or a sidecar cannot be used.
+        ClusterError: there is no ledger, or it or an intent cannot be read.
     """
     found, report = read_applied(files), ClusterReport()
-    sidecars = read_sidecars(files, report, Severity.ERROR)
+    intents = read_intents(files, report, Severity.ERROR)
     report.raise_if_errors()
     known = found.ledger.graph_ids
-    return _make_mark(found.cas, {one.graph_id for one in sidecars.values()}.intersection(known))
+    return _make_fingerprint(found.cas, {one.graph_id for one in intents}.intersection(known))
 
 
-def _make_mark(cas: str, pending: Iterable[str]) -> str:
+def _make_fingerprint(cas: str, pending: Iterable[str]) -> str:
     return " ".join((cas, *sorted(pending)))

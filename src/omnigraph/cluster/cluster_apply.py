@@ -1,8 +1,8 @@
-"""Making a cluster what its configuration says, and recording it in the ledger."""
+"""Apply the configuration of a cluster, and record the result in the ledger."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -16,26 +16,25 @@ from omnigraph.cluster.cluster_changes import (
     ClusterChange,
     Disposition,
 )
-from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
-from omnigraph.cluster.cluster_files import ClusterFiles, ReadLedger
 from omnigraph.cluster.cluster_plan import plan_cluster_changes, require_no_roots
 from omnigraph.cluster.cluster_session import (
     ClusterApplyResult,
     ClusterSession,
+    LockedCluster,
     StateObservations,
-    require_ok,
 )
-from omnigraph.cluster.control_records import (
-    ChangeApproval,
-    StateLock,
-    mark_approvals_consumed,
-    remove_sidecar,
-)
-from omnigraph.cluster.desired_state import DesiredState
-from omnigraph.cluster.managed_graphs import GraphOperations, SweepResult, sweep
+from omnigraph.cluster.control_records import ChangeApproval, mark_approvals_consumed
+from omnigraph.cluster.managed_graphs import CREATE_INCOMPLETE, UNATTRIBUTED, GraphChanges
 from omnigraph.cluster.resources import ResourceKind, find_graph_id, graph_address, schema_address
-from omnigraph.cluster.state_ledger import LedgerDraft, ResourceStatus, StateLedger, StatusWord
-from omnigraph.errors import ClusterError, StorageError
+from omnigraph.cluster.state_ledger import (
+    ReadLedger,
+    ResourceStatus,
+    StateLedger,
+    StatusWord,
+    find_ledger,
+    write_ledger,
+)
+from omnigraph.errors import ClusterError
 from omnigraph.settings import Settings
 
 _WAITS = {
@@ -43,162 +42,166 @@ _WAITS = {
     DEPENDENCY: "what it depends on was not applied",
     RECOVERY_PENDING: "an interrupted change of the graph is not settled",
 }
-_KEPT_CONDITIONS = ("actual_applied_state_pending", "graph_create_incomplete")
-"""Conditions of graphs that a sweep could not settle."""
 
 
 def apply_cluster(
     folder: str | Path, *, actor: str | None = None, settings: Settings | None = None
 ) -> ClusterApplyResult:
-    """Make the cluster what the configuration of a folder says.
+    """Make the cluster what the configuration of a folder declares.
 
-    What needs an approval, or depends on what could not be done, is left out and told in warnings;
-    `converged` says whether everything was done.
+    A change that needs an approval, or depends on one that was not made, is omitted with a warning;
+    `converged` tells whether every change was made.
 
     Raises:
-        ClusterError: something failed; what was done before it is recorded.
+        ClusterError: something failed; the changes before it are recorded.
     """
     session = ClusterSession.on(folder, settings)
     result = ClusterApplyResult(config_dir=session.config_dir, actor=actor)
-    with session.collect():
-        desired = session.read_desired()
-        files = session.open_files(desired)
-        with session.lock(files, desired, "apply") as lock:
-            run = _ApplyRun(files, desired, session.report, actor, lock)
-            with session.collect():
-                run.apply()
-            result = run.make_result(session.config_dir)
-    return require_ok(replace(result, diagnostics=tuple(session.report.found)))
+    with session.report.collect(), session.lock("apply") as cluster:
+        run = _ApplyRun(cluster, actor)
+        with session.report.collect():
+            run.apply()
+        result = run.make_result(session.config_dir)
+    return session.finish(result)
 
 
 @dataclass
 class _ApplyRun:
-    files: ClusterFiles
-    desired: DesiredState
-    report: ClusterReport
+    cluster: LockedCluster
     actor: str | None
-    lock: StateLock | None
+    graphs: GraphChanges = field(init=False)
     found: ReadLedger | None = None
     changes: dict[str, ClusterChange] = field(default_factory=dict)
     approvals: dict[str, ChangeApproval] = field(default_factory=dict)
-    draft: LedgerDraft = field(default_factory=lambda: LedgerDraft.of(StateLedger()))
-    is_begun: bool = False
-    """Whether a ledger was made."""
+    statuses: dict[str, ResourceStatus] = field(default_factory=dict)
+    is_created: bool = False
+    """Whether the ledger was created."""
     is_recorded: bool = False
-    """Whether the ledger says what was done."""
+    """Whether the ledger records the changes."""
     is_converged: bool = False
     has_failed: bool = False
     """Whether a change of a graph failed: then no other graph is changed."""
 
+    @property
+    def ledger(self) -> StateLedger:
+        return self.graphs.ledger
+
     def apply(self) -> None:
-        """Do what can be done, and record it.
+        """Make the changes that can be made, and record them.
 
         Raises:
             ClusterError: the ledger cannot be read or written, or the catalog not be written.
         """
-        self.found = found = self._find_ledger()
-        self.draft = LedgerDraft.of(found.ledger)
-        swept = sweep(self.files, self.draft, self.desired, self.report, self.lock)
-        drawn = plan_cluster_changes(
-            self.files, self.desired, self.draft.freeze(), swept.pending, self.report
+        self.found = self._find_ledger()
+        self.graphs = GraphChanges.of(self.cluster, self.found, self.actor)
+        self.statuses = self.ledger.resource_statuses
+        planned = plan_cluster_changes(
+            self.cluster.files,
+            self.cluster.desired,
+            self.ledger.refresh_digests(),
+            self.graphs.pending,
+            self.cluster.report,
         )
-        self.changes = {change.resource: change for change in drawn.changes}
-        self.approvals = drawn.approvals
-        self._warn_of_stopped()
-        mover = GraphOperations(self.files, self.draft, self.report, self.actor, found.cas)
-        self._move_graphs(mover)
-        self._publish_texts()
-        self._delete_graphs(mover)
-        self._record_rest()
-        self._set_statuses(swept)
-        self._write(swept, mover)
+        self.changes = {change.resource: change for change in planned.changes}
+        self.approvals = planned.approvals
+        self._report_omitted()
+        self._create_graphs()
+        self._apply_schemas()
+        self._publish_payloads()
+        self._delete_graphs()
+        self._record_resources()
+        self._set_statuses()
+        self._write()
 
     def _find_ledger(self) -> ReadLedger:
-        """The ledger; one is begun where there is none and no graph that it should know."""
-        found = self.files.find_ledger()
+        """Return the ledger; where there is none and no graph either, it is created."""
+        found = find_ledger(self.cluster.files)
         if found is None:
-            require_no_roots(self.files)
-            # Written first: a root without a ledger must never be what an interruption leaves.
-            found = self.files.write_ledger(StateLedger(state_revision=1), None)
-            self.is_begun = True
+            require_no_roots(self.cluster.files)
+            # Written first: an interruption must never leave a root without a ledger.
+            found = write_ledger(self.cluster.files, StateLedger(), None)
+            self.is_created = True
         return found
+
+    def _report_omitted(self) -> None:
+        for change in self.changes.values():
+            if change.reason == UNSUPPORTED:
+                message = f"a {change.kind} is not {change.operation}d without its graph"
+                self.cluster.report.add("apply_unsupported_change", change.resource, message)
+            elif change.reason is not None:
+                message = f"cannot {change.operation} it yet: {_WAITS[change.reason]}"
+                self.cluster.report.add("apply_dependency_blocked", change.resource, message)
 
     # --- graphs ---
 
-    def _move_graphs(self, mover: GraphOperations) -> None:
+    def _create_graphs(self) -> None:
         for change in self._select(ResourceKind.GRAPH, ChangeOperation.CREATE):
             graph_id = str(change.graph_id)
-            schema = self.desired.resources[schema_address(graph_id)]
+            schema = self.cluster.desired.resources[schema_address(graph_id)]
             approval = self.approvals.get(change.resource)
-            if self._may_move(change, "graph_create_skipped"):
-                self._try(change, partial(mover.create, graph_id, schema, approval))
-        for change in self._select(ResourceKind.SCHEMA, None):
+            create = partial(self.graphs.create, graph_id, schema, approval)
+            self._try(change, "graph_create_skipped", create)
+
+    def _apply_schemas(self) -> None:
+        for change in self._select(ResourceKind.SCHEMA):
             graph = self.changes.get(graph_address(str(change.graph_id)))
             if graph is not None and graph.operation is not ChangeOperation.UPDATE:
-                continue  # its schema comes and goes with it
-            schema = self.desired.resources[change.resource]
-            if self._may_move(change, "schema_apply_skipped"):
-                self._try(change, partial(mover.apply_schema, str(change.graph_id), schema))
+                continue  # its schema is created and deleted with it
+            schema = self.cluster.desired.resources[change.resource]
+            apply = partial(self.graphs.apply_schema, str(change.graph_id), schema)
+            self._try(change, "schema_apply_skipped", apply)
 
-    def _delete_graphs(self, mover: GraphOperations) -> None:
+    def _delete_graphs(self) -> None:
         for change in self._select(ResourceKind.GRAPH, ChangeOperation.DELETE):
             approval = self.approvals[change.resource]
-            if self._may_move(change, "graph_delete_skipped"):
-                self._try(change, partial(mover.delete, str(change.graph_id), approval))
+            delete = partial(self.graphs.delete, str(change.graph_id), approval)
+            self._try(change, "graph_delete_skipped", delete)
 
     def _select(
-        self, kind: ResourceKind, operation: ChangeOperation | None
-    ) -> Iterable[ClusterChange]:
-        """The changes of a kind that are to be made."""
-        return [
-            one
-            for one in self.changes.values()
-            if one.kind is kind and one.is_carried_out and operation in (None, one.operation)
-        ]
+        self, kind: ResourceKind, operation: ChangeOperation | None = None
+    ) -> Iterator[ClusterChange]:
+        """Yield the changes of a kind to make, as they are when their turn comes."""
+        for address in list(self.changes):
+            one = self.changes[address]
+            if one.kind is kind and one.is_carried_out and operation in (None, one.operation):
+                yield one
 
-    def _may_move(self, change: ClusterChange, skipped: str) -> bool:
+    def _try(self, change: ClusterChange, skipped: str, make: Callable[[], None]) -> None:
+        """Make a change of a graph, unless one failed before."""
         if self.has_failed:
             message = "not tried, because a change of another graph failed"
-            self.report.add(skipped, change.resource, message)
-            self._stop(change, skipped, message)
-        return not self.has_failed
-
-    def _try(self, change: ClusterChange, move: Callable[[], None]) -> None:
+            self.cluster.report.add(skipped, change.resource, message)
+            self._block(change, skipped, message, StatusWord.BLOCKED)
+            return
         try:
-            move()
+            make()
         except ClusterError as error:
             self.has_failed = True
-            self.report.extend(error.diagnostics)
+            self.cluster.report.extend(error.diagnostics)
             first = error.diagnostics[0]
-            self._stop(change, first.code, first.message, StatusWord.ERROR)
+            self._block(change, first.code, first.message, StatusWord.ERROR)
 
-    def _stop(
-        self,
-        change: ClusterChange,
-        reason: str,
-        message: str,
-        status: StatusWord = StatusWord.BLOCKED,
-    ) -> None:
-        """Note that a change was not made; what depends on it is not made either."""
+    def _block(self, change: ClusterChange, reason: str, message: str, status: StatusWord) -> None:
+        """Mark a change as not made, and with it the changes that depend on it."""
         self._mark(change, reason, message, status)
         for other in list(self.changes.values()):
             if other.is_carried_out and self._depends(other, change):
                 self._mark(other, DEPENDENCY, f"waits for {change.resource}", StatusWord.BLOCKED)
 
     def _mark(self, change: ClusterChange, reason: str, message: str, status: StatusWord) -> None:
-        stopped = replace(change, disposition=Disposition.BLOCKED, reason=reason)
-        self.changes[change.resource] = stopped
-        self.draft.set_status(change.resource, status, reason, message)
+        blocked = replace(change, disposition=Disposition.BLOCKED, reason=reason)
+        self.changes[change.resource] = blocked
+        self.ledger.set_status(change.resource, status, reason, message)
 
     def _depends(self, other: ClusterChange, change: ClusterChange) -> bool:
-        """Whether another change must not be made because one of a graph was not."""
+        """Return whether another change depends on a change of a graph that was not made."""
         if other.graph_id is not None:
             return other.graph_id == change.graph_id
         graph = graph_address(str(change.graph_id))
         if other.kind is ResourceKind.POLICY:
             return self._is_bound(other.resource, graph)
-        # A graph that keeps its provider needs it.
-        used = self.draft.resources.get(graph)
+        # A provider is needed while a graph uses it.
+        used = self.ledger.resources.get(graph)
         return (
             other.operation is ChangeOperation.DELETE
             and used is not None
@@ -206,98 +209,86 @@ class _ApplyRun:
         )
 
     def _is_bound(self, policy: str, graph: str) -> bool:
-        before, after = self.draft.resources.get(policy), self.desired.resources.get(policy)
+        before = self.ledger.resources.get(policy)
+        after = self.cluster.desired.resources.get(policy)
         bound = (before and before.applies_to) or ()
         return graph in (*bound, *((after and after.record.applies_to) or ()))
 
-    def _warn_of_stopped(self) -> None:
-        for change in self.changes.values():
-            if change.reason == UNSUPPORTED:
-                message = f"a {change.kind} is not {change.operation}d without its graph"
-                self.report.add("apply_unsupported_change", change.resource, message)
-            elif change.reason is not None:
-                message = f"cannot {change.operation} it yet: {_WAITS[change.reason]}"
-                self.report.add("apply_dependency_blocked", change.resource, message)
+    # --- other resources ---
 
-    # --- everything else ---
-
-    def _publish_texts(self) -> None:
-        """Write queries and policies to the catalog; any failure leaves the ledger as it is."""
+    def _publish_payloads(self) -> None:
+        """Write queries and policies to the catalog; a failure leaves the ledger unchanged."""
         for kind in (ResourceKind.QUERY, ResourceKind.POLICY):
-            for change in self._select(kind, None):
-                if change.operation is ChangeOperation.DELETE:
-                    continue
-                resource = self.desired.resources[change.resource]
-                resource.require_unchanged()
-                assert resource.data is not None, "queries and policies are files"
-                try:
-                    self.files.write_payload(change.resource, resource.data)
-                except StorageError as error:
-                    code = "resource_payload_write_error"
-                    raise refuse(code, change.resource, error.message) from error
+            for change in self._select(kind):
+                if change.operation is not ChangeOperation.DELETE:
+                    resource = self.cluster.desired.resources[change.resource]
+                    resource.require_unchanged()
+                    assert resource.data is not None, "queries and policies are files"
+                    self.cluster.files.write_payload(change.resource, resource.data)
 
-    def _record_rest(self) -> None:
-        """Note in the draft what needs no change of a graph."""
+    def _record_resources(self) -> None:
+        """Record the changes that change no graph."""
         for change in self.changes.values():
             if not change.is_carried_out:
                 continue
-            after = self.desired.resources.get(change.resource)
+            after = self.cluster.desired.resources.get(change.resource)
             if after is None:
-                self.draft.resources.pop(change.resource, None)
+                self.ledger.resources.pop(change.resource, None)
             elif change.kind is not ResourceKind.SCHEMA:
-                self.draft.resources[change.resource] = after.record
+                self.ledger.resources[change.resource] = after.record
 
-    def _set_statuses(self, swept: SweepResult) -> None:
-        stopped = {r: one for r, one in self.changes.items() if not one.is_carried_out}
-        before, statuses = self.draft.statuses, dict[str, ResourceStatus]()
-        for address in sorted(self.draft.resources.keys() | stopped.keys()):
+    def _set_statuses(self) -> None:
+        omitted = {r: one for r, one in self.changes.items() if not one.is_carried_out}
+        before, statuses = self.ledger.resource_statuses, dict[str, ResourceStatus]()
+        for address in sorted(self.ledger.resources.keys() | omitted.keys()):
             known = before.get(address)
-            is_kept = known is not None and any(c in _KEPT_CONDITIONS for c in known.conditions)
-            if address in stopped:
-                statuses[address] = self._describe_stopped(stopped[address], known)
-            elif known is not None and is_kept and _is_pending(address, swept):
+            if address in omitted:
+                statuses[address] = _describe_omitted(omitted[address], known)
+            elif known is not None and self._is_unresolved(address, known):
                 statuses[address] = known
             else:
                 statuses[address] = ResourceStatus(StatusWord.APPLIED)
-        self.draft.statuses = statuses
-        self.is_converged = not stopped and not swept.pending
+        self.ledger.resource_statuses = self.statuses = statuses
+        self.is_converged = not omitted and not self.graphs.pending
+        assert self.found is not None
         if self.is_converged:
-            self.draft.config_digest = self.desired.config_digest
-        elif self.draft.resources != self.draft.base.resources:
-            self.draft.config_digest = None
+            self.ledger.applied_revision.config_digest = self.cluster.desired.config_digest
+        elif self.ledger.resources != self.found.ledger.resources:
+            self.ledger.applied_revision.config_digest = None
 
-    def _describe_stopped(
-        self, change: ClusterChange, known: ResourceStatus | None
-    ) -> ResourceStatus:
-        reason = (change.reason,) if change.reason else ()
-        if known is not None and known.conditions == reason:
-            return known
-        is_later = change.disposition is Disposition.DEFERRED
-        return ResourceStatus(StatusWord.PENDING if is_later else StatusWord.BLOCKED, reason)
+    def _is_unresolved(self, address: str, known: ResourceStatus) -> bool:
+        conditions = {UNATTRIBUTED, CREATE_INCOMPLETE}.intersection(known.conditions)
+        return bool(conditions) and find_graph_id(address) in self.graphs.pending
 
-    def _write(self, swept: SweepResult, mover: GraphOperations) -> None:
-        if self.draft.is_changed:
-            self.found = self.files.write_ledger(self.draft.freeze(), self.found)
+    def _write(self) -> None:
+        if self.graphs.is_changed:
+            self.found = self.graphs.write()
             self.is_recorded = True
-        for operation_id in (*swept.settled, *mover.made):
-            remove_sidecar(self.files, operation_id, self.report)
-        mark_approvals_consumed(self.files, self.draft.approvals, self.report)
+        else:
+            self.graphs.remove_intents()
+        mark_approvals_consumed(
+            self.cluster.files, self.ledger.approval_records, self.cluster.report
+        )
 
     def make_result(self, config_dir: str) -> ClusterApplyResult:
         return ClusterApplyResult(
             config_dir=config_dir,
             actor=self.actor,
-            config_digest=self.desired.config_digest,
-            state=StateObservations.of(self.found, None, self.lock),
+            config_digest=self.cluster.desired.config_digest,
+            state=StateObservations.of(self.found, None, self.cluster.lock),
             changes=tuple(self.changes[address] for address in sorted(self.changes)),
             converged=self.is_converged,
-            state_written=self.is_recorded or self.is_begun,
+            state_written=self.is_recorded or self.is_created,
             applied_count=sum(one.is_carried_out for one in self.changes.values())
             if self.is_recorded
             else 0,
-            resource_statuses=self.draft.statuses,
+            resource_statuses=self.statuses,
         )
 
 
-def _is_pending(address: str, swept: SweepResult) -> bool:
-    return find_graph_id(address) in swept.pending
+def _describe_omitted(change: ClusterChange, known: ResourceStatus | None) -> ResourceStatus:
+    reason = (change.reason,) if change.reason else ()
+    if known is not None and known.conditions == reason:
+        return known
+    is_later = change.disposition is Disposition.DEFERRED
+    return ResourceStatus(StatusWord.PENDING if is_later else StatusWord.BLOCKED, reason)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from omnigraph.cluster.control_records import GatedChange
+from omnigraph.cluster.control_records import ChangeApproval
 from omnigraph.cluster.desired_state import DesiredState
 from omnigraph.cluster.resources import (
     ResourceKind,
@@ -22,6 +22,11 @@ from omnigraph.cluster.state_ledger import (
     ResourceRecord,
 )
 
+RECOVERY_PENDING = "cluster_recovery_pending"
+APPROVAL_REQUIRED = "approval_required"
+DEPENDENCY = "dependency_not_applied"
+UNSUPPORTED = "apply_unsupported_kind"
+
 
 class ChangeOperation(StrEnum):
     CREATE = "create"
@@ -30,11 +35,11 @@ class ChangeOperation(StrEnum):
 
 
 class Disposition(StrEnum):
-    """What an apply does with a change."""
+    """The treatment of a change by an apply."""
 
     APPLIED = "applied"
     DERIVED = "derived"
-    """Follows from the changes of its parts."""
+    """Implied by the changes of its parts."""
     DEFERRED = "deferred"
     BLOCKED = "blocked"
 
@@ -45,7 +50,7 @@ class Disposition(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterChange:
-    """One resource that is to be created, updated or deleted."""
+    """A resource to create, update or delete."""
 
     resource: str
     operation: ChangeOperation
@@ -86,7 +91,7 @@ class ClusterChange:
 def list_changes(
     desired: DesiredState, applied: Mapping[str, ResourceRecord]
 ) -> list[ClusterChange]:
-    """Every change it takes, sorted by resource; none of them is classified yet."""
+    """List the changes from the applied to the desired state by resource, unclassified."""
     found = []
     for address in sorted(desired.resources.keys() | applied.keys()):
         after = desired.resources.get(address)
@@ -105,8 +110,8 @@ def _compare(
         return ClusterChange(address, ChangeOperation.DELETE, before.digest)
     if before is None:
         return ClusterChange(address, ChangeOperation.CREATE, None, after.digest)
-    binds_otherwise = before.applies_to != after.applies_to
-    metadata = "policy_bindings" if binds_otherwise else None
+    is_rebound = before.applies_to != after.applies_to
+    metadata = "policy_bindings" if is_rebound else None
     if before.embedding_profile != after.embedding_profile:
         metadata = "embedding_profile"
     if before.digest == after.digest and metadata is None:
@@ -116,7 +121,7 @@ def _compare(
         ChangeOperation.UPDATE,
         before.digest,
         after.digest,
-        binding_change=binds_otherwise,
+        binding_change=is_rebound,
         metadata_change=metadata,
     )
 
@@ -124,116 +129,93 @@ def _compare(
 def find_blast_radius(
     changes: Sequence[ClusterChange], dependencies: Sequence[tuple[str, str]]
 ) -> list[dict[str, object]]:
-    """The resources that each change reaches, because they depend on what is changed."""
+    """Return the dependent resources of each change that has some."""
     needed_by: dict[str, list[str]] = {}
     for one, other in dependencies:
         needed_by.setdefault(other, []).append(one)
     found: list[dict[str, object]] = []
     for change in changes:
-        affected = _walk(change.resource, needed_by)
+        affected = _list_reachable(change.resource, needed_by)
         if affected:
             found.append({"resource": change.resource, "affected": sorted(affected)})
     return found
 
 
-def _walk(start: str, needed_by: Mapping[str, Sequence[str]]) -> set[str]:
-    seen: set[str] = set()
-    waiting = [start]
+def _list_reachable(start: str, edges: Mapping[str, Sequence[str]]) -> set[str]:
+    seen, waiting = {start}, [start]
     while waiting:
-        for one in needed_by.get(waiting.pop(), ()):
-            if one not in seen and one != start:
-                seen.add(one)
-                waiting.append(one)
-    return seen
-
-
-def list_applied_dependencies(
-    applied: Mapping[str, ResourceRecord],
-) -> list[tuple[str, str]]:
-    """Which resource of the ledger needs which: what a deletion reaches is not in the files."""
-    found: list[tuple[str, str]] = []
-    for address, record in applied.items():
-        graph_id = find_graph_id(address)
-        if graph_id is not None and address != graph_address(graph_id):
-            found.append((address, graph_address(graph_id)))
-            if find_resource_kind(address) is ResourceKind.QUERY:
-                found.append((address, schema_address(graph_id)))
-        if record.embedding_provider is not None:
-            found.append((address, record.embedding_provider))
-        found += [(address, scope) for scope in record.applies_to or () if scope in applied]
-    return found
-
-
-RECOVERY_PENDING = "cluster_recovery_pending"
-APPROVAL_REQUIRED = "approval_required"
-DEPENDENCY = "dependency_not_applied"
-UNSUPPORTED = "apply_unsupported_kind"
-
-
-@dataclass(frozen=True, slots=True)
-class AppliedState:
-    """What decides about changes beside the changes themselves."""
-
-    applied: Mapping[str, ResourceRecord]
-    pending: Collection[str]
-    """Graphs whose interrupted change is not settled."""
-    approved: Collection[str]
-    """Resources whose gated change is approved."""
-    gated: Collection[str]
+        new = [one for one in edges.get(waiting.pop(), ()) if one not in seen]
+        seen.update(new)
+        waiting += new
+    return seen - {start}
 
 
 def list_gates(
     changes: Iterable[ClusterChange], config_digest: str, observations: Mapping[str, Observation]
-) -> list[GatedChange]:
-    """The changes that need an approval: deletions of graphs, and creating a graph once more."""
+) -> list[ChangeApproval]:
+    """List the changes that need an approval: deleting a graph, and creating one once more."""
     found = []
     for change in changes:
         if change.kind is not ResourceKind.GRAPH:
             continue
         if change.operation is ChangeOperation.DELETE:
             reason = "deletes the graph with everything in it"
-        elif change.operation is ChangeOperation.CREATE and _was_held(
+        elif change.operation is ChangeOperation.CREATE and _existed_before(
             observations.get(change.resource)
         ):
             reason = "creates an empty graph in place of one that was there"
         else:
             continue
-        found.append(
-            GatedChange(
-                change.resource,
-                str(change.operation),
-                reason,
-                config_digest,
-                change.before_digest,
-                change.after_digest,
-            )
+        gate = ChangeApproval(
+            approval_id="",
+            resource=change.resource,
+            operation=str(change.operation),
+            reason=reason,
+            bound_config_digest=config_digest,
+            bound_before_digest=change.before_digest,
+            bound_after_digest=change.after_digest,
+            approved_by="",
+            created_at="",
         )
+        found.append(gate)
     return found
 
 
-def _was_held(seen: Observation | None) -> bool:
-    """Whether the ledger once had the graph: it was deleted, or a refresh found it gone."""
-    match seen:
+def _existed_before(observed: Observation | None) -> bool:
+    """Return whether a graph was deleted, or missing at the last refresh."""
+    match observed:
         case GraphTombstone():
             return True
         case GraphObservation():
-            return not seen.exists
+            return not observed.exists
         case None:
             return False
 
 
+@dataclass(frozen=True, slots=True)
+class AppliedState:
+    """The state that decides about changes: records, unfinished changes, gates and approvals."""
+
+    applied: Mapping[str, ResourceRecord]
+    pending: Collection[str]
+    """Graphs with an unfinished change."""
+    approved: Collection[str]
+    """Resources whose gated change is approved."""
+    gated: Collection[str]
+
+
 def classify(
-    changes: Iterable[ClusterChange], standing: AppliedState, desired: DesiredState
+    changes: Iterable[ClusterChange], state: AppliedState, desired: DesiredState
 ) -> list[ClusterChange]:
-    """The same changes, each with what is done with it and why."""
+    """Return the changes with the disposition and the reason of each."""
     known = {change.resource: change for change in changes}
-    return [_Classifier(known, standing, desired).decide(one) for one in known.values()]
+    return [_Classifier(known, state, desired).decide(one) for one in known.values()]
 
 
 @dataclass(frozen=True, slots=True)
 class _Classifier:
     changes: Mapping[str, ClusterChange]
-    standing: AppliedState
+    state: AppliedState
     desired: DesiredState
 
     def decide(self, change: ClusterChange) -> ClusterChange:
@@ -254,9 +236,9 @@ class _Classifier:
                 return self._choose_for_provider(change)
 
     def _choose_for_graph(self, change: ClusterChange) -> tuple[Disposition, str | None]:
-        if change.graph_id in self.standing.pending:
+        if change.graph_id in self.state.pending:
             return Disposition.BLOCKED, RECOVERY_PENDING
-        if change.resource in self.standing.gated and change.resource not in self.standing.approved:
+        if change.resource in self.state.gated and change.resource not in self.state.approved:
             return Disposition.BLOCKED, APPROVAL_REQUIRED
         if change.operation is not ChangeOperation.UPDATE:
             return Disposition.APPLIED, None
@@ -265,7 +247,7 @@ class _Classifier:
         return Disposition.DERIVED, None
 
     def _list_parts(self, graph: ClusterChange) -> list[ClusterChange]:
-        """The changes of what the digest of a graph is made of."""
+        """List the changes of the parts of a graph."""
         return [
             one
             for one in self.changes.values()
@@ -274,7 +256,7 @@ class _Classifier:
 
     def _choose_for_schema(self, change: ClusterChange) -> tuple[Disposition, str | None]:
         assert change.graph_id is not None
-        if change.graph_id in self.standing.pending:
+        if change.graph_id in self.state.pending:
             return Disposition.BLOCKED, RECOVERY_PENDING
         graph = self.changes.get(graph_address(change.graph_id))
         if graph is not None and graph.operation is not ChangeOperation.UPDATE:
@@ -295,14 +277,14 @@ class _Classifier:
         return Disposition.APPLIED, None
 
     def _choose_for_policy(self, change: ClusterChange) -> tuple[Disposition, str | None]:
-        before = self.standing.applied.get(change.resource)
+        before = self.state.applied.get(change.resource)
         after = self.desired.resources.get(change.resource)
         bound = set(after.record.applies_to or ()) if after is not None else set[str]()
-        if any(find_graph_id(scope) in self.standing.pending for scope in bound if "." in scope):
+        if any(find_graph_id(scope) in self.state.pending for scope in bound if "." in scope):
             return Disposition.BLOCKED, RECOVERY_PENDING
         if any(self._is_stopped(self.changes.get(scope)) for scope in bound):
             return Disposition.BLOCKED, DEPENDENCY
-        # A graph that only waits to be deleted must not lose its policy before that.
+        # A graph whose deletion is pending keeps its policy until then.
         freed = set(before.applies_to or ()) - bound if before is not None else set[str]()
         if any(self._is_stopped(self.changes.get(scope)) for scope in freed):
             return Disposition.BLOCKED, DEPENDENCY
@@ -313,7 +295,7 @@ class _Classifier:
             return Disposition.APPLIED, None
         users = [
             address
-            for address, record in self.standing.applied.items()
+            for address, record in self.state.applied.items()
             if record.embedding_provider == change.resource
         ]
         if any(self._is_stopped(self.changes.get(address)) for address in users):
@@ -321,5 +303,5 @@ class _Classifier:
         return Disposition.APPLIED, None
 
     def _is_stopped(self, change: ClusterChange | None) -> bool:
-        """Whether another change will not be made this time."""
+        """Return whether another change is not made by this apply."""
         return change is not None and not self._choose(change)[0].is_carried_out

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 
-from omnigraph.errors import ClusterDiagnostic, ClusterError, Severity
+from omnigraph.errors import ClusterDiagnostic, ClusterError, OmniError, Severity
 
 CONFIG_CODES: Mapping[str, str] = {
     "config_dir_not_found": "There is no such folder, or it has no `cluster.yaml`.",
@@ -152,26 +153,37 @@ WARNINGS = frozenset(
         "catalog_payload_mismatch",
     }
 )
-"""They do not make a command fail, unless what it was asked for cannot be done for them."""
+"""Codes of warnings: they do not make a command fail unless they keep it from its result."""
 
 
 def make_diagnostic(
     code: str, path: str, message: str, severity: Severity | None = None
 ) -> ClusterDiagnostic:
-    """A finding; by default it is as severe as its code."""
+    """Make a diagnostic; by default with the severity of its code."""
     assert code in CLUSTER_CODES, code
     usual = Severity.WARNING if code in WARNINGS else Severity.ERROR
     return ClusterDiagnostic(code, severity or usual, path, message)
 
 
 def refuse(code: str, path: str, message: str) -> ClusterError:
-    """The error of one finding that leaves nothing else to be done."""
+    """Make the error of one diagnostic that ends a command."""
     return ClusterError([make_diagnostic(code, path, message, Severity.ERROR)])
+
+
+@contextmanager
+def refusing(code: str, path: str) -> Iterator[None]:
+    """Turn errors of storage and of graphs inside a block into a refusal with this code."""
+    try:
+        yield
+    except ClusterError:
+        raise
+    except OmniError as error:
+        raise refuse(code, path, error.message) from error
 
 
 @dataclass
 class ClusterReport:
-    """Findings in the order in which they were made, each once."""
+    """Diagnostics in the order of discovery, each once."""
 
     found: list[ClusterDiagnostic] = field(default_factory=list)
 
@@ -181,6 +193,10 @@ class ClusterReport:
     def extend(self, diagnostics: Iterable[ClusterDiagnostic]) -> None:
         self.found += [one for one in dict.fromkeys(diagnostics) if one not in self.found]
 
+    def collect(self, severity: Severity | None = None) -> _Collecting:
+        """Report a refusal inside a block, which ends there; by default with its severity."""
+        return _Collecting(self, severity)
+
     @property
     def has_errors(self) -> bool:
         return any(one.is_error for one in self.found)
@@ -188,3 +204,23 @@ class ClusterReport:
     def raise_if_errors(self) -> None:
         if self.has_errors:
             raise ClusterError(self.found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Collecting:
+    """A block whose refusals are reported."""
+
+    report: ClusterReport
+    severity: Severity | None
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if not isinstance(error, ClusterError):
+            return False
+        self.report.extend(
+            one if self.severity is None else replace(one, severity=self.severity)
+            for one in error.diagnostics
+        )
+        return True

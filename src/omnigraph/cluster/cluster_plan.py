@@ -11,12 +11,10 @@ from omnigraph.cluster.cluster_changes import (
     ClusterChange,
     classify,
     find_blast_radius,
-    list_applied_dependencies,
     list_changes,
     list_gates,
 )
-from omnigraph.cluster.cluster_config import read_storage_root
-from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
+from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse, refusing
 from omnigraph.cluster.cluster_files import ClusterFiles
 from omnigraph.cluster.cluster_session import (
     ApproveResult,
@@ -24,85 +22,73 @@ from omnigraph.cluster.cluster_session import (
     PlanResult,
     RequiredApproval,
     StateObservations,
-    UnlockResult,
-    require_ok,
 )
 from omnigraph.cluster.control_records import (
     ChangeApproval,
-    GatedChange,
-    list_pending,
     match_approvals,
-    read_approvals,
-    remove_lock,
-    warn_of_lock,
+    report_lock,
+    report_pending,
     write_approval,
 )
 from omnigraph.cluster.desired_state import DesiredState
 from omnigraph.cluster.resources import STATE_FILE, ResourceKind, show_control_path
-from omnigraph.cluster.state_ledger import StateLedger, read_clock
-from omnigraph.errors import BadRequest, ClusterError, OmniError, Severity, StorageError
+from omnigraph.cluster.state_ledger import StateLedger, find_ledger
+from omnigraph.errors import BadRequest, Severity
 from omnigraph.graph.graph import open as open_graph
-from omnigraph.identity import UlidSource
 from omnigraph.settings import Settings
 
 
 def plan_cluster(folder: str | Path, *, settings: Settings | None = None) -> PlanResult:
-    """What an apply would do now. Takes no lock and writes nothing.
+    """Plan an apply. Takes no lock and writes nothing.
 
     Raises:
         ClusterError: the configuration has mistakes, or the ledger cannot be used.
     """
     session = ClusterSession.on(folder, settings)
     result = PlanResult(config_dir=session.config_dir)
-    with session.collect():
-        desired = session.read_desired()
-        result = _plan(session, desired)
-    return require_ok(replace(result, diagnostics=tuple(session.report.found)))
+    with session.report.collect():
+        result = _plan(session, session.read_desired())
+    return session.finish(result)
 
 
 def _plan(session: ClusterSession, desired: DesiredState) -> PlanResult:
     files, report = session.open_files(desired), session.report
-    lock = warn_of_lock(files, report)
-    found = files.find_ledger()
+    lock = report_lock(files, report)
+    found = find_ledger(files)
     ledger = StateLedger() if found is None else found.ledger
     if found is None:
-        _warn_of_roots(files, report)
-    pending = list_pending(files, report)
-    drawn = plan_cluster_changes(files, desired, ledger, set(pending), report)
-    changes = tuple(_preview(files, desired, one, report) for one in drawn.changes)
-    dependencies = {*desired.list_dependencies(), *list_applied_dependencies(ledger.resources)}
+        with report.collect(Severity.WARNING):
+            require_no_roots(files)
+    pending = report_pending(files, report)
+    planned = plan_cluster_changes(files, desired, ledger, pending, report)
+    changes = tuple(_preview(files, desired, one, report) for one in planned.changes)
+    dependencies = desired.list_dependencies()
     return PlanResult(
         config_dir=session.config_dir,
         config_digest=desired.config_digest,
         resource_digests=desired.digests,
-        dependencies=desired.list_dependencies(),
+        dependencies=dependencies,
         state=StateObservations.of(found, lock),
         changes=changes,
-        blast_radius=find_blast_radius(changes, sorted(dependencies)),
-        approvals_required=drawn.list_required(),
+        blast_radius=find_blast_radius(
+            changes, sorted({*dependencies, *ledger.list_dependencies()})
+        ),
+        approvals_required=tuple(
+            RequiredApproval(gate.resource, gate.reason, gate.resource in planned.approvals)
+            for gate in planned.gates
+        ),
     )
 
 
-def _warn_of_roots(files: ClusterFiles, report: ClusterReport) -> None:
-    """Say that an apply would refuse to begin a ledger beside graphs that it does not know."""
-    try:
-        require_no_roots(files)
-    except ClusterError as error:
-        for one in error.diagnostics:
-            report.add(one.code, one.path, one.message, Severity.WARNING)
-
-
 def require_no_roots(files: ClusterFiles) -> None:
-    """Raise if there are graphs: a ledger that is begun must know them.
+    """Raise if there are graphs: a new ledger must record them.
 
     Raises:
         ClusterError: there are.
     """
     place = show_control_path(STATE_FILE)
-    try:
+    with refusing("state_read_error", place):
         roots = files.list_roots()
-    except StorageError as error:
-        raise refuse("state_read_error", place, error.message) from error
     if roots:
         message = (
             f"there is no ledger, but there are graphs: {', '.join(roots)}; "
@@ -113,18 +99,12 @@ def require_no_roots(files: ClusterFiles) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PlannedChanges:
-    """The changes between a ledger and a configuration, classified."""
+    """The classified changes between a ledger and a configuration."""
 
     changes: list[ClusterChange]
-    gates: list[GatedChange]
+    gates: list[ChangeApproval]
     approvals: dict[str, ChangeApproval]
-    """The approvals that fit, by resource."""
-
-    def list_required(self) -> tuple[RequiredApproval, ...]:
-        return tuple(
-            RequiredApproval(gate.resource, gate.reason, gate.resource in self.approvals)
-            for gate in self.gates
-        )
+    """The approvals of gates, by resource."""
 
 
 def plan_cluster_changes(
@@ -134,108 +114,70 @@ def plan_cluster_changes(
     pending: set[str],
     report: ClusterReport,
 ) -> PlannedChanges:
-    """What separates a ledger from a configuration, and what an apply does with each change."""
+    """Compute the changes between a ledger and a configuration, and the disposition of each."""
     changes = list_changes(desired, ledger.resources)
     gates = list_gates(changes, desired.config_digest, ledger.observations)
-    given = read_approvals(files, ledger.approval_records, report)
-    approvals = match_approvals(gates, given, report)
+    approvals = match_approvals(gates, files, ledger.approval_records, report)
     gated = {gate.resource for gate in gates}
-    standing = AppliedState(ledger.resources, pending, approvals.keys(), gated)
-    return PlannedChanges(classify(changes, standing, desired), gates, approvals)
+    state = AppliedState(ledger.resources, pending, approvals.keys(), gated)
+    return PlannedChanges(classify(changes, state, desired), gates, approvals)
 
 
 def _preview(
     files: ClusterFiles, desired: DesiredState, change: ClusterChange, report: ClusterReport
 ) -> ClusterChange:
-    """The change with the steps of its schema, if it is one of a schema that is there."""
+    """Return the change, with its migration steps if it updates a schema."""
     is_schema = change.kind is ResourceKind.SCHEMA
     if not is_schema or change.operation is not ChangeOperation.UPDATE or change.graph_id is None:
         return change
-    try:
+    code = "schema_preview_unavailable"
+    with report.collect(Severity.WARNING), refusing(code, change.resource):
         files.require_root(change.graph_id)
         uri, settings = files.graph_uri(change.graph_id), files.settings
         with open_graph(uri, read_only=True, settings=settings) as graph:
-            migration = graph.plan_schema(desired.resources[change.resource].source)
-    except OmniError as error:
-        report.add("schema_preview_unavailable", change.resource, error.message)
-        return change
-    wire = migration.wire()
-    return replace(change, migration={"supported": wire["supported"], "steps": wire["steps"]})
-
-
-_ids = UlidSource()
+            wire = graph.plan_schema(desired.resources[change.resource].source).wire()
+        return replace(change, migration={"supported": wire["supported"], "steps": wire["steps"]})
+    return change
 
 
 def approve_change(
     folder: str | Path, resource: str, *, actor: str | None, settings: Settings | None = None
 ) -> ApproveResult:
-    """Allow a change that needs an approval: the deletion of a graph, or creating it once more.
+    """Approve a gated change: the deletion of a graph, or its creation once more.
 
-    The approval holds for the state and the configuration of now.
+    The approval is bound to the current state and configuration.
 
     Raises:
-        BadRequest: nobody is named who approves.
-        ClusterError: the change needs no approval, or it cannot be written down.
+        BadRequest: the actor is missing.
+        ClusterError: the change needs no approval, or it cannot be stored.
     """
     if not actor:
         raise BadRequest("an approval needs an actor; give one with --as")
     session = ClusterSession.on(folder, settings)
     result = ApproveResult(config_dir=session.config_dir, resource=resource)
-    with session.collect():
-        desired = session.read_desired()
-        files = session.open_files(desired)
-        with session.lock(files, desired, "approve"):
-            approval = _approve(session, files, desired, resource, actor)
-            result = replace(
-                result,
-                approval_id=approval.approval_id,
-                operation=approval.operation,
-                approved_by=approval.approved_by,
-            )
-    return require_ok(replace(result, diagnostics=tuple(session.report.found)))
+    with session.report.collect(), session.lock("approve") as cluster:
+        found = find_ledger(cluster.files)
+        ledger = StateLedger() if found is None else found.ledger
+        planned = plan_cluster_changes(
+            cluster.files, cluster.desired, ledger, set(), session.report
+        )
+        approval = planned.approvals.get(resource)
+        if approval is None:
+            approval = _find_gate(planned.gates, resource).sign(actor)
+            write_approval(cluster.files, approval)
+        result = replace(
+            result,
+            approval_id=approval.approval_id,
+            operation=approval.operation,
+            approved_by=approval.approved_by,
+        )
+    return session.finish(result)
 
 
-def _approve(
-    session: ClusterSession, files: ClusterFiles, desired: DesiredState, resource: str, actor: str
-) -> ChangeApproval:
-    found = files.find_ledger()
-    ledger = StateLedger() if found is None else found.ledger
-    drawn = plan_cluster_changes(files, desired, ledger, set(), session.report)
-    gate = next((one for one in drawn.gates if one.resource == resource), None)
+def _find_gate(gates: list[ChangeApproval], resource: str) -> ChangeApproval:
+    gate = next((one for one in gates if one.resource == resource), None)
     if gate is None:
-        gated = ", ".join(one.resource for one in drawn.gates)
+        gated = ", ".join(one.resource for one in gates)
         hint = f"these changes need one: {gated}" if gated else "no change needs one"
         raise refuse("approval_not_required", resource, f"it needs no approval; {hint}")
-    approval = drawn.approvals.get(resource)
-    if approval is None:
-        approval = ChangeApproval(
-            approval_id=_ids.next(),
-            resource=gate.resource,
-            operation=gate.operation,
-            reason=gate.reason,
-            bound_config_digest=gate.config_digest,
-            bound_before_digest=gate.before_digest,
-            bound_after_digest=gate.after_digest,
-            approved_by=actor,
-            created_at=read_clock(),
-        )
-        write_approval(files, approval)
-    return approval
-
-
-def unlock_cluster(
-    folder: str | Path, lock_id: str, *, settings: Settings | None = None
-) -> UnlockResult:
-    """Remove the lock of an operator who is gone, named by its id.
-
-    Raises:
-        ClusterError: there is no lock, or it has another id.
-    """
-    session = ClusterSession.on(folder, settings)
-    result = UnlockResult(config_dir=session.config_dir)
-    with session.collect():
-        files = ClusterFiles(read_storage_root(session.folder), session.settings)
-        removed = remove_lock(files, lock_id)
-        state = StateObservations(lock=removed)
-        result = replace(result, state=state, lock_removed=True)
-    return require_ok(replace(result, diagnostics=tuple(session.report.found)))
+    return gate

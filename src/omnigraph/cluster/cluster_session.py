@@ -1,4 +1,4 @@
-"""Sessions and results of cluster commands, and the commands that only read: validate, status."""
+"""Sessions and results of cluster commands, and the commands validate, status and force-unlock."""
 
 from __future__ import annotations
 
@@ -14,18 +14,30 @@ import msgspec
 from omnigraph.cluster.cluster_changes import ClusterChange
 from omnigraph.cluster.cluster_config import ClusterConfig, choose_root, read_storage_root
 from omnigraph.cluster.cluster_diagnostics import ClusterReport
-from omnigraph.cluster.cluster_files import ClusterFiles, ReadLedger, check_payload, list_payloads
-from omnigraph.cluster.control_records import StateLock, hold_lock, list_pending, warn_of_lock
+from omnigraph.cluster.cluster_files import ClusterFiles
+from omnigraph.cluster.control_records import (
+    StateLock,
+    hold_lock,
+    remove_lock,
+    report_lock,
+    report_pending,
+)
 from omnigraph.cluster.desired_state import DesiredResource, DesiredState, read_desired
 from omnigraph.cluster.resources import CONFIG_FILE, LOCK_FILE, STATE_FILE, show_control_path
-from omnigraph.cluster.state_ledger import Observation, ResourceStatus, StateLedger
+from omnigraph.cluster.state_ledger import (
+    Observation,
+    ReadLedger,
+    ResourceStatus,
+    StateLedger,
+    find_ledger,
+)
 from omnigraph.errors import ClusterDiagnostic, ClusterError, Severity
 from omnigraph.settings import Settings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateObservations:
-    """The ledger and the lock as a command found them."""
+    """The ledger and the lock as observed by a command."""
 
     state_found: bool = False
     applied_config_digest: str | None = None
@@ -33,9 +45,9 @@ class StateObservations:
     state_cas: str | None = None
     resource_count: int = 0
     lock: StateLock | None = None
-    """The lock of somebody else."""
+    """The lock of another operator."""
     acquired: StateLock | None = None
-    """The lock that the command took."""
+    """The lock that the command acquired."""
 
     @classmethod
     def of(
@@ -95,7 +107,7 @@ def _parse_time(text: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterResult:
-    """What every command tells."""
+    """The result of a command, with its diagnostics."""
 
     config_dir: str
     diagnostics: tuple[ClusterDiagnostic, ...] = ()
@@ -206,13 +218,13 @@ class ApproveResult(ClusterResult):
             "operation": self.operation,
             "approved_by": self.approved_by,
         }
-        told = {name: value for name, value in optional.items() if value is not None}
-        return {**ClusterResult.wire(self), **told}
+        given = {name: value for name, value in optional.items() if value is not None}
+        return {**ClusterResult.wire(self), **given}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus(ClusterResult):
-    """What the ledger says; `operation` is `refresh` or `import` if one of them wrote it."""
+    """The content of the ledger; `operation` is `refresh` or `import` if one of them wrote it."""
 
     state: StateObservations = field(default_factory=StateObservations)
     ledger: StateLedger = field(default_factory=StateLedger)
@@ -272,7 +284,7 @@ Result = TypeVar("Result", bound=ClusterResult)
 
 @dataclass(frozen=True, slots=True)
 class ClusterSession:
-    """One command on one folder."""
+    """One command on one folder, with the report of its diagnostics."""
 
     folder: Path
     settings: Settings
@@ -287,64 +299,73 @@ class ClusterSession:
         return str(self.folder)
 
     def read_desired(self) -> DesiredState:
-        """What the folder asks for, without mistakes.
+        """Read the desired state.
 
         Raises:
-            ClusterError: it has some.
+            ClusterError: the configuration has mistakes.
         """
         desired = read_desired(self.folder, self.report)
         self.report.raise_if_errors()
         return desired
 
-    def open_files(self, desired: DesiredState) -> ClusterFiles:
+    def open_files(self, desired: DesiredState | None = None) -> ClusterFiles:
+        """Open the storage root; without a desired state, the one that `cluster.yaml` names."""
+        if desired is None:
+            return ClusterFiles(read_storage_root(self.folder), self.settings)
         return ClusterFiles(choose_root(self.folder, desired.config.storage), self.settings)
 
     @contextmanager
-    def lock(
-        self, files: ClusterFiles, desired: DesiredState, operation: str
-    ) -> Iterator[StateLock | None]:
-        with hold_lock(files, operation, is_wanted=desired.config.locks_state) as lock:
-            yield lock
+    def lock(self, operation: str) -> Iterator[LockedCluster]:
+        """Read the desired state and lock the cluster, unless `cluster.yaml` says otherwise."""
+        desired = self.read_desired()
+        files = self.open_files(desired)
+        if not desired.config.locks_state:
+            yield LockedCluster(files, desired, self.report, None)
+            return
+        with hold_lock(files, operation) as lock:
+            yield LockedCluster(files, desired, self.report, lock)
 
-    @contextmanager
-    def collect(self) -> Iterator[None]:
-        """Put what is refused inside into the report; the block ends there."""
-        try:
-            yield
-        except ClusterError as error:
-            self.report.extend(error.diagnostics)
+    def finish(self, result: Result) -> Result:
+        """Return the result with the diagnostics of the session.
+
+        Raises:
+            ClusterError: one of them is an error; with all of them and the result.
+        """
+        result = replace(result, diagnostics=tuple(self.report.found))
+        if not result.ok:
+            raise ClusterError(result.diagnostics, result)
+        return result
 
 
-def require_ok(result: Result) -> Result:
-    """The result of a command that did what it was asked for.
+@dataclass(frozen=True, slots=True)
+class LockedCluster:
+    """A cluster under change."""
 
-    Raises:
-        ClusterError: it did not; with everything found and the result itself.
-    """
-    if not result.ok:
-        raise ClusterError(result.diagnostics, result)
-    return result
+    files: ClusterFiles
+    desired: DesiredState
+    report: ClusterReport
+    lock: StateLock | None
+    """None if `cluster.yaml` declares that no lock is taken."""
 
 
 def validate_cluster(folder: str | Path) -> ValidateResult:
-    """Check the configuration of a folder and every file it names; storage is not looked at.
+    """Check the configuration of a folder and every file it names; storage is not read.
 
     Raises:
         ClusterError: it has mistakes; with all of them and their places.
     """
     session = ClusterSession.on(folder, None)
     desired = DesiredState(session.folder, ClusterConfig())
-    with session.collect():
+    with session.report.collect():
         desired = read_desired(session.folder, session.report)
     for graph in desired.config.graphs.values():
         message = f"graph '{graph.id}' accepts no external blobs"
-        if graph.external_blobs.bases:  # never let a list pass for permission
+        if graph.external_blobs.bases:  # a list must not be mistaken for a permission
             message += ", listed or not: external_blobs.allow is recorded and not used yet"
         session.report.add("external_blob_ingress_default_deny", graph.at, message)
-    return require_ok(
+    return session.finish(
         ValidateResult(
             config_dir=session.config_dir,
-            diagnostics=tuple(session.report.found),
             config_file=str(session.folder / CONFIG_FILE),
             resources=tuple(one for _, one in sorted(desired.resources.items())),
             dependencies=desired.list_dependencies(),
@@ -353,20 +374,20 @@ def validate_cluster(folder: str | Path) -> ValidateResult:
 
 
 def read_cluster_status(folder: str | Path, *, settings: Settings | None = None) -> ClusterStatus:
-    """What the ledger says, who holds the lock, and whether the catalog is whole.
+    """Read the ledger and the lock, and verify the catalog.
 
     Writes nothing and opens no graph.
 
     Raises:
-        ClusterError: the ledger cannot be used, or the catalog not be read.
+        ClusterError: the ledger or the catalog cannot be read.
     """
     session = ClusterSession.on(folder, settings)
     result = ClusterStatus(config_dir=session.config_dir)
-    with session.collect():
-        files = ClusterFiles(read_storage_root(session.folder), session.settings)
-        lock = warn_of_lock(files, session.report)
+    with session.report.collect():
+        files = session.open_files()
+        lock = report_lock(files, session.report)
         result = replace(result, state=StateObservations.of(None, lock))
-        found = files.find_ledger()
+        found = find_ledger(files)
         if found is None:
             message = "there is no ledger: nothing has been applied yet"
             place = show_control_path(STATE_FILE)
@@ -374,7 +395,23 @@ def read_cluster_status(folder: str | Path, *, settings: Settings | None = None)
         else:
             state = StateObservations.of(found, lock)
             result = replace(result, state=state, ledger=found.ledger)
-            list_pending(files, session.report)
-            for address, digest in list_payloads(found.ledger):
-                check_payload(files, address, digest, session.report)
-    return require_ok(replace(result, diagnostics=tuple(session.report.found)))
+            report_pending(files, session.report)
+            for address, digest in found.ledger.list_payloads():
+                files.check_payload(address, digest, session.report)
+    return session.finish(result)
+
+
+def unlock_cluster(
+    folder: str | Path, lock_id: str, *, settings: Settings | None = None
+) -> UnlockResult:
+    """Remove the lock of an operator that is gone, named by its id.
+
+    Raises:
+        ClusterError: there is no lock, or it has another id.
+    """
+    session = ClusterSession.on(folder, settings)
+    result = UnlockResult(config_dir=session.config_dir)
+    with session.report.collect():
+        lock = remove_lock(session.open_files(), lock_id)
+        result = replace(result, state=StateObservations(lock=lock), lock_removed=True)
+    return session.finish(result)

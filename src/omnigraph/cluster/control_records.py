@@ -1,156 +1,124 @@
-"""Control records of a cluster: its lock, the approvals, and the sidecars of unfinished changes."""
+"""Control records of a cluster: intents of changes of graphs, approvals, and the lock."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 
 import msgspec
 
-from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
-from omnigraph.cluster.cluster_files import ClusterFiles
+from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse, refusing
+from omnigraph.cluster.cluster_files import FORMAT, ClusterFiles, RecordKind
 from omnigraph.cluster.resources import (
     APPROVALS,
     LOCK_FILE,
     RECOVERIES,
     graph_address,
     make_approval_path,
-    make_sidecar_path,
+    make_intent_file,
     show_control_path,
 )
 from omnigraph.cluster.state_ledger import ApprovalRecord, read_clock
 from omnigraph.errors import ClusterError, Severity, StorageError
 from omnigraph.identity import UlidSource
-from omnigraph.typed_reading import convert_into
-from omnigraph.types.json_value import parse_json
-from omnigraph.types.problems import ValueRefused
 from omnigraph.wire.http_protocol import is_graph_id
 
-SIDECAR_VERSION = 1
-_JSON = ".json"
+_ids = UlidSource()
 
 
-class SidecarKind(StrEnum):
+class IntentKind(StrEnum):
     GRAPH_CREATE = "graph_create"
     SCHEMA_APPLY = "schema_apply"
     GRAPH_DELETE = "graph_delete"
 
 
-class RecoverySidecar(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One change of one graph that was begun."""
+class GraphIntent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The intent of one change of one graph, written before its first effect."""
 
-    schema_version: int = SIDECAR_VERSION
+    schema_version: int = FORMAT
     operation_id: str
     started_at: str
     actor: str | None = None
-    kind: SidecarKind
+    kind: IntentKind
     graph_id: str
     graph_uri: str
     observed_manifest_version: int | None = None
-    """Where the graph was before."""
+    """The version of the graph before the change."""
     expected_manifest_version: int | None = None
-    """Where it was after, once that is known."""
+    """The version of the graph after the change, once that is known."""
     desired_schema_digest: str | None = None
     state_cas_base: str | None = None
     approval_id: str | None = None
 
-
-def read_sidecars(
-    files: ClusterFiles, report: ClusterReport, severity: Severity | None = None
-) -> Mapping[str, RecoverySidecar]:
-    """The sidecars by operation; what is wrong with one is reported."""
-    try:
-        names = files.control.list(RECOVERIES)
-    except StorageError as error:
-        place = show_control_path(RECOVERIES)
-        report.add("recovery_sidecar_read_error", place, error.message, severity)
-        return {}
-    found = {}
-    for name in names:
-        if name.endswith(_JSON):
-            sidecar = _read_sidecar(files, f"{RECOVERIES}/{name}", report, severity)
-            if sidecar is not None:
-                found[sidecar.operation_id] = sidecar
-    return found
+    def describe(self) -> str:
+        return (
+            f"an interrupted {self.kind} of {self.started_at} is not settled; "
+            "run `omnigraph cluster apply`"
+        )
 
 
-def list_pending(files: ClusterFiles, report: ClusterReport) -> Mapping[str, RecoverySidecar]:
-    """The interrupted changes by graph, reported and left as they are."""
-    found = {one.graph_id: one for one in read_sidecars(files, report).values()}
-    for graph_id, sidecar in sorted(found.items()):
-        message = f"an interrupted {sidecar.kind} is not settled; the next apply settles it"
+def _find_intent_problem(intent: GraphIntent, path: str) -> str | None:
+    if path == make_intent_file(intent.operation_id) and is_graph_id(intent.graph_id):
+        return None
+    return "it does not name its file and a graph"
+
+
+_INTENT = RecordKind(
+    "an intent",
+    GraphIntent,
+    unreadable="recovery_sidecar_read_error",
+    unsupported="unsupported_recovery_sidecar_version",
+    invalid="invalid_recovery_sidecar",
+    unwritable="recovery_sidecar_write_error",
+    find_problem=_find_intent_problem,
+)
+
+
+def read_intents(
+    files: ClusterFiles, report: ClusterReport, severity: Severity = Severity.WARNING
+) -> list[GraphIntent]:
+    """List the intents of unfinished changes; unusable ones are reported with this severity."""
+    return _INTENT.list_all(files, RECOVERIES, report, severity)
+
+
+def report_pending(files: ClusterFiles, report: ClusterReport) -> set[str]:
+    """Report the graphs with an unfinished change; return their ids."""
+    found = {one.graph_id: one for one in read_intents(files, report)}
+    for graph_id, intent in sorted(found.items()):
+        message = f"an interrupted {intent.kind} is not settled; the next apply settles it"
         report.add("cluster_recovery_pending", graph_address(graph_id), message)
-    return found
+    return set(found)
 
 
-def write_sidecar(files: ClusterFiles, sidecar: RecoverySidecar) -> None:
-    """Announce a change, or say more about one that is announced.
+def write_intent(files: ClusterFiles, intent: GraphIntent) -> None:
+    """Announce a change, or add to what is announced.
 
     Raises:
         ClusterError: it cannot be written, so the change must not be made.
     """
-    path = make_sidecar_path(sidecar.operation_id)
-    try:
-        files.control.put(path, encode_document(sidecar))
-    except StorageError as error:
-        place = show_control_path(path)
-        raise refuse("recovery_sidecar_write_error", place, error.message) from error
+    _INTENT.write(files, make_intent_file(intent.operation_id), intent)
 
 
-def remove_sidecar(files: ClusterFiles, operation_id: str, report: ClusterReport) -> None:
-    """Take back the announcement of a change that is settled."""
-    path = make_sidecar_path(operation_id)
-    try:
-        files.control.delete(path)
-    except StorageError as error:
-        place = show_control_path(path)
-        report.add("recovery_sidecar_cleanup_failed", place, error.message)
-
-
-def encode_document(value: msgspec.Struct) -> bytes:
-    """A struct as the files of a cluster have it: indented, with a newline at the end."""
-    return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
-
-
-def _read_sidecar(
-    files: ClusterFiles, path: str, report: ClusterReport, severity: Severity | None
-) -> RecoverySidecar | None:
-    place = show_control_path(path)
-    try:
-        data = files.control.find(path)
-        if data is None:
-            return None
-        value = parse_json(data)
-        version = value.get("schema_version") if isinstance(value, dict) else None
-        if isinstance(version, int) and version != SIDECAR_VERSION:
-            message = f"the intent has version {version}; this release reads {SIDECAR_VERSION}"
-            report.add("unsupported_recovery_sidecar_version", place, message, severity)
-            return None
-        sidecar = convert_into(value, RecoverySidecar)
-    except StorageError as error:
-        report.add("recovery_sidecar_read_error", place, error.message, severity)
-        return None
-    except (ValueRefused, msgspec.ValidationError) as error:
-        report.add("invalid_recovery_sidecar", place, f"not an intent: {error}", severity)
-        return None
-    is_named_so = path == make_sidecar_path(sidecar.operation_id)
-    if not is_named_so or not is_graph_id(sidecar.graph_id):
-        message = "not an intent: it does not name its file and a graph"
-        report.add("invalid_recovery_sidecar", place, message, severity)
-        return None
-    return sidecar
-
-
-APPROVAL_VERSION = 1
+def remove_intents(
+    files: ClusterFiles, operation_ids: Iterable[str], report: ClusterReport
+) -> None:
+    """Remove the intents of changes that are recorded, or were not made."""
+    for operation_id in operation_ids:
+        path = make_intent_file(operation_id)
+        code, place = "recovery_sidecar_cleanup_failed", show_control_path(path)
+        with report.collect(Severity.WARNING), refusing(code, place):
+            files.control.delete(path)
 
 
 class ChangeApproval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who allowed which change, and for which state and configuration."""
+    """The approval of one change from one state to one configuration.
 
-    schema_version: int = APPROVAL_VERSION
+    Until somebody has given it, it is the gate of a change: what has to be approved.
+    """
+
+    schema_version: int = FORMAT
     approval_id: str
     resource: str
     operation: str
@@ -163,261 +131,202 @@ class ChangeApproval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     consumed_at: str | None = None
     consumed_by_operation: str | None = None
 
+    @property
+    def subject(self) -> tuple[str, str]:
+        return self.resource, self.operation
 
-@dataclass(frozen=True, slots=True)
-class GatedChange:
-    """A change that needs an approval."""
+    @property
+    def binding(self) -> tuple[str | None, ...]:
+        """The configuration and the state that the approval is for."""
+        return self.bound_config_digest, self.bound_before_digest, self.bound_after_digest
 
-    resource: str
-    operation: str
-    reason: str
-    config_digest: str
-    before_digest: str | None
-    after_digest: str | None
-
-    def fits(self, approval: ChangeApproval) -> bool:
-        """Whether an approval was given for just this."""
-        bound = (
-            approval.bound_config_digest,
-            approval.bound_before_digest,
-            approval.bound_after_digest,
-        )
-        return self.is_meant_by(approval) and bound == (
-            self.config_digest,
-            self.before_digest,
-            self.after_digest,
+    def sign(self, actor: str) -> ChangeApproval:
+        """Make the approval of a gate by an actor."""
+        return msgspec.structs.replace(
+            self, approval_id=_ids.next(), approved_by=actor, created_at=read_clock()
         )
 
-    def is_meant_by(self, approval: ChangeApproval) -> bool:
-        return (approval.resource, approval.operation) == (self.resource, self.operation)
+    def record_use(self, operation_id: str) -> ApprovalRecord:
+        """Make the record of the ledger that an operation consumed the approval."""
+        return ApprovalRecord(
+            resource=self.resource,
+            operation=self.operation,
+            approved_by=self.approved_by,
+            consumed_at=read_clock(),
+            consumed_by_operation=operation_id,
+        )
 
 
-def read_approvals(
-    files: ClusterFiles, consumed: Mapping[str, ApprovalRecord], report: ClusterReport
-) -> list[ChangeApproval]:
-    """The approvals that were not used yet, oldest first; what is wrong with one is reported."""
-    try:
-        names = files.control.list(APPROVALS)
-    except StorageError as error:
-        report.add("approval_read_error", show_control_path(APPROVALS), error.message)
-        return []
-    found = [
-        read_approval(files, n.removesuffix(_JSON), report) for n in names if n.endswith(_JSON)
-    ]
-    return [
-        one
-        for one in found
-        if one is not None and one.consumed_at is None and one.approval_id not in consumed
-    ]
+_APPROVAL = RecordKind(
+    "an approval",
+    ChangeApproval,
+    unreadable="approval_read_error",
+    unsupported="unsupported_approval_version",
+    invalid="invalid_approval_artifact",
+    unwritable="approval_write_error",
+    find_problem=lambda approval, path: (
+        None if path == make_approval_path(approval.approval_id) else "it has another id"
+    ),
+)
 
 
-def read_approval(
+def find_approval(
     files: ClusterFiles, approval_id: str, report: ClusterReport
 ) -> ChangeApproval | None:
-    """One approval; None if there is none, or what is there is reported as wrong."""
-    path = make_approval_path(approval_id)
-    place = show_control_path(path)
-    try:
-        data = files.control.find(path)
-        if data is None:
-            return None
-        value = parse_json(data)
-        version = value.get("schema_version") if isinstance(value, dict) else None
-        if isinstance(version, int) and version != APPROVAL_VERSION:
-            message = f"the approval has version {version}; this release reads {APPROVAL_VERSION}"
-            report.add("unsupported_approval_version", place, message)
-            return None
-        approval = convert_into(value, ChangeApproval)
-    except StorageError as error:
-        report.add("approval_read_error", place, error.message)
-        return None
-    except (ValueRefused, msgspec.ValidationError) as error:
-        report.add("invalid_approval_artifact", place, f"not an approval: {error}")
-        return None
-    if approval.approval_id != approval_id:
-        report.add("invalid_approval_artifact", place, "not an approval: it has another id")
-        return None
-    return approval
+    """Return one approval; None if there is none, or if it is reported as unusable."""
+    with report.collect(Severity.WARNING):
+        return _APPROVAL.find(files, make_approval_path(approval_id))
+    return None
+
+
+def write_approval(files: ClusterFiles, approval: ChangeApproval) -> None:
+    """Store an approval.
+
+    Raises:
+        ClusterError: it cannot be written.
+    """
+    _APPROVAL.write(files, make_approval_path(approval.approval_id), approval)
 
 
 def match_approvals(
-    gates: Iterable[GatedChange], approvals: Iterable[ChangeApproval], report: ClusterReport
+    gates: Iterable[ChangeApproval],
+    files: ClusterFiles,
+    consumed: Mapping[str, ApprovalRecord],
+    report: ClusterReport,
 ) -> dict[str, ChangeApproval]:
-    """The approval of each change that has one, by resource; stale ones are reported."""
+    """Return the stored approval of each gated change, by resource; stale ones are reported."""
+    stored = [
+        one
+        for one in _APPROVAL.list_all(files, APPROVALS, report, Severity.WARNING)
+        if one.consumed_at is None and one.approval_id not in consumed
+    ]
     found: dict[str, ChangeApproval] = {}
-    given = list(approvals)
     for gate in gates:
-        meant = [one for one in given if gate.is_meant_by(one)]
-        fitting = [one for one in meant if gate.fits(one)]
+        candidates = [one for one in stored if one.subject == gate.subject]
+        fitting = [one for one in candidates if one.binding == gate.binding]
         if fitting:
             found[gate.resource] = fitting[0]
-        elif meant:
+        elif candidates:
             message = (
-                f"the approval {meant[-1].approval_id} to {gate.operation} it was given for "
+                f"the approval {candidates[-1].approval_id} to {gate.operation} it was given for "
                 "another state or configuration; approve it again"
             )
             report.add("approval_stale", gate.resource, message)
     return found
 
 
-def write_approval(files: ClusterFiles, approval: ChangeApproval) -> None:
-    """Keep an approval, or that it was used.
-
-    Raises:
-        ClusterError: it cannot be written.
-    """
-    path = make_approval_path(approval.approval_id)
-    try:
-        files.control.put(path, encode_document(approval))
-    except StorageError as error:
-        raise refuse("approval_write_error", show_control_path(path), error.message) from error
-
-
 def mark_approvals_consumed(
     files: ClusterFiles, records: Mapping[str, ApprovalRecord], report: ClusterReport
 ) -> None:
-    """Write into the files which approvals the ledger says were used."""
+    """Note in the stored approvals which of them the ledger has consumed."""
     for approval_id, record in records.items():
-        approval = read_approval(files, approval_id, report)
+        approval = find_approval(files, approval_id, report)
         if approval is not None and approval.consumed_at is None:
-            write_approval(
-                files,
-                msgspec.structs.replace(
-                    approval,
-                    consumed_at=record.consumed_at,
-                    consumed_by_operation=record.consumed_by_operation,
-                ),
+            consumed = msgspec.structs.replace(
+                approval,
+                consumed_at=record.consumed_at,
+                consumed_by_operation=record.consumed_by_operation,
             )
-
-
-LOCK_VERSION = 1
-_PLACE = show_control_path(LOCK_FILE)
-_ids = UlidSource()
+            write_approval(files, consumed)
 
 
 class StateLock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is changing the cluster."""
+    """The lock of an operator: it keeps others from changing the cluster."""
 
-    version: int = LOCK_VERSION
+    version: int = FORMAT
     lock_id: str
     operation: str
     created_at: str
     pid: int
 
+    def describe(self) -> str:
+        """Return a sentence with the holder, and the remedy if it is gone."""
+        return (
+            f"'{self.operation}' of process {self.pid} has held the lock {self.lock_id} since "
+            f"{self.created_at}; if it is gone, run `omnigraph cluster force-unlock {self.lock_id}`"
+        )
 
-def find_lock(files: ClusterFiles) -> StateLock | None:
-    """The lock that is held, if one is.
 
-    Raises:
-        ClusterError: it cannot be read, or is not a lock.
-    """
-    try:
-        data = files.control.find(LOCK_FILE)
-    except StorageError as error:
-        raise refuse("state_lock_read_error", _PLACE, error.message) from error
-    if data is None:
-        return None
-    try:
-        value = parse_json(data)
-        version = value.get("version") if isinstance(value, dict) else None
-        if isinstance(version, int) and version != LOCK_VERSION:
-            message = f"the lock has version {version}; this release reads {LOCK_VERSION}"
-            raise refuse("unsupported_state_lock_version", _PLACE, message)
-        return convert_into(value, StateLock)
-    except (ValueRefused, msgspec.ValidationError) as error:
-        message = f"not a lock: {error}; if no operator is working, remove the file"
-        raise refuse("invalid_state_lock", _PLACE, message) from None
+_LOCK = RecordKind(
+    "a lock",
+    StateLock,
+    unreadable="state_lock_read_error",
+    unsupported="unsupported_state_lock_version",
+    invalid="invalid_state_lock",
+    unwritable="state_lock_error",
+    version="version",
+    advice="; if no operator is working, remove the file",
+)
+_LOCK_PATH = show_control_path(LOCK_FILE)
 
 
 @contextmanager
-def hold_lock(
-    files: ClusterFiles, operation: str, *, is_wanted: bool
-) -> Iterator[StateLock | None]:
+def hold_lock(files: ClusterFiles, operation: str) -> Iterator[StateLock]:
     """Keep other operators out for the duration of a block.
 
     Raises:
-        ClusterError: somebody else holds the lock, or it cannot be taken.
+        ClusterError: another operator holds the lock, or it cannot be taken.
     """
-    lock = _take_lock(files, operation) if is_wanted else None
+    lock = StateLock(
+        lock_id=_ids.next(), operation=operation, created_at=read_clock(), pid=os.getpid()
+    )
+    _take_lock(files, lock)
     try:
         yield lock
     finally:
-        if lock is not None:
-            _release_lock(files, lock)
+        if _is_held(files, lock):
+            _delete_lock(files)
 
 
-def describe_lock(lock: StateLock) -> str:
-    """Who holds a lock, and what to do if they are gone."""
-    return (
-        f"'{lock.operation}' of process {lock.pid} has held the lock {lock.lock_id} since "
-        f"{lock.created_at}; if it is gone, run `omnigraph cluster force-unlock {lock.lock_id}`"
-    )
-
-
-def warn_of_lock(files: ClusterFiles, report: ClusterReport) -> StateLock | None:
-    """The lock of somebody at work; whatever is wrong with it is a warning for those who read."""
-    try:
-        lock = find_lock(files)
-    except ClusterError as error:
-        for one in error.diagnostics:
-            report.add(one.code, one.path, one.message, Severity.WARNING)
-        return None
+def report_lock(files: ClusterFiles, report: ClusterReport) -> StateLock | None:
+    """Return the lock of an operator at work, with a warning; one that is damaged is a warning."""
+    lock = None
+    with report.collect(Severity.WARNING):
+        lock = _LOCK.find(files, LOCK_FILE)
     if lock is not None:
-        report.add("state_lock_held", _PLACE, describe_lock(lock), Severity.WARNING)
+        report.add("state_lock_held", _LOCK_PATH, lock.describe(), Severity.WARNING)
     return lock
 
 
 def remove_lock(files: ClusterFiles, lock_id: str) -> StateLock:
-    """Remove the lock of somebody who is gone.
+    """Remove the lock of an operator that is gone.
 
     Raises:
         ClusterError: there is none, or it has another id.
     """
-    lock = find_lock(files)
+    lock = _LOCK.find(files, LOCK_FILE)
     if lock is None:
-        raise refuse("state_lock_missing", _PLACE, "there is no lock to remove")
+        raise refuse("state_lock_missing", _LOCK_PATH, "there is no lock to remove")
     if lock.lock_id != lock_id:
         message = f"the lock has the id {lock.lock_id}, not {lock_id}"
-        raise refuse("state_lock_id_mismatch", _PLACE, message)
+        raise refuse("state_lock_id_mismatch", _LOCK_PATH, message)
     _delete_lock(files)
     return lock
 
 
-def _take_lock(files: ClusterFiles, operation: str) -> StateLock:
-    lock = StateLock(
-        lock_id=_ids.next(), operation=operation, created_at=read_clock(), pid=os.getpid()
-    )
+def _take_lock(files: ClusterFiles, lock: StateLock) -> None:
     try:
-        is_ours = files.control.put_if_absent(LOCK_FILE, encode_document(lock))
+        is_ours = files.control.put_if_absent(LOCK_FILE, _LOCK.encode(lock))
     except StorageError as error:
-        # It may be ours all the same, and the answer was lost.
+        # The lock may have been created before the answer was lost.
         if not _is_held(files, lock):
-            raise refuse("state_lock_error", _PLACE, error.message) from error
-        return lock
+            raise refuse("state_lock_error", _LOCK_PATH, error.message) from error
+        return
     if not is_ours:
-        held = find_lock(files)
-        message = describe_lock(held) if held else "another operator just had the lock; try again"
-        raise refuse("state_lock_held", _PLACE, message)
-    return lock
-
-
-def _release_lock(files: ClusterFiles, lock: StateLock) -> None:
-    """Take our own lock back; one that is not ours any more is left alone."""
-    if _is_held(files, lock):
-        _delete_lock(files)
+        held = _LOCK.find(files, LOCK_FILE)
+        message = held.describe() if held else "another operator just had the lock; try again"
+        raise refuse("state_lock_held", _LOCK_PATH, message)
 
 
 def _is_held(files: ClusterFiles, lock: StateLock) -> bool:
-    """Whether the lock that is held is this one; one that cannot be read is somebody else's."""
+    """Return whether the lock is this one; one that cannot be read belongs to somebody else."""
     try:
-        held = find_lock(files)
+        held = _LOCK.find(files, LOCK_FILE)
     except ClusterError:
         return False
     return held is not None and held.lock_id == lock.lock_id
 
 
 def _delete_lock(files: ClusterFiles) -> None:
-    try:
+    with refusing("state_lock_error", _LOCK_PATH):
         files.control.delete(LOCK_FILE)
-    except StorageError as error:
-        raise refuse("state_lock_error", _PLACE, error.message) from error

@@ -44,10 +44,12 @@ from omnigraph.plan.compile import compile_catalog
 from omnigraph.policy import BundleKind, parse_bundle
 from omnigraph.policy.restricted_catalog import ResolvedNames
 
+_QUERY_SUFFIX = ".gq"
+
 
 @dataclass(frozen=True, slots=True)
 class DesiredResource:
-    """One resource: what the ledger will say of it, and its file if it has one."""
+    """One resource: its record in the ledger, and its file if it has one."""
 
     address: str
     record: ResourceRecord
@@ -60,15 +62,15 @@ class DesiredResource:
 
     @property
     def source(self) -> SourceText:
-        """The text of its file, named as the configuration names it."""
+        """The text of its file, named as in the configuration."""
         assert self.data is not None, f"{self.address} has no file"
         return SourceText.from_bytes(self.data, self.record.source or self.address)
 
     def require_unchanged(self) -> None:
-        """Raise if its file is not the one that was checked and planned.
+        """Raise if its file changed after it was checked and planned.
 
         Raises:
-            ClusterError: somebody edited or removed it meanwhile.
+            ClusterError: the file was edited or removed.
         """
         if self.path is None:
             return
@@ -88,7 +90,7 @@ class DesiredResource:
 
 @dataclass(frozen=True)
 class DesiredState:
-    """Everything that a configuration asks for."""
+    """All resources of a configuration."""
 
     folder: Path
     config: ClusterConfig
@@ -107,7 +109,7 @@ class DesiredState:
         return None if found is None else found.digest
 
     def list_dependencies(self) -> list[tuple[str, str]]:
-        """Which resource needs which, as pairs."""
+        """List the pairs of a resource and one that it needs."""
         found: list[tuple[str, str]] = []
         for address, one in self.resources.items():
             graph_id = find_graph_id(address)
@@ -128,11 +130,8 @@ class DesiredState:
         return sorted(found)
 
 
-_QUERY_SUFFIX = ".gq"
-
-
 def read_desired(folder: Path, report: ClusterReport) -> DesiredState:
-    """What a folder asks for; everything that is wrong with it is reported.
+    """Read the desired state of a folder; every mistake is reported.
 
     Raises:
         ClusterError: its `cluster.yaml` cannot be read at all.
@@ -144,7 +143,7 @@ def read_desired(folder: Path, report: ClusterReport) -> DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A file that could be read."""
+    """The content of a file."""
 
     ref: FileRef
     path: Path
@@ -164,7 +163,7 @@ class _FileReader:
     config: ClusterConfig
     report: ClusterReport
     catalogs: dict[str, Catalog] = field(default_factory=dict)
-    """The schemas without mistakes, by graph."""
+    """The valid schemas, by graph."""
 
     def read_resources(self) -> Iterator[DesiredResource]:
         for name, profile in self.config.providers.items():
@@ -282,7 +281,7 @@ class _FileReader:
     def _compare_keys(
         self, declared: QueryDeclaration, ref: FileRef, queries: Iterable[QueryDecl]
     ) -> None:
-        """Every key names a query of its file, and every query of a file has a key."""
+        """Report keys without a query in their file, and queries of a file without a key."""
         assert declared.named is not None
         keys = {name for name, other in declared.named.items() if other.path == ref.path}
         names = {query.name for query in queries}

@@ -1,13 +1,14 @@
-"""Resources of a cluster: their addresses, settings, digests, and the paths they are stored at.
+"""Resources of a cluster: their addresses, settings and digests, and the paths of its files.
 
-__cluster/state.json the ledger __cluster/lock.json the lock of the operator at work
-__cluster/resources/query/<graph>/<name>/<digest>.gq applied queries
-__cluster/resources/policy/<name>/<digest>.yaml applied policies __cluster/recoveries/<id>.json
-sidecars of unfinished changes __cluster/approvals/<id>.json approvals graphs/<id>.omni the
-graphs
+    __cluster/state.json                                  the ledger
+    __cluster/lock.json                                   the lock of the operator at work
+    __cluster/resources/query/<graph>/<name>/<digest>.gq  applied queries
+    __cluster/resources/policy/<name>/<digest>.yaml       applied policies
+    __cluster/recoveries/<id>.json                        intents of unfinished changes of graphs
+    __cluster/approvals/<id>.json                         approvals
+    graphs/<id>.omni                                      the graphs
 
-Control files are below `__cluster`, apart from the rest, so that a lock on that folder is a
-file of it and not of the folder that people keep in git.
+Control files have a folder of their own, so that what is locked is not the folder in git.
 """
 
 from __future__ import annotations
@@ -24,9 +25,21 @@ from omnigraph.settings import Settings
 from omnigraph.storage.control_files import normalize_root, open_control_files
 from omnigraph.wire.http_protocol import check_graph_id, is_graph_id
 
+CONFIG_FILE = "cluster.yaml"
+CONTROL_FOLDER = "__cluster"
+GRAPHS_FOLDER = "graphs"
+GRAPH_SUFFIX = ".omni"
+
+STATE_FILE = "state.json"
+LOCK_FILE = "lock.json"
+RECOVERIES = "recoveries"
+APPROVALS = "approvals"
+_JSON = ".json"
+_MANAGED = re.compile(f"(?P<root>.+)/{GRAPHS_FOLDER}/[^/]+{re.escape(GRAPH_SUFFIX)}")
+
 RESOURCE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
 CLUSTER_SCOPE = "cluster"
-"""What a policy is bound to that decides about the server itself."""
+"""The scope of a policy that decides about the server itself."""
 
 
 class ResourceKind(StrEnum):
@@ -58,12 +71,12 @@ def provider_address(name: str) -> str:
 
 
 def find_resource_kind(address: str) -> ResourceKind:
-    """The kind of a resource whose address is sound."""
+    """Return the kind of a resource from its address, which is valid."""
     return ResourceKind(address.partition(".")[0])
 
 
 def find_graph_id(address: str) -> str | None:
-    """The graph that a graph, schema or query belongs to; None for policies and providers.
+    """Return the graph of a graph, schema or query; None for policies and providers.
 
     >>> find_graph_id("query.library.overdue"), find_graph_id("policy.readers")
     ('library', None)
@@ -74,7 +87,7 @@ def find_graph_id(address: str) -> str | None:
 
 
 def is_resource_address(text: str) -> bool:
-    """Whether a text is the address of a resource that there could be."""
+    """Return whether a text is a valid address of a resource."""
     match text.split("."):
         case ["graph" | "schema", graph_id]:
             return is_graph_id(graph_id)
@@ -89,7 +102,7 @@ def is_resource_address(text: str) -> bool:
 class EmbeddingProfile(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
 ):
-    """An embedding provider; its key is the name of a variable, `${NAME}`, read by the server."""
+    """An embedding provider; its key is a variable reference, `${NAME}`, that the server reads."""
 
     kind: str
     base_url: str | None = None
@@ -98,21 +111,21 @@ class EmbeddingProfile(
 
 
 class BlobScope(StrEnum):
-    """Who may follow an address of an external blob."""
+    """The processes that may read an external blob."""
 
     SERVER_SAFE = "server_safe"
     EMBEDDED_ONLY = "embedded_only"
 
 
 class BlobBase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Blobs below this address may be referred to."""
+    """An address below which external blobs are allowed."""
 
     uri: str
     scope: BlobScope
 
 
 class BlobAllowList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where external blobs may be; without a base, nowhere."""
+    """The allowed addresses of external blobs; without a base, none is."""
 
     bases: tuple[BlobBase, ...] = ()
 
@@ -122,7 +135,7 @@ class BlobAllowList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def digest_file(data: bytes) -> str:
-    """The digest of a file; a byte order mark is no part of its text."""
+    """Return the digest of a file, without its byte order mark."""
     return hashlib.sha256(data.removeprefix(BOM_UTF8)).hexdigest()
 
 
@@ -137,14 +150,14 @@ def digest_graph(
     provider: tuple[str, str] | None,
     external_blobs: BlobAllowList,
 ) -> str:
-    """The digest of a graph as a whole, made of those of its parts.
+    """Return the digest of a graph as a whole, computed from the digests of its parts.
 
     Args:
         graph_id: The graph.
         schema: The digest of its schema.
         queries: The digests of its queries by name.
         provider: The address and digest of its embedding provider.
-        external_blobs: Where its external blobs may be.
+        external_blobs: The allowed addresses of its external blobs.
     """
     parts: dict[str, object] = {
         "graph": graph_id,
@@ -158,7 +171,7 @@ def digest_graph(
 
 
 def digest_config(config: object, resources: Mapping[str, str]) -> str:
-    """The digest of everything that is declared, files included."""
+    """Return the digest of everything that is declared, files included."""
     return _digest("config", [config, sorted(resources.items())])
 
 
@@ -167,20 +180,8 @@ def _digest(tag: str, value: object) -> str:
     return hashlib.sha256(f"omnigraph {tag}\0".encode() + text).hexdigest()
 
 
-CONFIG_FILE = "cluster.yaml"
-CONTROL_FOLDER = "__cluster"
-GRAPHS_FOLDER = "graphs"
-GRAPH_SUFFIX = ".omni"
-
-STATE_FILE = "state.json"
-LOCK_FILE = "lock.json"
-RECOVERIES = "recoveries"
-APPROVALS = "approvals"
-_JSON = ".json"
-
-
 def make_graph_path(graph_id: str) -> str:
-    """Where a graph lives below the root; the id is checked, for what is there may be deleted.
+    """Return the path of a graph; its id is validated, because the path may be deleted.
 
     >>> make_graph_path("library")
     'graphs/library.omni'
@@ -188,7 +189,7 @@ def make_graph_path(graph_id: str) -> str:
     return f"{GRAPHS_FOLDER}/{check_graph_id(graph_id)}{GRAPH_SUFFIX}"
 
 
-def make_sidecar_path(operation_id: str) -> str:
+def make_intent_file(operation_id: str) -> str:
     return f"{RECOVERIES}/{operation_id}{_JSON}"
 
 
@@ -197,7 +198,7 @@ def make_approval_path(approval_id: str) -> str:
 
 
 def make_payload_path(address: str, digest: str) -> str:
-    """Where the text of a query or policy is kept.
+    """Return the path of an applied query or policy.
 
     >>> make_payload_path("query.library.overdue", "ab12")
     'resources/query/library/overdue/ab12.gq'
@@ -208,7 +209,7 @@ def make_payload_path(address: str, digest: str) -> str:
 
 
 def show_control_path(path: str) -> str:
-    """The same path as messages name it.
+    """Return a control file's path as messages name it.
 
     >>> show_control_path(STATE_FILE)
     '__cluster/state.json'
@@ -216,15 +217,12 @@ def show_control_path(path: str) -> str:
     return f"{CONTROL_FOLDER}/{path}"
 
 
-_MANAGED = re.compile(f"(?P<root>.+)/{GRAPHS_FOLDER}/[^/]+{re.escape(GRAPH_SUFFIX)}")
-
-
 def find_managing_root(uri: str, settings: Settings | None = None) -> str | None:
-    """The storage root of the cluster that a graph of this address is in, if it is in one.
+    """Return the storage root of the cluster that manages the graph at an address; None if none.
 
     Raises:
         BadRequest: the address is not one of a folder or of a bucket.
-        StorageError: it cannot be told.
+        StorageError: the storage cannot be read.
     """
     match = _MANAGED.fullmatch(normalize_root(uri))
     if match is None:

@@ -1,22 +1,20 @@
-"""The ledger: the deployed state of a cluster.
+"""The ledger: the deployed state of a cluster, one JSON file that is replaced by compare-and-swap.
 
-As one JSON file that is only replaced as a whole.
-
-A command collects its changes in a draft and writes the next ledger at the end.
+A command edits a copy of the ledger and writes it at its end as the next revision.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal
 
 import msgspec
 
-from omnigraph.cluster.cluster_diagnostics import refuse
+from omnigraph.cluster.cluster_diagnostics import refuse, refusing
+from omnigraph.cluster.cluster_files import FORMAT, ClusterFiles, RecordKind
 from omnigraph.cluster.resources import (
     STATE_FILE,
     BlobAllowList,
@@ -31,16 +29,12 @@ from omnigraph.cluster.resources import (
     schema_address,
     show_control_path,
 )
-from omnigraph.typed_reading import convert_into
-from omnigraph.types.json_value import parse_json
-from omnigraph.types.problems import ValueRefused
 
-LEDGER_VERSION = 1
-_PLACE = show_control_path(STATE_FILE)
+_PATH = show_control_path(STATE_FILE)
 
 
 class RecordedBlobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The places of external blobs as the ledger keeps them."""
+    """The allowed addresses of external blobs, as recorded in the ledger."""
 
     mode: Literal["allow"]
     bases: tuple[BlobBase, ...]
@@ -53,9 +47,9 @@ class ResourceRecord(
 
     digest: str
     live_digest: str | None = None
-    """The digest of the schema the graph holds, where only comments differ from the file."""
+    """The digest of the schema in the graph, where only comments differ from the file."""
     source: str | None = None
-    """The file it came from, for messages."""
+    """Its file, for messages."""
     applies_to: tuple[str, ...] | None = None
     embedding_profile: EmbeddingProfile | None = None
     embedding_provider: str | None = None
@@ -68,7 +62,7 @@ class ResourceRecord(
 
     @property
     def held_digest(self) -> str:
-        """The digest of the text that the graph itself holds."""
+        """The digest of the text in the graph itself."""
         return self.live_digest or self.digest
 
 
@@ -83,21 +77,21 @@ class StatusWord(StrEnum):
 
 
 class ResourceStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How a resource stands: a word, why, and a sentence for people."""
+    """The status of a resource: a word, its conditions, and a sentence for people."""
 
     status: StatusWord
     conditions: tuple[str, ...] = ()
     message: str | None = None
 
 
-class AppliedRevision(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AppliedRevision(msgspec.Struct, forbid_unknown_fields=True):
     config_digest: str | None = None
     """The configuration that was applied, if all of it was."""
     resources: dict[str, ResourceRecord] = {}
 
 
 class ApprovalRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An approval that was used."""
+    """An approval that was consumed."""
 
     resource: str
     operation: str
@@ -107,7 +101,7 @@ class ApprovalRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class RecoveryRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An interrupted change that was recorded after the fact."""
+    """An interrupted change that recovery recorded."""
 
     kind: str
     graph_id: str
@@ -125,7 +119,7 @@ class GraphObservation(
     tag_field="kind",
     forbid_unknown_fields=True,
 ):
-    """What was last seen at the root of a graph."""
+    """The last observed state of a graph root."""
 
     address: str
     graph_uri: str
@@ -146,7 +140,7 @@ class GraphTombstone(
     tag_field="kind",
     forbid_unknown_fields=True,
 ):
-    """That a graph was deleted, and by whose leave."""
+    """A deleted graph, with the approval of its deletion."""
 
     address: str
     deleted_at: str
@@ -157,29 +151,43 @@ class GraphTombstone(
 Observation = GraphObservation | GraphTombstone
 
 
-class StateLedger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    version: int = LEDGER_VERSION
+class StateLedger(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The ledger. Commands change a copy of the one they read."""
+
+    version: int = FORMAT
     state_revision: int = 0
-    applied_revision: AppliedRevision = AppliedRevision()
+    applied_revision: AppliedRevision = msgspec.field(default_factory=AppliedRevision)
     resource_statuses: dict[str, ResourceStatus] = {}
     approval_records: dict[str, ApprovalRecord] = {}
     recovery_records: dict[str, RecoveryRecord] = {}
     observations: dict[str, Observation] = {}
     checksum: str = ""
 
+    def copy(self) -> StateLedger:
+        """Return a copy that can be changed without changing this ledger."""
+        revision = self.applied_revision
+        return msgspec.structs.replace(
+            self,
+            applied_revision=AppliedRevision(revision.config_digest, dict(revision.resources)),
+            resource_statuses=dict(self.resource_statuses),
+            approval_records=dict(self.approval_records),
+            recovery_records=dict(self.recovery_records),
+            observations=dict(self.observations),
+        )
+
     @property
-    def resources(self) -> Mapping[str, ResourceRecord]:
+    def resources(self) -> dict[str, ResourceRecord]:
         return self.applied_revision.resources
 
     @property
     def graph_ids(self) -> tuple[str, ...]:
-        """The graphs that were applied, sorted."""
+        """The ids of the applied graphs, sorted."""
         kinds = {address: find_resource_kind(address) for address in self.resources}
         found = [a for a, kind in kinds.items() if kind is ResourceKind.GRAPH]
         return tuple(sorted(a.partition(".")[2] for a in found))
 
     def select_queries(self, graph_id: str) -> dict[str, ResourceRecord]:
-        """The applied queries of a graph by name."""
+        """Return the applied queries of a graph by name."""
         return {
             address.rpartition(".")[2]: record
             for address, record in sorted(self.resources.items())
@@ -187,8 +195,40 @@ class StateLedger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             and find_graph_id(address) == graph_id
         }
 
+    def find_policy(self, scope: str) -> str | None:
+        """Return the address of the policy that is bound to a graph or to the cluster."""
+        for address, record in sorted(self.resources.items()):
+            is_policy = find_resource_kind(address) is ResourceKind.POLICY
+            if is_policy and scope in (record.applies_to or ()):
+                return address
+        return None
+
+    def list_payloads(self) -> list[tuple[str, str]]:
+        """List the texts that the catalog should have, by address and digest."""
+        kinds = (ResourceKind.QUERY, ResourceKind.POLICY)
+        return [
+            (address, record.digest)
+            for address, record in sorted(self.resources.items())
+            if find_resource_kind(address) in kinds
+        ]
+
+    def list_dependencies(self) -> list[tuple[str, str]]:
+        """List the pairs of an applied resource and one that it needs."""
+        found: list[tuple[str, str]] = []
+        for address, record in self.resources.items():
+            graph_id = find_graph_id(address)
+            if graph_id is not None and address != graph_address(graph_id):
+                found.append((address, graph_address(graph_id)))
+                if find_resource_kind(address) is ResourceKind.QUERY:
+                    found.append((address, schema_address(graph_id)))
+            if record.embedding_provider is not None:
+                found.append((address, record.embedding_provider))
+            bound = record.applies_to or ()
+            found += [(address, scope) for scope in bound if scope in self.resources]
+        return found
+
     def compute_graph_digest(self, graph_id: str) -> str:
-        """The digest of a graph, made anew of what the ledger says of its parts."""
+        """Compute the digest of a graph from the records of its parts."""
         graph = self.resources[graph_address(graph_id)]
         schema = self.resources.get(schema_address(graph_id))
         provider = self.resources.get(graph.embedding_provider or "")
@@ -202,115 +242,18 @@ class StateLedger(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
             graph.external_blobs,
         )
 
-    def list_edited_graphs(self) -> list[str]:
-        """The graphs whose digest is not that of their parts."""
-        return [
-            graph_id
-            for graph_id in self.graph_ids
-            if self.resources[graph_address(graph_id)].digest != self.compute_graph_digest(graph_id)
-        ]
-
-
-def encode_ledger(ledger: StateLedger) -> bytes:
-    """The content of the file, with its checksum."""
-    sealed = msgspec.structs.replace(ledger, checksum=_compute_checksum(ledger))
-    return msgspec.json.format(msgspec.json.encode(sealed, order="deterministic"), indent=2) + b"\n"
-
-
-def decode_ledger(data: bytes) -> StateLedger:
-    """The ledger of a file.
-
-    Raises:
-        ClusterError: it is not one, of another version, or was edited by hand.
-    """
-    try:
-        value = parse_json(data)
-    except ValueRefused as refused:
-        raise refuse("invalid_state_json", _PLACE, refused.reason) from None
-    version = value.get("version") if isinstance(value, dict) else None
-    if isinstance(version, int) and version != LEDGER_VERSION:
-        message = f"the ledger has version {version}; this release reads version {LEDGER_VERSION}"
-        raise refuse("unsupported_state_version", _PLACE, message)
-    if version is None:
-        raise refuse("invalid_state_json", _PLACE, "not a ledger: it has no version")
-    try:
-        ledger = convert_into(value, StateLedger)
-    except msgspec.ValidationError as error:
-        raise refuse("invalid_state_json", _PLACE, f"not a ledger: {error}") from None
-    unknown = [a for a in ledger.resources if not is_resource_address(a)]
-    if unknown:
-        message = f"not a ledger: '{unknown[0]}' is not the address of a resource"
-        raise refuse("invalid_state_json", _PLACE, message)
-    require_unedited(ledger)
-    return ledger
-
-
-def require_unedited(ledger: StateLedger) -> None:
-    """Raise unless every record says what was applied.
-
-    Raises:
-        ClusterError: the ledger was edited by hand.
-    """
-    for graph_id in ledger.list_edited_graphs():
-        raise refuse(
-            "external_blob_policy_digest_mismatch",
-            graph_address(graph_id),
-            "the digest of the graph is not that of its parts: the ledger was edited by hand; "
-            "restore it, or remove it and run `omnigraph cluster import`",
-        )
-    if ledger.checksum != _compute_checksum(ledger):
-        raise refuse(
-            "invalid_state_json",
-            _PLACE,
-            "the checksum is not that of the content: the ledger was edited by hand or damaged; "
-            "restore it, or remove it and run `omnigraph cluster import`",
-        )
-
-
-def read_clock() -> str:
-    """The time of now as the files of a cluster have it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _compute_checksum(ledger: StateLedger) -> str:
-    bare = msgspec.structs.replace(ledger, checksum="")
-    return f"sha256:{hashlib.sha256(msgspec.json.encode(bare, order='sorted')).hexdigest()}"
-
-
-@dataclass
-class LedgerDraft:
-    """What the ledger will say, in parts that can be changed."""
-
-    base: StateLedger
-    config_digest: str | None = None
-    resources: dict[str, ResourceRecord] = field(default_factory=dict)
-    statuses: dict[str, ResourceStatus] = field(default_factory=dict)
-    approvals: dict[str, ApprovalRecord] = field(default_factory=dict)
-    recoveries: dict[str, RecoveryRecord] = field(default_factory=dict)
-    observations: dict[str, Observation] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, ledger: StateLedger) -> LedgerDraft:
-        return cls(
-            ledger,
-            ledger.applied_revision.config_digest,
-            dict(ledger.resources),
-            dict(ledger.resource_statuses),
-            dict(ledger.approval_records),
-            dict(ledger.recovery_records),
-            dict(ledger.observations),
-        )
+    # --- changes ---
 
     def set_status(
         self, address: str, status: StatusWord, condition: str | None = None, message: str = ""
     ) -> None:
         conditions = () if condition is None else (condition,)
-        self.statuses[address] = ResourceStatus(status, conditions, message or None)
+        self.resource_statuses[address] = ResourceStatus(status, conditions, message or None)
 
     def record_schema(
         self, graph_id: str, digest: str, source: str | None, live_digest: str
     ) -> None:
-        """Say which schema a graph has; a graph that is new to the ledger is recorded with it."""
+        """Record the schema of a graph; a graph that is new to the ledger is added with it."""
         self.resources[schema_address(graph_id)] = ResourceRecord(
             digest=digest,
             source=source,
@@ -318,51 +261,122 @@ class LedgerDraft:
         )
         self.resources.setdefault(graph_address(graph_id), ResourceRecord(digest=""))
 
-    def drop_graph(self, graph_id: str) -> None:
-        """Forget a graph with its schema and its queries."""
-        prefix = f"query.{graph_id}."
+    def record_deletion(self, graph_id: str, approval_id: str | None, actor: str | None) -> None:
+        """Replace a graph, its schema and its queries with a tombstone."""
         for address in list(self.resources):
-            is_its_own = address in (graph_address(graph_id), schema_address(graph_id))
-            if is_its_own or address.startswith(prefix):
+            if find_graph_id(address) == graph_id:
                 del self.resources[address]
-                self.statuses.pop(address, None)
-
-    def bury_graph(self, graph_id: str, approval_id: str | None, actor: str | None) -> None:
-        """Forget a graph that was deleted, and remember that it was."""
-        self.drop_graph(graph_id)
+                self.resource_statuses.pop(address, None)
         address = graph_address(graph_id)
         self.observations[address] = GraphTombstone(
             address=address, deleted_at=read_clock(), approval_id=approval_id, actor=actor
         )
 
-    def freeze(self) -> StateLedger:
-        """The ledger with one more revision; digests of graphs are those of their parts."""
-        draft = StateLedger(
-            state_revision=self.base.state_revision,
-            applied_revision=AppliedRevision(self.config_digest, self.resources),
-            resource_statuses=self.statuses,
-            approval_records=self.approvals,
-            recovery_records=self.recoveries,
-            observations=self.observations,
-        )
-        digests = {
-            graph_address(graph_id): draft.compute_graph_digest(graph_id)
-            for graph_id in draft.graph_ids
-        }
-        resources = {
-            address: msgspec.structs.replace(record, digest=digests.get(address, record.digest))
-            for address, record in self.resources.items()
-        }
-        return msgspec.structs.replace(
-            draft,
-            state_revision=self.base.state_revision + 1,
-            applied_revision=AppliedRevision(self.config_digest, resources),
-        )
+    def refresh_digests(self) -> StateLedger:
+        """Make the digests of graphs those of their parts; return the ledger."""
+        for graph_id in self.graph_ids:
+            address, digest = graph_address(graph_id), self.compute_graph_digest(graph_id)
+            record = self.resources[address]
+            self.resources[address] = msgspec.structs.replace(record, digest=digest)
+        return self
 
-    @property
-    def is_changed(self) -> bool:
-        """Whether it says anything else than the ledger it began with."""
-        same = msgspec.structs.replace(
-            self.freeze(), state_revision=self.base.state_revision, checksum=self.base.checksum
-        )
-        return same != self.base
+
+def _find_problem(ledger: StateLedger, _: str) -> str | None:
+    unknown = [a for a in ledger.resources if not is_resource_address(a)]
+    return f"'{unknown[0]}' is not the address of a resource" if unknown else None
+
+
+_LEDGER = RecordKind(
+    "a ledger",
+    StateLedger,
+    unreadable="state_read_error",
+    unsupported="unsupported_state_version",
+    invalid="invalid_state_json",
+    unwritable="state_write_error",
+    version="version",
+    find_problem=_find_problem,
+)
+
+
+def encode_ledger(ledger: StateLedger) -> bytes:
+    """Encode a ledger with its checksum."""
+    sealed = msgspec.structs.replace(ledger, checksum=_compute_checksum(ledger))
+    return msgspec.json.format(msgspec.json.encode(sealed, order="deterministic"), indent=2) + b"\n"
+
+
+def decode_ledger(data: bytes) -> StateLedger:
+    """Decode and verify a ledger.
+
+    Raises:
+        ClusterError: it is damaged, of another format, or was edited by hand.
+    """
+    ledger = _LEDGER.decode(data, STATE_FILE)
+    advice = (
+        "the ledger was edited by hand{}; "
+        "restore it, or remove it and run `omnigraph cluster import`"
+    )
+    for graph_id in ledger.graph_ids:
+        address = graph_address(graph_id)
+        if ledger.resources[address].digest != ledger.compute_graph_digest(graph_id):
+            message = f"the digest of the graph is not that of its parts: {advice.format('')}"
+            raise refuse("external_blob_policy_digest_mismatch", address, message)
+    if ledger.checksum != _compute_checksum(ledger):
+        message = f"the checksum is not that of the content: {advice.format(' or damaged')}"
+        raise refuse("invalid_state_json", _PATH, message)
+    return ledger
+
+
+def _compute_checksum(ledger: StateLedger) -> str:
+    bare = msgspec.structs.replace(ledger, checksum="")
+    return f"sha256:{hashlib.sha256(msgspec.json.encode(bare, order='sorted')).hexdigest()}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLedger:
+    """A ledger with the tag by which it is replaced."""
+
+    ledger: StateLedger
+    tag: str
+    cas: str
+    """`sha256:…` of the bytes."""
+
+
+def find_ledger(files: ClusterFiles) -> ReadLedger | None:
+    """Read the ledger, if there is one.
+
+    Raises:
+        ClusterError: it cannot be read, or is not what was written.
+    """
+    with refusing("state_read_error", _PATH):
+        found = files.control.find_versioned(STATE_FILE)
+    if found is None:
+        return None
+    cas = f"sha256:{hashlib.sha256(found.data).hexdigest()}"
+    return ReadLedger(decode_ledger(found.data), found.tag, cas)
+
+
+def write_ledger(files: ClusterFiles, ledger: StateLedger, over: ReadLedger | None) -> ReadLedger:
+    """Write a ledger as the revision after the one that was read.
+
+    Raises:
+        ClusterError: another operator wrote it meanwhile, or it cannot be written.
+    """
+    revision = 1 if over is None else over.ledger.state_revision + 1
+    data = encode_ledger(msgspec.structs.replace(ledger, state_revision=revision))
+    with refusing("state_write_error", _PATH):
+        if over is None:
+            is_written = files.control.put_if_absent(STATE_FILE, data)
+        else:
+            is_written = files.control.put_if_match(STATE_FILE, data, over.tag)
+    if not is_written:
+        message = "another operator wrote the ledger meanwhile; nothing was recorded, try again"
+        raise refuse("state_cas_mismatch", _PATH, message)
+    written = find_ledger(files)
+    if written is None:
+        raise refuse("state_write_error", _PATH, "the ledger is gone right after it was written")
+    return written
+
+
+def read_clock() -> str:
+    """Return the current time in the format of control records."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
