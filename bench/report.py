@@ -20,8 +20,8 @@ from bench.summary import (
     Crossover,
     Growth,
     Headline,
+    RecoveryVerdict,
     Row,
-    Verdict,
     case_rows,
     crossovers,
     growth,
@@ -216,7 +216,7 @@ def _crossover(found: Crossover) -> str:
     return f"- **{found.system}** beats `{found.baseline}`, of {series}: **{verdict}**"
 
 
-def _verdict(verdict: Verdict) -> str:
+def _verdict(verdict: RecoveryVerdict) -> str:
     target = verdict.target
     if verdict.found is None:
         found = "not measured"

@@ -55,7 +55,7 @@ class Headline:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RecoveryVerdict:
     """A target and what was found for it in one case; `found` is None if nothing could be.
 
     The case of a target for growth names the two cases it compares.
@@ -124,10 +124,10 @@ def headlines(run: SuiteRun) -> tuple[Headline, ...]:
     return tuple(found)
 
 
-def verdicts(run: SuiteRun) -> tuple[Verdict, ...]:
+def verdicts(run: SuiteRun) -> tuple[RecoveryVerdict, ...]:
     """Each target beside what was found: for every case that was run, growth once for all."""
     in_cases = [
-        Verdict(case.case.name, target, _found(case, target))
+        RecoveryVerdict(case.case.name, target, _found(case, target))
         for case in run.cases
         for target in run.suite.targets
         if not isinstance(target, GrowthTarget)
@@ -141,10 +141,10 @@ def verdicts(run: SuiteRun) -> tuple[Verdict, ...]:
     return (*in_cases, *between)
 
 
-def _grown(target: GrowthTarget, found: Growth | None) -> Verdict:
+def _grown(target: GrowthTarget, found: Growth | None) -> RecoveryVerdict:
     if found is None:
-        return Verdict("the last ÷ the first case", target, None)
-    return Verdict(f"{found.last_case} ÷ {found.first_case}", target, found.ratio)
+        return RecoveryVerdict("the last ÷ the first case", target, None)
+    return RecoveryVerdict(f"{found.last_case} ÷ {found.first_case}", target, found.ratio)
 
 
 def growth(run: SuiteRun) -> tuple[Growth, ...]:

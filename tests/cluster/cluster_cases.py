@@ -32,7 +32,7 @@ from omnigraph.cluster.state_ledger import StateLedger, decode_ledger, encode_le
 from omnigraph.errors import ClusterError
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.objects.open_store import install_observer
-from omnigraph.storage.writer_heartbeat import hold_write_note
+from omnigraph.storage.writer_heartbeat import keep_heartbeat
 
 CASES = Path(__file__).parents[1] / "cases" / "cluster"
 _DIAGNOSTIC = re.compile(r"(ERROR|WARN) ")
@@ -144,7 +144,7 @@ class CaseRunner:
             case "forget":
                 forget(self.folder, rest)
             case "work":
-                self._work.enter_context(hold_write_note(GraphRoot.at(str(self.folder / rest))))
+                self._work.enter_context(keep_heartbeat(GraphRoot.at(str(self.folder / rest))))
             case "seal":
                 seal_ledger(self.folder)
             case _:

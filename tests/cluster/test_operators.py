@@ -134,7 +134,7 @@ def test_a_job_that_is_cancelled_gives_its_lock_back(folder) -> None:
     edit(folder, "people.pg", "name: String @key", "name: String @key  born: I32?")
     recoveries = folder / "__cluster" / "recoveries"
     omnigraph.open(folder / "graphs/people.omni")  # a copy settles in when it is first opened
-    with GraphRoot.at(str(folder / "graphs/people.omni")).hold():
+    with GraphRoot.at(str(folder / "graphs/people.omni")).acquire_fence():
         job = subprocess.Popen(
             [sys.executable, "-m", "omnigraph.cli", "cluster", "apply"],
             cwd=folder,

@@ -117,7 +117,7 @@ def _with_later_commits(graph: Graph) -> None:
 def _with_a_long_history(graph: Graph) -> None:
     """So many commits that the next one sets history aside and merges its pieces."""
     for number in range(SMALL_FRAGMENTS * (RECENT_LINEAGE + 1)):
-        ledger = graph._open.views.read_newest("main").snapshot.manifest.ledger
+        ledger = graph._open.views.read_newest("main").snapshot.manifest.table_state
         pieces = len(ledger.table.fragments())
         if pieces == SMALL_FRAGMENTS + 1 and ledger.recent.num_rows == RECENT_LINEAGE:
             return

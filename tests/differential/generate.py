@@ -27,7 +27,7 @@ from omnigraph.plan.compile import compile_catalog
 from omnigraph.plan.nodes import ReadPlan
 from omnigraph.types.parameters import coerce_parameters
 
-MOST_ROWS = 3000
+MAX_DIRECTORY_ROWS = 3000
 KEEP_EMPTY = 0.6
 
 
@@ -92,7 +92,7 @@ def ask(graph: GraphCase, text: str, parameters: dict[str, object]) -> QueryCase
     plan = bind_text(text, graph.catalog)
     values = coerce_parameters([(p.name, p.type) for p in plan.parameters], parameters)
     try:
-        answer = interpret(plan, graph.data, graph.catalog, values, most_rows=MOST_ROWS)
+        answer = interpret(plan, graph.data, graph.catalog, values, most_rows=MAX_DIRECTORY_ROWS)
     except SumTooLarge:
         answer = None
     return QueryCase(text, parameters, plan, values, answer)

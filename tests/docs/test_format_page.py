@@ -50,7 +50,7 @@ def test_every_file_of_a_graph_is_on_the_page(tmp_path: Path) -> None:
 def test_every_path_the_code_makes_is_on_the_page() -> None:
     made = [
         layout.MANIFEST,
-        layout.SIGHTINGS,
+        layout.ORPHAN_CANDIDATES,
         layout.INIT_CLAIM,
         *layout.SCHEMA_FILES,
         layout.WRITER_LOCK,
@@ -63,6 +63,6 @@ def test_every_path_the_code_makes_is_on_the_page() -> None:
         layout.make_ref_path("x"),
         layout.tag_ref("x"),
         layout.make_consumer_path("x"),
-        layout.make_write_note_path("x"),
+        layout.make_heartbeat_path("x"),
     ]
     assert [path for path in made if not is_named(path)] == []

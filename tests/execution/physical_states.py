@@ -65,7 +65,7 @@ def build_indexes(uri: str) -> None:
 
 
 def _commit(request: WriteRequest) -> None:
-    with request.snapshot.root.hold() as hold:
+    with request.snapshot.root.acquire_fence() as hold:
         commit_write(request, hold)
 
 
@@ -73,7 +73,7 @@ def compact_tables(uri: str) -> int:
     """Rewrite every table that has anything to rewrite; gives how many fragments went."""
     view, removed = _newest(uri), 0
     snapshot, changes = view.snapshot, []
-    with snapshot.root.hold():
+    with snapshot.root.acquire_fence():
         for type_ in _types(view).values():
             entry = snapshot.entry(type_.table_key)
             done = compact(snapshot.open_entry(entry))

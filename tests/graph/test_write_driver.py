@@ -20,7 +20,7 @@ from omnigraph.settings import AutopilotSettings, EmbedProvider, EmbedSettings, 
 from omnigraph.spark_source.datasource import GraphSource
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.recovery.intents import WriterKind
-from omnigraph.storage.writer_heartbeat import list_notes
+from omnigraph.storage.writer_heartbeat import list_heartbeats
 from omnigraph.writer.change import Prepared
 from omnigraph.writer.driver import MAX_PREPARATIONS
 
@@ -161,27 +161,27 @@ def test_what_the_data_source_has_staged_is_spared_by_cleanup(graph):
     graph.cleanup(keep=9, confirm=True)
     made.commit(messages)
     assert texts(graph)["d9"] == "added"
-    assert list_notes(graph._open.views.root.store) == []
+    assert list_heartbeats(graph._open.views.root.store) == []
 
 
 def test_a_note_of_the_data_source_goes_with_what_it_protected(graph):
     made, messages = staged(graph, ROWS)
-    assert len(list_notes(graph._open.views.root.store)) == 1
+    assert len(list_heartbeats(graph._open.views.root.store)) == 1
     made.abort(messages)
-    assert list_notes(graph._open.views.root.store) == []
+    assert list_heartbeats(graph._open.views.root.store) == []
 
 
 def test_tasks_of_one_write_share_a_note(graph):
     made, messages = staged(graph, ROWS[:1])
     messages.append(made.write(iter(pa.Table.from_pylist(ROWS[1:]).to_batches())))
-    assert len(list_notes(graph._open.views.root.store)) == 1
+    assert len(list_heartbeats(graph._open.views.root.store)) == 1
     made.commit(messages)
     assert texts(graph)["d9"] == "added"
 
 
 def test_a_write_of_the_data_source_that_was_taken_for_dead_is_told(graph):
     made, messages = staged(graph, ROWS)
-    (note,) = list_notes(graph._open.views.root.store)
+    (note,) = list_heartbeats(graph._open.views.root.store)
     graph._open.views.root.store.delete(note.path)
     with pytest.raises(ConflictError, match="considered this write dead"):
         made.commit(messages)
@@ -268,7 +268,7 @@ class Overtaken(Note):
 
     def prepare(self, view, ticket):
         try:
-            GraphRoot.at(self.graph.uri, Settings(writer_wait_s=0.0)).hold().release()
+            GraphRoot.at(self.graph.uri, Settings(writer_wait_s=0.0)).acquire_fence().release()
         except WriterBusy:
             self.others.append(False)
         else:

@@ -44,7 +44,7 @@ from omnigraph.maintenance.reachability import ReachabilityScan
 from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.graph_root import read_clock_us
-from omnigraph.storage.layout import SIGHTINGS, STAGING
+from omnigraph.storage.layout import ORPHAN_CANDIDATES, STAGING
 from omnigraph.storage.recovery.intents import WriterKind
 from omnigraph.storage.staged import mint_ticket, open_writable
 from omnigraph.storage.tables import commit
@@ -52,7 +52,7 @@ from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.remove_versions import list_versions
 from omnigraph.storage.tables.stage_table import stage_overwrite
 from omnigraph.storage.transaction import WriteRequest, commit_write
-from omnigraph.storage.writer_heartbeat import hold_write_note
+from omnigraph.storage.writer_heartbeat import keep_heartbeat
 
 DAY = datetime.timedelta(days=1)
 
@@ -299,14 +299,14 @@ def test_files_of_a_dead_writer_go_with_the_second_cleanup_after_the_grace(libra
     first = impatient.cleanup(keep=1, confirm=True)
     assert Path(stray).exists()
     assert first.reclaimed == ()
-    assert json.loads(Path(f"{library.uri}/{SIGHTINGS}").read_text())["first_seen"]
+    assert json.loads(Path(f"{library.uri}/{ORPHAN_CANDIDATES}").read_text())["first_seen"]
     library.cleanup(keep=1, confirm=True)
     assert Path(stray).exists(), "it was seen, but not for long enough"
     done = impatient.cleanup(keep=1, confirm=True)
     assert not Path(stray).exists()
     assert stray.removeprefix(f"{library.uri}/") in done.reclaimed
     assert by_key(done.tables)[READER].bytes_removed > 0
-    assert json.loads(Path(f"{library.uri}/{SIGHTINGS}").read_text())["first_seen"] == {}
+    assert json.loads(Path(f"{library.uri}/{ORPHAN_CANDIDATES}").read_text())["first_seen"] == {}
 
 
 def test_files_that_get_a_version_after_all_stay(library, impatient, place):
@@ -356,10 +356,10 @@ def test_a_clock_that_jumps_while_a_write_is_prepared_changes_nothing(library, d
     shift_us = [0]
     root = replace(library._open.views.root, now_us=lambda: read_clock_us() + shift_us[0])
     seen = replace(snapshot(library), root=root)
-    with hold_write_note(root) as note:
+    with keep_heartbeat(root) as note:
         shift_us[0] = days * 86_400_000_000
         request = WriteRequest(seen, mint_ticket(seen, note), WriterKind.LOAD, ())
-        with root.hold() as hold:
+        with root.acquire_fence() as hold:
             assert commit_write(request, hold).commit is not None
 
 

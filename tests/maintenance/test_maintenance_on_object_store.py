@@ -35,10 +35,10 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.graph import Graph
 from omnigraph.storage.graph_root import GraphRoot, read_clock_us
-from omnigraph.storage.orphans import FirstSeen
+from omnigraph.storage.orphans import OrphanCandidates
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.remove_versions import list_versions
-from omnigraph.storage.writer_heartbeat import list_notes
+from omnigraph.storage.writer_heartbeat import list_heartbeats
 
 pytestmark = pytest.mark.object_store
 
@@ -139,7 +139,7 @@ def test_a_fork_that_a_cleanup_saw_in_the_making_is_written_once_it_is_shown(gra
     graph.create_branch("dev")
     write_a_little(graph, branch="dev")
     fork = entry(graph, BOOK, "dev")
-    listed = FirstSeen(graph._open.views.root.store, read_clock_us, 0.0)
+    listed = OrphanCandidates(graph._open.views.root.store, read_clock_us, 0.0)
     assert listed.due([f"{fork.path}/tree/{fork.owner_branch}"]) == []
     listed.save()
     graph.load([book("late")], "append", branch="dev")
@@ -159,7 +159,7 @@ def loading(graph, s3_server):
 
 
 def note_of(graph):
-    (note,) = list_notes(graph._open.views.root.store)
+    (note,) = list_heartbeats(graph._open.views.root.store)
     return note
 
 
@@ -173,7 +173,7 @@ def test_a_load_that_shows_signs_of_life_keeps_its_files(graph, s3_server, monke
                 time.sleep(0.05)
         load.finish()
     assert len(rows_of(graph)) == 3 + 20
-    assert list_notes(graph._open.views.root.store) == []
+    assert list_heartbeats(graph._open.views.root.store) == []
     assert graph.verify(deep=True).findings == ()
 
 
@@ -182,7 +182,7 @@ def test_a_load_that_seemed_dead_is_refused(graph, s3_server):
     with loading(graph, s3_server) as load:
         for minutes in (10, 20, 30):
             later(graph, s3_server, minutes).cleanup(keep=1, confirm=True)
-        assert list_notes(graph._open.views.root.store) == []
+        assert list_heartbeats(graph._open.views.root.store) == []
         # Which of them is told depends on what the load was about to do with its files.
         with pytest.raises((ConflictError, StorageFailure)):
             load.finish()

@@ -17,7 +17,7 @@ from maintenance.library_graph import rows_of, write_a_little
 from maintenance.paused_writer import opened, shift_of
 from maintenance.reference_marker import reach, substance
 from omnigraph.settings import Settings
-from omnigraph.storage.layout import STAGING, WRITE_NOTES
+from omnigraph.storage.layout import HEARTBEATS, STAGING
 
 IMPATIENT = Settings(cleanup_grace_s=0)
 DAY = 86_400
@@ -94,7 +94,7 @@ def test_long_work_that_sleeps_finds_all_its_files(place, busy, job, moment, pat
     loaded = {"load": "main", "load a branch": "dev"}.get(job)
     assert after == {name: rows + 50 * (name == loaded) for name, rows in before.items()}
     assert opened(place).verify(deep=True).findings == ()
-    assert list((place / WRITE_NOTES).iterdir()) == []
+    assert list((place / HEARTBEATS).iterdir()) == []
 
 
 @pytest.mark.parametrize(("job", "moment", "path"), LONG_WORK[::2])
@@ -103,7 +103,7 @@ def test_what_long_work_leaves_goes_once_it_is_dead(place, busy, job, moment, pa
         clean(place, IMPATIENT)
         sleeper.kill()
     clean(place, IMPATIENT)
-    assert list((place / WRITE_NOTES).iterdir()) == []
+    assert list((place / HEARTBEATS).iterdir()) == []
     assert not (place / STAGING).exists() or list((place / STAGING).rglob("*.*")) == []
     found = reach(place, 1)
     assert substance(place) - found.needed - found.tolerated == set()

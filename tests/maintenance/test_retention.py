@@ -9,9 +9,9 @@ import pytest
 from omnigraph.errors import BadRequest
 from omnigraph.identity import CommitId
 from omnigraph.maintenance.retention import Retention, parse_duration
-from omnigraph.storage.layout import SIGHTINGS
+from omnigraph.storage.layout import ORPHAN_CANDIDATES
 from omnigraph.storage.manifest.commits import Commit
-from omnigraph.storage.orphans import FirstSeen
+from omnigraph.storage.orphans import OrphanCandidates
 from storage.memory_store import MemoryObjectStore
 
 NOW = 1_000_000_000
@@ -75,34 +75,34 @@ def test_a_policy_can_be_read_aloud():
 
 def test_something_is_due_once_it_was_seen_long_enough_ago():
     store = MemoryObjectStore()
-    first = FirstSeen(store, lambda: NOW, grace_s=60)
+    first = OrphanCandidates(store, lambda: NOW, grace_s=60)
     assert first.due(["a", "b"]) == []
     first.save()
-    early = FirstSeen(store, lambda: NOW + 59 * SECOND, grace_s=60)
+    early = OrphanCandidates(store, lambda: NOW + 59 * SECOND, grace_s=60)
     assert early.due(["a", "c"]) == []
     early.save()
-    late = FirstSeen(store, lambda: NOW + 60 * SECOND, grace_s=60)
+    late = OrphanCandidates(store, lambda: NOW + 60 * SECOND, grace_s=60)
     assert late.due(["a", "b", "c"]) == ["a"], "b had a reference in between, c is too young"
     late.forget(["a"])
     late.save()
-    assert FirstSeen(store, lambda: NOW + 999 * SECOND, grace_s=60).due(["a", "c"]) == ["c"]
+    assert OrphanCandidates(store, lambda: NOW + 999 * SECOND, grace_s=60).due(["a", "c"]) == ["c"]
 
 
 def test_notes_that_cannot_be_read_only_delay():
     store = MemoryObjectStore()
-    store.put(SIGHTINGS, b"no json")
-    noted = FirstSeen(store, lambda: NOW, grace_s=0)
+    store.put(ORPHAN_CANDIDATES, b"no json")
+    noted = OrphanCandidates(store, lambda: NOW, grace_s=0)
     assert noted.due(["a"]) == []
     noted.save()
-    assert FirstSeen(store, lambda: NOW, grace_s=0).due(["a"]) == ["a"]
+    assert OrphanCandidates(store, lambda: NOW, grace_s=0).due(["a"]) == ["a"]
 
 
 def test_the_notes_are_empty_when_there_is_nothing_to_note():
     store = MemoryObjectStore()
-    noted = FirstSeen(store, lambda: NOW, grace_s=0)
+    noted = OrphanCandidates(store, lambda: NOW, grace_s=0)
     noted.due(["a"])
     noted.save()
-    again = FirstSeen(store, lambda: NOW, grace_s=0)
+    again = OrphanCandidates(store, lambda: NOW, grace_s=0)
     again.due([])
     again.save()
-    assert json.loads(store.get(SIGHTINGS))["first_seen"] == {}
+    assert json.loads(store.get(ORPHAN_CANDIDATES))["first_seen"] == {}

@@ -27,7 +27,7 @@ from omnigraph.storage.objects.open_store import install_observer
 from omnigraph.storage.tables.table import open_newest
 
 NAMES = st.sampled_from(["dev", "dev/x", "old"])
-MOST_BRANCHES = 3
+MAX_TRACKED_BRANCHES = 3
 SEED_RECORDS = [
     {"type": "Person", "data": {"slug": "ann", "name": "A", "email": "x@", "age": 40}},
     {"type": "Person", "data": {"slug": "bob", "name": "B"}},
@@ -174,7 +174,7 @@ class GraphLife(RuleBasedStateMachine):
 
     def try_to_create(self, name, handle, origin, commits, **given) -> None:
         graph = self.handles[handle]
-        if name not in self.known.branches and len(self.known.branches) >= MOST_BRANCHES:
+        if name not in self.known.branches and len(self.known.branches) >= MAX_TRACKED_BRANCHES:
             return
         try:
             ref = graph.create_branch(name, **given)

@@ -34,7 +34,7 @@ def test_short_lives(lives):
 def test_short_lives_of_a_graph_too_large_to_remember(lives, monkeypatch):
     """Rows are found as in large tables: some in memory, the rest by the index and by scanning."""
     monkeypatch.setattr(row_lookup, "SMALL_FRAGMENT_ROWS", 1)
-    monkeypatch.setattr(row_lookup, "MOST_ROWS", 4)
+    monkeypatch.setattr(row_lookup, "MAX_DIRECTORY_ROWS", 4)
     run_state_machine_as_test(lives, settings=settings(DEFAULT, max_examples=16))
 
 

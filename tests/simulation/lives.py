@@ -639,7 +639,7 @@ class Life:
     def _merge_history(self, graph: OpenGraph) -> None:
         """Merge the history of the manifest as `optimize` does."""
         branch = self._pick_branch()
-        with graph.root.hold() as hold:
+        with graph.root.acquire_fence() as hold:
             resolve_all(graph.root, hold)
             view = graph.views.read_newest(branch)
             table = open_newest(view.snapshot.manifest.location)
@@ -748,7 +748,7 @@ class Life:
             self._remove_unfinished(graph, named[2], named[1])
 
     def _settle(self, graph: OpenGraph) -> None:
-        with graph.root.hold() as hold:
+        with graph.root.acquire_fence() as hold:
             resolve_all(graph.root, hold)
 
     def _tag(self, graph: OpenGraph) -> None:

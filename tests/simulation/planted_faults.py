@@ -29,17 +29,17 @@ def _trust_the_clock() -> None:
 
     def is_due(self: Any, path: str, wait_us: int, _: frozenset[str]) -> bool:
         first = self._before.get(path)
-        self._after[path] = first or orphans.FirstSeenNote(self._clock_us())
+        self._after[path] = first or orphans.OrphanCandidate(self._clock_us())
         return first is not None and self._clock_us() - first.at_us >= wait_us
 
-    orphans.FirstSeen._is_due = is_due
+    orphans.OrphanCandidates._is_due = is_due
     transaction.list_removable_paths = lambda *_: frozenset()
     transaction.find_missing_staged = _nothing
 
 
 def _remove_at_first_sight() -> None:
     """Cleanup does not wait for a second look."""
-    orphans.FirstSeen._is_due = lambda *_: True
+    orphans.OrphanCandidates._is_due = lambda *_: True
 
 
 def _announce_nothing() -> None:
@@ -57,14 +57,14 @@ def _finish_half_writes() -> None:
     decide = recovery_decision.decide
 
     def decide_boldly(
-        classes: Sequence[recovery_decision.TableClass], outlook: recovery_decision.Outlook
-    ) -> recovery_decision.Verdict:
+        classes: Sequence[recovery_decision.TableClass], outlook: recovery_decision.IntentStatus
+    ) -> recovery_decision.RecoveryVerdict:
         verdict = decide(classes, outlook)
         if recovery_decision.TableClass.COMPLETE not in classes:
             return verdict
         if verdict.decision is not recovery_decision.RecoveryDecision.ROLL_BACK:
             return verdict
-        return recovery_decision.Verdict(
+        return recovery_decision.RecoveryVerdict(
             recovery_decision.RecoveryDecision.FINISH_PUBLISHED, "as planned"
         )
 
@@ -79,7 +79,7 @@ def _keep_no_forks() -> None:
 
 def _never_check_the_lease() -> None:
     """A holder goes on whose lease was taken from it, and so do those who name no fragment."""
-    writer_lease.LeaseHold.check = _nothing
+    writer_lease.LeaseGuard.check = _nothing
     transaction.require_unmoved = lambda snapshot, _=None: snapshot.manifest
 
 

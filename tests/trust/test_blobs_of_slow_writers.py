@@ -95,13 +95,13 @@ def test_a_write_whose_blob_file_was_taken_starts_over(
         if is_taken_at_once:
             take()
 
-    hold = WriteFence.hold
+    hold = WriteFence.acquire_fence
 
     def hold_late(window: WriteFence):
         take()
         return hold(window)
 
-    monkeypatch.setattr(WriteFence, "hold", hold_late)
+    monkeypatch.setattr(WriteFence, "acquire_fence", hold_late)
     writing = At("after", "write_fragments", NODES, see)
     with watched(writing):
         insert(with_clock(place, 0, 60.0, fence))

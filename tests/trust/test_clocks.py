@@ -175,7 +175,7 @@ def test_no_writer_is_about_to_commit_while_table_versions_are_removed(tmp_path)
     def ask_for_the_fence() -> None:
         others = GraphRoot.at(str(place), Settings(writer_wait_s=0.0))
         with pytest.raises(WriterBusy):
-            others.hold()
+            others.acquire_fence()
         held.append(True)
 
     removal = At("before", "remove_versions", NODES, ask_for_the_fence)

@@ -40,7 +40,11 @@ from omnigraph.graph.graph import Graph
 from omnigraph.graph.graph import init as init_graph
 from omnigraph.graph.graph import open as open_graph
 from omnigraph.identity import UlidSource
-from omnigraph.storage.graph_lifecycle import find_work, is_unfinished_creation, remove_graph
+from omnigraph.storage.graph_lifecycle import (
+    find_active_writer,
+    is_unfinished_creation,
+    remove_graph,
+)
 
 UNATTRIBUTED = "actual_applied_state_pending"
 CREATE_INCOMPLETE = "graph_create_incomplete"
@@ -229,7 +233,7 @@ class GraphChanges:
         self._require_approval(approval)
         with refusing("graph_delete_failed", address):
             if self.files.has_root(graph_id):
-                note = find_work(self.files.graphs, path, self.files.settings)
+                note = find_active_writer(self.files.graphs, path, self.files.settings)
                 if note is not None:
                     message = (
                         f"another process is working on the graph ({note}); wait, and apply again"

@@ -36,7 +36,7 @@ from omnigraph.storage.tables import (
     Column,
     EmptyColumn,
     FilledColumn,
-    KeptColumn,
+    RetainedColumn,
     Table,
     find_mistake,
     quote_identifier,
@@ -187,7 +187,7 @@ class ColumnPlan:
     def changes(self, stored: pa.Schema) -> bool:
         """Return whether these columns differ from the stored ones."""
         wanted = [c.field for c in self.columns]
-        is_same = all(isinstance(c, KeptColumn) for c in self.columns)
+        is_same = all(isinstance(c, RetainedColumn) for c in self.columns)
         return not is_same or not pa.schema(wanted).equals(stored)
 
 
@@ -209,7 +209,7 @@ def plan_columns(
     fillings: list[Filling] = []
     for name in wanted.names:
         if name not in properties:
-            columns.append(KeptColumn(stored.field(name), name))
+            columns.append(RetainedColumn(stored.field(name), name))
             continue
         property_, field_ = properties[name], wanted.field(name)
         old = was.get(property_.id)
@@ -222,7 +222,7 @@ def plan_columns(
             there = stored.field(old.name)
             filling = _convert_column(there, field_, adds=adds)
             if filling is None:
-                columns.append(KeptColumn(field_, old.name))
+                columns.append(RetainedColumn(field_, old.name))
                 continue
         if filling is None:
             columns.append(EmptyColumn(field_))

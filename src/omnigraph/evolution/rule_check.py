@@ -39,7 +39,13 @@ from omnigraph.evolution.property_changes import allows_less
 from omnigraph.execution.stored_rows import build_logical_schema, derive_key_ids
 from omnigraph.identity import ID_COLUMN, TableKey
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables import EmptyColumn, KeptColumn, Table, quote_identifier, read_computed
+from omnigraph.storage.tables import (
+    EmptyColumn,
+    RetainedColumn,
+    Table,
+    quote_identifier,
+    read_computed,
+)
 
 _COMPARING = frozenset({ConstraintKind.KEY, ConstraintKind.UNIQUE})
 
@@ -202,7 +208,7 @@ def _read_rows_after(
     read = {name: quote_identifier(name) for name in structural}
     for name in names:
         kept = there.get(name)
-        if isinstance(kept, KeptColumn):
+        if isinstance(kept, RetainedColumn):
             read[kept.source] = quote_identifier(kept.source)
     read |= collect_expressions(list(fillings.values()))
     for batch in read_computed(table, read):
@@ -226,7 +232,7 @@ def _read_values(
         return filling.fill(batch)
     if isinstance(there, EmptyColumn):
         return pa.nulls(batch.num_rows, wanted.field(name).type)
-    source = there.source if isinstance(there, KeptColumn) else name
+    source = there.source if isinstance(there, RetainedColumn) else name
     return batch.column(source).cast(wanted.field(name).type)
 
 

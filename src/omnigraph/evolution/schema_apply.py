@@ -49,7 +49,7 @@ from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import list_names, list_tags
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, mint_ticket
-from omnigraph.storage.tables import ColumnOrder, Table, stage_columns, stage_overwrite
+from omnigraph.storage.tables import ColumnJob, Table, stage_columns, stage_overwrite
 from omnigraph.writer.change import CatalogSnapshot, Prepared
 
 
@@ -337,11 +337,11 @@ def _require_supported(plan: MigrationPlan, schema: Draft) -> None:
         raise UnsupportedSchemaChange(change.entity, change.reason, change.code, place)
 
 
-def _list_orders(table: Table, columns: ColumnPlan) -> list[ColumnOrder]:
+def _list_orders(table: Table, columns: ColumnPlan) -> list[ColumnJob]:
     constants = render_constants(columns.fillings)
     read = collect_expressions(columns.fillings) if constants is None else constants
     compute = make_filler(columns.fillings) if constants is None else None
     return [
-        ColumnOrder(table.location, table.version, fragment, read, compute)
+        ColumnJob(table.location, table.version, fragment, read, compute)
         for fragment in table.fragment_ids()
     ]

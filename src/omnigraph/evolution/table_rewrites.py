@@ -37,9 +37,9 @@ from omnigraph.storage.staged import (
 )
 from omnigraph.storage.tables import (
     Column,
-    ColumnOrder,
+    ColumnJob,
     EmptyColumn,
-    KeptColumn,
+    RetainedColumn,
     Table,
     WrittenColumns,
     carry_out,
@@ -61,7 +61,7 @@ from omnigraph.writer.change import CatalogSnapshot, Change, Prepared
 class ColumnWriters(Protocol):
     """Computes columns of fragments in parallel, one order for each."""
 
-    def write(self, orders: Sequence[ColumnOrder]) -> Sequence[WrittenColumns]: ...
+    def write(self, orders: Sequence[ColumnJob]) -> Sequence[WrittenColumns]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Threads:
 
     count: int = field(default_factory=lambda: os.cpu_count() or 1)
 
-    def write(self, orders: Sequence[ColumnOrder]) -> Sequence[WrittenColumns]:
+    def write(self, orders: Sequence[ColumnJob]) -> Sequence[WrittenColumns]:
         if len(orders) <= 1:
             return [carry_out(order) for order in orders]
         with ThreadPoolExecutor(self.count) as pool:
@@ -101,7 +101,7 @@ def _rewrite_batches(
     table: Table, columns: ColumnPlan, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     fillings = {filling.field.name: filling for filling in columns.fillings}
-    kept = [column.source for column in columns.columns if isinstance(column, KeptColumn)]
+    kept = [column.source for column in columns.columns if isinstance(column, RetainedColumn)]
     read = {name: quote_identifier(name) for name in kept} | collect_expressions(columns.fillings)
     has_blobs = any(is_blob(table.schema.field(name)) for name in kept)
     batch_rows = _BLOB_ROWS if has_blobs else None
@@ -114,9 +114,9 @@ def _compute_values(
     batch: pa.RecordBatch, column: Column, fillings: dict[str, Filling]
 ) -> pa.Array:
     match column:
-        case KeptColumn(source=source) if is_blob(column.field):
+        case RetainedColumn(source=source) if is_blob(column.field):
             return make_blob_array(batch.column(source))
-        case KeptColumn(source=source):
+        case RetainedColumn(source=source):
             return batch.column(source).cast(column.field.type)
         case EmptyColumn():
             return _make_nulls(batch.num_rows, column.field)

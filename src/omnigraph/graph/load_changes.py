@@ -43,7 +43,7 @@ from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.staged import Ticket
-from omnigraph.storage.writer_heartbeat import continue_write_note
+from omnigraph.storage.writer_heartbeat import continue_heartbeat
 from omnigraph.typed_reading import convert_into
 from omnigraph.types.jsonl import ParsedLines
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
@@ -327,7 +327,7 @@ def commit_rows(views: BranchSnapshots, write: StagedWrite) -> str | None:
     Raises:
         ConflictError: cleanup has taken the tasks that staged them for dead.
     """
-    note = continue_write_note(views.root, StagingArea(views.root, write.area).note)
+    note = continue_heartbeat(views.root, StagingArea(views.root, write.area).note)
     with closing(StagedLoad(views.root, write)) as job:
         try:
             published = Writer(views).write(

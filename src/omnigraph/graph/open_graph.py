@@ -38,8 +38,8 @@ from omnigraph.storage.graph_lifecycle import (
     initialize,
     is_initialized,
     list_mirror_files,
+    rebase_address,
     require_finished,
-    settle_in,
 )
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
@@ -109,9 +109,9 @@ def make_ready(root: GraphRoot) -> list[ResolvedIntent]:
     settled: list[ResolvedIntent] = []
     try:
         require_create_if_absent(root.store, root.ids)
-        settle_in(root)
+        rebase_address(root)
         if list_operations(root.store):
-            with root.hold() as hold:
+            with root.acquire_fence() as hold:
                 settled = resolve_all(root, hold)
     except StorageFailure as failure:
         if not failure.is_disk_full:
@@ -166,7 +166,7 @@ def _describe(found: ExaminedIntent) -> PendingWrite:
 
 def recover_writes(root: GraphRoot) -> list[RecoveredWrite]:
     """Settle every interrupted write."""
-    with root.hold() as hold:
+    with root.acquire_fence() as hold:
         settled = resolve_all(root, hold)
     return [describe_recovered(one) for one in settled]
 

@@ -402,7 +402,7 @@ def _delete_folders(root: GraphRoot, snapshot: Snapshot) -> None:
 
     registrations = snapshot.state.registrations
     dropped = [registrations[identity].path for identity in snapshot.state.tombstones]
-    with root.hold() as hold:
+    with root.acquire_fence() as hold:
         shown = {
             path for path, _ in ReachabilityScan(root, Retention(keep=1)).mark_remaining().pins
         }

@@ -48,7 +48,7 @@ class TableSides:
         """
         self.base.forget_rows()
         self.target.forget_rows()
-        size: int = sum(kept.rows.nbytes for kept in self.source.kept_rows)
+        size: int = sum(kept.rows.nbytes for kept in self.source.cached_rows)
         if size <= most_bytes:
             return size
         self.source.forget_rows()

@@ -43,7 +43,7 @@ from omnigraph.storage.tables.remove_versions import (
 from omnigraph.storage.tables.table import find_latest_version, is_table
 from omnigraph.storage.tables.table_versions import list_branches
 from omnigraph.storage.tables.version_files import drop_stale_checksums
-from omnigraph.storage.writer_fence import Hold
+from omnigraph.storage.writer_fence import FenceGuard
 
 T = TypeVar("T")
 _MAX_ATTEMPTS = 4
@@ -102,24 +102,24 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
         _require_whole(root, marker.mark())
         is_whole = True
     rows = {path: _Row() for path in (MANIFEST, *root.table_paths())}
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         try:
             # Files shared with a branch that has another address for them would count as unneeded.
-            relocate(root, hold)
-            _recover_pending(root, hold, marker, rows)
-            _require_no_drift(root, hold)
+            relocate(root, guard)
+            _recover_pending(root, guard, marker, rows)
+            _require_no_drift(root, guard)
             mark = marker.mark()
             if not is_whole:
                 _require_whole(root, mark)
-            orphans = OrphanRemoval(marker, hold)
+            orphans = OrphanRemoval(marker, guard)
             orphans.announce_versions(_list_unneeded_manifests(root, mark))
-            _clean_manifest(root, mark, rows[MANIFEST], partial(_remove_announced, orphans, hold))
+            _clean_manifest(root, mark, rows[MANIFEST], partial(_remove_announced, orphans, guard))
             mark = marker.remaining(mark)
         finally:
             # Whatever is created from now on starts at a marked version. If the fence is a lease
             # that expired meanwhile, it may not, and marked versions may be gone without damage.
-            hold.check()
-        current = _CurrentMark(marker, mark, hold)
+            guard.check()
+        current = _CurrentMark(marker, mark, guard)
     unneeded = _find_unneeded(root, mark, rows)
     _remove_held(root, orphans, current, rows, unneeded)
     _reclaim(root, orphans, mark, rows)
@@ -135,14 +135,14 @@ class _CurrentMark:
     adopts it. That version must still be there.
     """
 
-    def __init__(self, marker: ReachabilityScan, mark: Reachable, hold: Hold) -> None:
-        self._marker, self._mark, self._epoch = marker, mark, hold.epoch
+    def __init__(self, marker: ReachabilityScan, mark: Reachable, guard: FenceGuard) -> None:
+        self._marker, self._mark, self._epoch = marker, mark, guard.epoch
 
-    def renew(self, hold: Hold, *, has_recovered: bool) -> Reachable:
+    def renew(self, guard: FenceGuard, *, has_recovered: bool) -> Reachable:
         """Return the current reachable versions. Each hold of the fence increments the epoch."""
-        if has_recovered or hold.epoch != self._epoch + 1:
+        if has_recovered or guard.epoch != self._epoch + 1:
             self._mark = self._marker.mark_remaining()
-        self._epoch = hold.epoch
+        self._epoch = guard.epoch
         return self._mark
 
 
@@ -163,12 +163,12 @@ def _remove_held(
     for start in range(0, len(unneeded), _BRANCHES_PER_HOLD):
         some = unneeded[start : start + _BRANCHES_PER_HOLD]
         try:
-            with root.hold() as hold:
-                mark = current.renew(hold, has_recovered=bool(resolve_all(root, hold)))
+            with root.acquire_fence() as guard:
+                mark = current.renew(guard, has_recovered=bool(resolve_all(root, guard)))
                 for one in some:
                     versions = mark.list_unneeded(one.place, one.versions)
                     with _recording_errors(one, rows[one.path]):
-                        removed = _announce_and_remove(orphans, hold, one.location, versions)
+                        removed = _announce_and_remove(orphans, guard, one.location, versions)
                         rows[one.path].take(one.location.branch, removed)
         except OmniError as error:
             for path in {one.path for one in some}:
@@ -186,26 +186,26 @@ def _recording_errors(one: _Unneeded, row: _Row) -> Iterator[None]:
 
 
 def _announce_and_remove(
-    orphans: OrphanRemoval, hold: Hold, location: TableLocation, versions: Sequence[int]
+    orphans: OrphanRemoval, guard: FenceGuard, location: TableLocation, versions: Sequence[int]
 ) -> Removed:
     if not versions:
         return Removed()
     orphans.announce_versions([(location, versions)])
-    return _remove_announced(orphans, hold, location, versions)
+    return _remove_announced(orphans, guard, location, versions)
 
 
 def _remove_announced(
-    orphans: OrphanRemoval, hold: Hold, location: TableLocation, versions: Sequence[int]
+    orphans: OrphanRemoval, guard: FenceGuard, location: TableLocation, versions: Sequence[int]
 ) -> Removed:
     """Remove announced versions, which are no longer a starting point."""
-    hold.check()
+    guard.check()
     removed = orphans.remove_versions(location, versions)
     orphans.forget_versions(location, versions)
     return removed
 
 
 def _recover_pending(
-    root: GraphRoot, hold: Hold, marker: ReachabilityScan, rows: Mapping[str, _Row]
+    root: GraphRoot, guard: FenceGuard, marker: ReachabilityScan, rows: Mapping[str, _Row]
 ) -> None:
     """Recover interrupted writes; on a full disk, free space for that first.
 
@@ -213,7 +213,7 @@ def _recover_pending(
     reference stay: an interrupted write may refer to them.
     """
     try:
-        resolve_all(root, hold)
+        resolve_all(root, guard)
         return
     except StorageFailure as failure:
         if not failure.is_disk_full:
@@ -222,14 +222,14 @@ def _recover_pending(
     try:
         mark = marker.mark()
         _require_whole(root, mark)
-        hold.check()
-        remove = partial(_announce_and_remove, OrphanRemoval(marker, hold), hold)
+        guard.check()
+        remove = partial(_announce_and_remove, OrphanRemoval(marker, guard), guard)
         _clean_manifest(root, mark, rows[MANIFEST], remove)
         kept = marker.remaining(mark).also_retaining(_list_pending_versions(root))
         _clean_tables(root, kept, rows, remove)
     except OmniError as error:
         raise full from error
-    resolve_all(root, hold)
+    resolve_all(root, guard)
 
 
 def _list_pending_versions(root: GraphRoot) -> Iterator[tuple[Place, int]]:
@@ -296,7 +296,7 @@ def _truncate_logs(root: GraphRoot, path: str, branches: Collection[str | None])
 def _complete_record_log(root: GraphRoot) -> int:
     """Complete the log of tag, consumer and request records; this frees no space."""
     if root.store.kind is StoreKind.LOCAL:
-        with root.hold():
+        with root.acquire_fence():
             rewrite_record_log(root.store)
     return 0
 
@@ -316,13 +316,13 @@ def _retry(work: Callable[[], T]) -> T:
     return work()
 
 
-def _require_no_drift(root: GraphRoot, hold: Hold) -> None:
+def _require_no_drift(root: GraphRoot, guard: FenceGuard) -> None:
     """Raise if a table of `main` is ahead of the graph: an operator must run repair first."""
     snapshot = Snapshot(root, MAIN_REF, read_newest(root.manifest()))
     for entry in snapshot.entries.values():
         head = find_latest_version(root.location(entry.path, entry.owner_branch))
         if head > entry.version and entry.owner is None:
-            revoke_late_effects(snapshot, [entry.identity], hold)
+            revoke_late_effects(snapshot, [entry.identity], guard)
 
 
 def _clean_manifest(root: GraphRoot, mark: Reachable, row: _Row, remove: Remove) -> None:

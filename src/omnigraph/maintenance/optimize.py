@@ -53,8 +53,8 @@ from omnigraph.storage.tables.compaction import is_gone
 from omnigraph.storage.tables.manifest_table import compact_lineage, name_anchor
 from omnigraph.storage.tables.remove_versions import stage_without_auto_cleanup
 from omnigraph.storage.tables.table import find_latest_version, open_newest
-from omnigraph.storage.writer_fence import Hold
-from omnigraph.storage.writer_heartbeat import WriteNote, begin_write_note
+from omnigraph.storage.writer_fence import FenceGuard
+from omnigraph.storage.writer_heartbeat import Heartbeat, start_heartbeat
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
@@ -105,7 +105,7 @@ class _OptimizeRun:
     options: OptimizeOptions
     workers: CompactionWorkers
     tables: dict[TableKey, _OptimizedEntry] = field(default_factory=dict)
-    note: WriteNote | None = None
+    note: Heartbeat | None = None
     """The heartbeat that tells cleanup of this writer; begun before the first file is written."""
 
     @property
@@ -167,8 +167,8 @@ def _compact_tables(run: _OptimizeRun) -> None:
 
 def _begin(run: _OptimizeRun) -> None:
     """Recover pending writes and find the tables that have no drift."""
-    with run.root.hold() as hold:
-        snapshot = _read_recovered(run, hold)
+    with run.root.acquire_fence() as guard:
+        snapshot = _read_recovered(run, guard)
         owned = list_owned_entries(snapshot)
         run.tables = {entry.table_key: _OptimizedEntry() for entry in owned}
         for entry, head in zip(owned, _read_heads(snapshot, owned), strict=True):
@@ -178,13 +178,13 @@ def _begin(run: _OptimizeRun) -> None:
                     f"whose newest version is {head}"
                 )
             if head > entry.version:
-                _check_drift(run, snapshot, entry, hold)
+                _check_drift(run, snapshot, entry, guard)
 
 
-def _read_recovered(run: _OptimizeRun, hold: Hold) -> Snapshot:
+def _read_recovered(run: _OptimizeRun, guard: FenceGuard) -> Snapshot:
     """Return the current branch, after recovering its pending writes."""
     ref = read_ref(run.root.store, normalize_branch(run.options.branch))
-    resolve_all(run.root, hold, ref)
+    resolve_all(run.root, guard, ref)
     return Snapshot(run.root, ref, read_newest(run.root.manifest(ref.incarnation)))
 
 
@@ -201,10 +201,12 @@ def _read_heads(snapshot: Snapshot, entries: Iterable[TableEntry]) -> list[int]:
         return list(pool.map(find_latest_version, places))
 
 
-def _check_drift(run: _OptimizeRun, snapshot: Snapshot, entry: TableEntry, hold: Hold) -> None:
+def _check_drift(
+    run: _OptimizeRun, snapshot: Snapshot, entry: TableEntry, guard: FenceGuard
+) -> None:
     """Undo late effects of ended operations; record any other drift."""
     try:
-        revoke_late_effects(snapshot, [entry.identity], hold)
+        revoke_late_effects(snapshot, [entry.identity], guard)
     except UncoveredDrift as drift:
         run.tables[entry.table_key] = _OptimizedEntry(is_done=True, drift=drift)
 
@@ -234,7 +236,7 @@ def _run_jobs(
     """Write the files of these jobs in parallel and return the steps that use them."""
     if not jobs:
         return {}
-    run.note = run.note or begin_write_note(run.root)
+    run.note = run.note or start_heartbeat(run.root)
     outputs = run.workers.carry_out(list(jobs.values()))
     steps = {}
     for key, output in zip(jobs, outputs, strict=True):
@@ -282,9 +284,9 @@ def _publish_steps(run: _OptimizeRun, change: _StepCommit) -> bool:
     """Return whether the steps were published; a table with drift is skipped from then on."""
     options = run.options
     try:
-        with run.root.hold() as hold:
+        with run.root.acquire_fence() as guard:
             published = run.writer.write_held(
-                change, hold, branch=options.branch, actor=options.actor, note=run.note
+                change, guard, branch=options.branch, actor=options.actor, note=run.note
             )
     except UncoveredDrift as drift:
         table = run.tables[TableKey(drift.table_key)]
@@ -354,15 +356,15 @@ def _compact_manifest(run: _OptimizeRun) -> OptimizedTable:
     Every publish names the same fragment as this does. If one came first this fails, and the next
     run tries again.
     """
-    with run.root.hold() as hold:
-        snapshot = _read_recovered(run, hold)
+    with run.root.acquire_fence() as guard:
+        snapshot = _read_recovered(run, guard)
         location = snapshot.manifest.location
         before = open_newest(location)
         with suppress(ReadSetChanged, RetryableCommitConflict):
-            hold.check()
+            guard.check()
             strip = stage_without_auto_cleanup(before, uuid=str(uuid4()), properties={})
             table = commit_exact(strip).table if strip is not None else before
-            hold.check()
+            guard.check()
             merged = compact_lineage(table, uuid=str(uuid4()), properties={}, small_fragments=2)
             if merged is None and strip is not None:
                 merged = name_anchor(table, uuid=str(uuid4()), properties={})

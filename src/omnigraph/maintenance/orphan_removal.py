@@ -8,7 +8,7 @@ from omnigraph.errors import ConflictError, ManifestCorrupt, OmniError, StorageF
 from omnigraph.identity import BranchName
 from omnigraph.maintenance.reachability import ReachabilityScan, Reachable
 from omnigraph.storage.layout import MANIFEST, STAGING
-from omnigraph.storage.orphans import FirstSeen, find_temporary_files, remove_temporary_files
+from omnigraph.storage.orphans import OrphanCandidates, find_temporary_files, remove_temporary_files
 from omnigraph.storage.recovery import list_pending_intents, resolve_all
 from omnigraph.storage.refs import (
     BranchRef,
@@ -36,12 +36,12 @@ from omnigraph.storage.tables.table_versions import (
     has_own_versions,
     list_branches,
 )
-from omnigraph.storage.writer_fence import Hold
+from omnigraph.storage.writer_fence import FenceGuard
 from omnigraph.storage.writer_heartbeat import (
     HEARTBEAT_TIMEOUT_S,
-    FoundNote,
-    list_notes,
-    remove_dead_note,
+    FoundHeartbeat,
+    list_heartbeats,
+    remove_dead_heartbeat,
 )
 
 MIN_GRACE_S = 60.0
@@ -58,25 +58,27 @@ class OrphanRemoval:
     Created under the fence, so that no active writer can begin to commit.
     """
 
-    def __init__(self, marker: ReachabilityScan, hold: Hold) -> None:
+    def __init__(self, marker: ReachabilityScan, guard: FenceGuard) -> None:
         self._root, self._marker = marker.root, marker
         grace_s = self._root.settings.cleanup_grace_s
         # 0 asserts that there is no active writer. Any other value implies writers, which may
         # always take that long.
         self._grace_s = max(grace_s, MIN_GRACE_S) if grace_s else 0.0
         store = self._root.store
-        self._first_seen = FirstSeen(store, self._root.now_us, self._grace_s, self._list_live_notes)
-        for note in list_notes(store):
-            remove_dead_note(store, note, hold, self._is_silent)
+        self._first_seen = OrphanCandidates(
+            store, self._root.now_us, self._grace_s, self._list_live_notes
+        )
+        for note in list_heartbeats(store):
+            remove_dead_heartbeat(store, note, guard, self._is_silent)
         self._shown: frozenset[str] = frozenset()
         """The tables reachable at the last scan of branches."""
         self.reclaimed: list[str] = []
 
     def _list_live_notes(self) -> frozenset[str]:
         """Return the heartbeats of writers that are, or may be, active."""
-        return frozenset(note.path for note in list_notes(self._root.store))
+        return frozenset(note.path for note in list_heartbeats(self._root.store))
 
-    def _is_silent(self, note: FoundNote) -> bool:
+    def _is_silent(self, note: FoundHeartbeat) -> bool:
         limit_s = max(HEARTBEAT_TIMEOUT_S, self._grace_s)
         return self._first_seen.is_unchanged_for(f"{note.path}#{note.content}", limit_s)
 
@@ -118,17 +120,17 @@ class OrphanRemoval:
         self._shown = frozenset(path for path, _ in mark.pins)
         found = set(self._find_orphaned(mark, paths, errors))
         while found:
-            with self._root.hold() as hold:
+            with self._root.acquire_fence() as guard:
                 mark = self._marker.mark_remaining()
                 self._shown = frozenset(path for path, _ in mark.pins)
                 some = {path for path, _ in found}
                 still = [one for one in self._find_orphaned(mark, some, errors) if one in found]
                 for path, name in still[:_BRANCHES_PER_HOLD]:
-                    hold.check()
+                    guard.check()
                     if path == MANIFEST:
                         # Its creator may only be suspended, and resume meanwhile.
                         mark_deleted(self._root.store, BranchRef(BranchName(name), name))
-                        hold.check()
+                        guard.check()
                     self._drop(path, name, errors)
             found = set(still[_BRANCHES_PER_HOLD:])
         self._remove_marks()
@@ -199,16 +201,16 @@ class OrphanRemoval:
         store, manifest = self._root.store, self._root.location(MANIFEST)
         if not list_marked(store) and not list_related(store):
             return
-        with self._root.hold() as hold:
+        with self._root.acquire_fence() as guard:
             left = set(list_branches(manifest)) | set(list_tree_names(manifest))
             existing = {ref.incarnation for ref in list_refs(store)}
             for incarnation in list_marked(store):
                 if incarnation in existing or incarnation not in left:
-                    hold.check()
+                    guard.check()
                     unmark_deleted(store, incarnation)
             for incarnation in list_related(store):
                 if incarnation not in existing | left:
-                    hold.check()
+                    guard.check()
                     unmark_related(store, incarnation)
 
     # --- files ------------------------------------------------------------------------------------
@@ -243,9 +245,9 @@ class OrphanRemoval:
         due, freed = self._first_seen.due(found, self._list_possible_bases(place)), 0
         for start in range(0, len(due), _FILES_PER_HOLD):
             names = due[start : start + _FILES_PER_HOLD]
-            with self._root.hold() as hold:
-                resolve_all(self._root, hold)
-                freed += remove_unreferenced(place, [found[name] for name in names], hold.check)
+            with self._root.acquire_fence() as guard:
+                resolve_all(self._root, guard)
+                freed += remove_unreferenced(place, [found[name] for name in names], guard.check)
             self._first_seen.forget(names)
             self.reclaimed += names
         return freed
@@ -271,14 +273,14 @@ class OrphanRemoval:
         unknown = [path for path in tables if path not in self._shown]
         if not staged and not unknown:
             return 0
-        with self._root.hold() as hold:
+        with self._root.acquire_fence() as guard:
             mark = self._marker.mark_remaining()
             shown = {path for path, _ in mark.pins}
             for intent in list_pending_intents(self._root.store):
                 shown |= {table.path for table in intent.tables}
                 shown |= {t.path for t in intent.schema.registered} if intent.schema else set()
             for path in self._first_seen.due([*(t for t in unknown if t not in shown), *staged]):
-                hold.check()
+                guard.check()
                 self._root.store.delete_prefix(path)
                 self._first_seen.forget([path])
                 self.reclaimed.append(path)

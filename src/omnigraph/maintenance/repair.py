@@ -45,7 +45,7 @@ from omnigraph.storage.tables.table_versions import (
     TableVersionRecord,
     read_history,
 )
-from omnigraph.storage.writer_fence import Hold
+from omnigraph.storage.writer_fence import FenceGuard
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
 from omnigraph.writer.driver import Writer
 
@@ -64,15 +64,15 @@ def quarantine_intent(root: GraphRoot, operation_id: str) -> str:
         raise BadRequest(f"'{operation_id}' is not an operation id")
     operation = OperationId(operation_id)
     path, place = make_intent_path(operation), make_quarantined_intent_path(operation)
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         data = root.store.find(path)
         if data is None:
             raise NotFoundError(f"no pending write {operation_id}")
         intent = _decode_if_readable(data, path)
         _require_in_place(root, intent)
         if intent is not None:
-            _record_end(root, hold, intent)
-        hold.check()
+            _record_end(root, guard, intent)
+        guard.check()
         root.store.put(place, data)
         root.store.delete(path)
     return place
@@ -85,10 +85,10 @@ def _decode_if_readable(data: bytes, path: str) -> Intent | None:
         return None
 
 
-def _record_end(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+def _record_end(root: GraphRoot, guard: FenceGuard, intent: Intent) -> None:
     """Record that the write was abandoned, because its writer may only be suspended."""
     try:
-        give_up(root, hold, intent)
+        give_up(root, guard, intent)
     except ManifestCorrupt:
         return  # of another graph, or the history cannot be read: quarantine still helps
 
@@ -139,8 +139,8 @@ def repair(branches: BranchReader, *, confirm: bool = False, force: bool = False
     if force and not confirm:
         raise BadRequest("--force accepts what may have changed rows, so it needs --confirm too")
     root = branches.root
-    with root.hold() as hold:
-        resolve_all(root, hold, MAIN_REF)
+    with root.acquire_fence() as guard:
+        resolve_all(root, guard, MAIN_REF)
         snapshot = _read_newest(root)
         found = [_examine(snapshot, entry) for entry in _list_owned(snapshot)]
         decided = [
@@ -148,8 +148,8 @@ def repair(branches: BranchReader, *, confirm: bool = False, force: bool = False
             for one in found
         ]
         if confirm:
-            _undo(snapshot, decided, hold)
-            _accept(branches, decided, hold)
+            _undo(snapshot, decided, guard)
+            _accept(branches, decided, guard)
         version = _read_newest(root).manifest_version
     return RepairResult(confirm, force, tuple(one.row for one in decided), version)
 
@@ -249,14 +249,14 @@ def _choose_action(row: RepairedTable, *, confirm: bool, force: bool) -> RepairA
     return RepairAction.FORCED if force else RepairAction.REFUSED
 
 
-def _undo(snapshot: Snapshot, decided: Sequence[_DriftedTable], hold: Hold) -> None:
+def _undo(snapshot: Snapshot, decided: Sequence[_DriftedTable], guard: FenceGuard) -> None:
     """Undo late effects of ended operations, as any writer that finds them does."""
     late = [one.entry.identity for one in decided if one.row.action is RepairAction.UNDONE]
     if late:
-        revoke_late_effects(snapshot, late, hold)
+        revoke_late_effects(snapshot, late, guard)
 
 
-def _accept(branches: BranchReader, decided: Sequence[_DriftedTable], hold: Hold) -> None:
+def _accept(branches: BranchReader, decided: Sequence[_DriftedTable], guard: FenceGuard) -> None:
     """Publish the newest version of every accepted table, all in one commit."""
     accepted = (RepairAction.HEALED, RepairAction.FORCED)
     chosen = [one for one in decided if one.row.action in accepted]
@@ -264,7 +264,7 @@ def _accept(branches: BranchReader, decided: Sequence[_DriftedTable], hold: Hold
         return
     is_forced = any(one.row.action is RepairAction.FORCED for one in chosen)
     actor = FORCED_ACTOR if is_forced else REPAIR_ACTOR
-    Writer(branches).write_held(_Acceptance(chosen), hold, branch=MAIN, actor=actor)
+    Writer(branches).write_held(_Acceptance(chosen), guard, branch=MAIN, actor=actor)
 
 
 @dataclass(frozen=True, slots=True)

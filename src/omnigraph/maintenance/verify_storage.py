@@ -18,16 +18,16 @@ from omnigraph.storage.layout import (
     ADDRESS,
     CONSUMERS,
     MANIFEST,
+    ORPHAN_CANDIDATES,
     REFS,
     RELATED,
     REQUESTS,
-    SIGHTINGS,
     TAGS,
 )
 from omnigraph.storage.local_fence import find_lock_damage
 from omnigraph.storage.manifest import Commit, History, ManifestSnapshot, read_manifest, read_newest
 from omnigraph.storage.objects import StoreKind
-from omnigraph.storage.orphans import find_list_damage
+from omnigraph.storage.orphans import find_candidates_damage
 from omnigraph.storage.refs import (
     MAIN_REF,
     TAG_RECORDS,
@@ -405,9 +405,9 @@ def _verify_mirror(root: GraphRoot, report: Report) -> None:
 
 def _verify_orphan_candidates(root: GraphRoot, report: Report) -> None:
     """Verify the list of orphan candidates; damage delays their removal."""
-    problem = find_list_damage(root.store)
+    problem = find_candidates_damage(root.store)
     if problem is not None:
-        report.note("unreferenced_list", f"{SIGHTINGS} {problem}")
+        report.note("unreferenced_list", f"{ORPHAN_CANDIDATES} {problem}")
 
 
 def _verify_address(root: GraphRoot, report: Report) -> None:

@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.pipeline.tasks import Tasks
 from omnigraph.storage.tables import (
-    ColumnOrder,
+    ColumnJob,
     CompactionJob,
     CompactionOutput,
     WrittenColumns,
@@ -37,7 +37,7 @@ def write_piece(spec: None, task: CompactionJob) -> WrittenPiece:
     return WrittenPiece(delivery=run_job(task), was_there=True)
 
 
-def write_column_file(spec: None, task: ColumnOrder) -> WrittenColumns:
+def write_column_file(spec: None, task: ColumnJob) -> WrittenColumns:
     """Write one column file; a repeated run leaves an unreferenced file, which is harmless."""
     del spec
     return carry_out(task)
@@ -103,7 +103,7 @@ class TaskColumnWriters:
     def _tasks(self) -> Tasks:
         return self.start()
 
-    def write(self, orders: Sequence[ColumnOrder]) -> Sequence[WrittenColumns]:
+    def write(self, orders: Sequence[ColumnJob]) -> Sequence[WrittenColumns]:
         if not orders:
             return []
         return self._tasks.run(write_column_file, list(orders), None, stage=COLUMNS_STAGE)

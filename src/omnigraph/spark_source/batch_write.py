@@ -37,7 +37,7 @@ from omnigraph.spark_source.batch_read import commit_staged, read_environment_se
 from omnigraph.spark_source.options import Pin, SourceWriteOptions
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.tables import Table
-from omnigraph.storage.writer_heartbeat import end_shared_work, share_write_note
+from omnigraph.storage.writer_heartbeat import end_shared_heartbeat, share_heartbeat
 
 _QUERY_ID = "sql.streaming.queryId"
 _EPOCH = "streaming.sql.batchId"
@@ -84,7 +84,7 @@ class _Target:
         number = context.partitionId() if context is not None else 0
         task = Partition(number, map(_read_back, batches))
         # Hours may lie between the first task and the commit, and no process lives as long.
-        with share_write_note(place.root, place.note):
+        with share_heartbeat(place.root, place.note):
             return stage_partition(FrameSpec(spec, self.mapping), task)
 
     def _find_stored(self, key: TableKey) -> dict[TableKey, Table]:
@@ -122,7 +122,7 @@ class _Target:
 
     def forget(self, area: str) -> None:
         place = StagingArea(self._open_root(self.settings), area)
-        end_shared_work(place.root, place.note)
+        end_shared_heartbeat(place.root, place.note)
         place.remove()
 
     def _open_root(self, settings: Settings) -> GraphRoot:

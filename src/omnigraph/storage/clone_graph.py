@@ -45,8 +45,8 @@ from omnigraph.storage.layout import (
     BRANCHES,
     INIT_CLAIM,
     MANIFEST,
+    ORPHAN_CANDIDATES,
     SCHEMA_FILES,
-    SIGHTINGS,
     make_consumer_path,
     make_ref_path,
     make_tables_folder,
@@ -82,7 +82,7 @@ from omnigraph.storage.tables.table import find_latest_version, open_table
 from omnigraph.storage.tables.table_versions import list_branches
 from omnigraph.storage.tables.version_files import note_branch_ref, note_version_file
 
-_LOOKS = 20
+_MAX_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class Cut:
 def take_cut(root: GraphRoot) -> Cut:
     """The graph as it is now; nothing is written unless it never rests."""
     seen: Cut | None = None
-    for _ in range(_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         try:
             now = _look(root)
         except StorageFailure:
@@ -122,7 +122,7 @@ def take_cut(root: GraphRoot) -> Cut:
         if now == seen or len(now.refs) == 1:
             return now
         seen = now
-    with root.hold():
+    with root.acquire_fence():
         return _look(root)
 
 
@@ -431,7 +431,7 @@ class _Copying:
                 raise self._make_overtaken()
             for path in _FOLDERS:
                 store.delete_prefix(path)
-            for path in (*SCHEMA_FILES, ADDRESS, SIGHTINGS):
+            for path in (*SCHEMA_FILES, ADDRESS, ORPHAN_CANDIDATES):
                 store.delete(path)
             return
         require_finished(store)

@@ -15,10 +15,10 @@ from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import CONSUMERS, make_consumer_path, normalize_name
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.objects.object_store import ObjectStore, Versioned
-from omnigraph.storage.orphans import require_lasting_manifest, require_lasting_versions
+from omnigraph.storage.orphans import require_retained_manifest, require_retained_versions
 from omnigraph.storage.refs import BranchRef, find_branch
 from omnigraph.storage.sealed_records import NamedRecords, create_logged, remove_logged
-from omnigraph.storage.writer_fence import is_held
+from omnigraph.storage.writer_fence import is_valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ def set_consumer(
         ConflictError: somebody else moved the consumer at the same time.
     """
     wanted = normalize_consumer(name)
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         # Under the fence nothing more is cleaned away; before, what it shows may have been.
         _require_lasting(root, commit, unread)
         # Read before the look at the fence: what others note from then on is not replaced.
@@ -89,22 +89,24 @@ def set_consumer(
             expires_at=now + lasts_us,
             updated_at=now,
         )
-        hold.check()
+        guard.check()
         _put(root, consumer, known)
-        is_in_time = is_held(hold)
+        is_in_time = is_valid(guard)
     if not is_in_time:
-        with root.hold():  # a cleanup that came before the note may have removed what it is about
+        with (
+            root.acquire_fence()
+        ):  # a cleanup that came before the note may have removed what it is about
             _require_lasting(root, commit, unread)
     return consumer
 
 
 def _require_lasting(root: GraphRoot, commit: Commit, unread: Sequence[Commit]) -> None:
-    require_lasting_manifest(root, commit.branch, commit.incarnation, commit.manifest_version)
+    require_retained_manifest(root, commit.branch, commit.incarnation, commit.manifest_version)
     versions: dict[str | None, list[int]] = {}
     for one in unread:
         versions.setdefault(one.incarnation, []).append(one.manifest_version)
     for incarnation, numbers in versions.items():
-        require_lasting_versions(root, root.manifest(incarnation), numbers)
+        require_retained_versions(root, root.manifest(incarnation), numbers)
 
 
 def _put(root: GraphRoot, consumer: Consumer, known: Versioned | None) -> None:
@@ -143,11 +145,11 @@ def _name_branch(store: ObjectStore, consumer: Consumer) -> Consumer:
 def delete_consumer(root: GraphRoot, name: str) -> Consumer:
     """Forget a consumer; what only it kept may be cleaned away from now on."""
     wanted = normalize_consumer(name)
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         consumer = find_consumer(root.store, wanted)
         if consumer is None:
             raise ConsumerNotFound(wanted)
-        hold.check()
+        guard.check()
         remove_logged(root.store, make_consumer_path(wanted))
     return consumer
 

@@ -25,9 +25,9 @@ from omnigraph.storage.layout import (
     normalize_new_branch,
 )
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.orphans import require_lasting_manifest
+from omnigraph.storage.orphans import require_retained_manifest
 from omnigraph.storage.recovery.intents import list_pending_intents
-from omnigraph.storage.recovery.recover_writes import resolve_all, settle
+from omnigraph.storage.recovery.recover_writes import resolve_all, resolve_intent
 from omnigraph.storage.refs import (
     REF_RECORDS,
     BranchRef,
@@ -37,12 +37,12 @@ from omnigraph.storage.refs import (
     find_ref,
     forget_old_name,
     is_marked,
+    is_unrelated,
     list_refs,
     list_tags,
     mark_deleted,
     mark_related,
     note_named,
-    stands_alone,
     unmark_deleted,
     unmark_related,
 )
@@ -52,7 +52,7 @@ from omnigraph.storage.tables.file_probes import is_lance_branch
 from omnigraph.storage.tables.location import is_flat_name
 from omnigraph.storage.tables.table_versions import create_branch as create_physical
 from omnigraph.storage.tables.table_versions import delete_branch as delete_physical
-from omnigraph.storage.writer_fence import Hold, is_held
+from omnigraph.storage.writer_fence import FenceGuard, is_valid
 
 KEPT = 10_000
 """So many of them stay; cleanup removes the oldest beyond."""
@@ -177,15 +177,15 @@ def create(
         ConflictError: the creator slept, and cleanup took the branch for garbage.
     """
     branch, root = normalize_new_branch(name), source.root
-    with root.hold() as hold:
-        resolve_all(root, hold, source.ref)
+    with root.acquire_fence() as guard:
+        resolve_all(root, guard, source.ref)
         if find_ref(root.store, branch) is not None:
             raise AlreadyExists(f"branch '{branch}' already exists")
-        _give_up(root, hold, branch, given_up)
+        _give_up(root, guard, branch, given_up)
         if find_ref(root.store, source.branch) != source.ref:
             raise BranchNotFound(source.branch)
         # Under the fence nothing more is cleaned away; before, what it shows may have been.
-        require_lasting_manifest(
+        require_retained_manifest(
             root, source.branch, source.ref.incarnation, source.manifest_version
         )
         ref = BranchRef(
@@ -200,25 +200,25 @@ def create(
             leaves_marks=True,
         )
         assert ref.incarnation is not None
-        hold.check()
+        guard.check()
         mark_related(root.store, source.ref)
-        hold.check()
+        guard.check()
         # The id is fresh: if it is there already, we made it and only the answer was lost.
         with suppress(AlreadyExists):
             create_physical(
                 root.manifest(), ref.incarnation, source.ref.incarnation, source.manifest_version
             )
-        hold.check()
+        guard.check()
         create_ref(root.store, ref)
         note_named(root, ref.incarnation)
-        is_in_time = is_held(hold)
+        is_in_time = is_valid(guard)
     if not is_in_time:
         _require_created(root, ref)
         _require_parent(root, ref)
     return ref
 
 
-def _give_up(root: GraphRoot, hold: Hold, branch: BranchName, ids: Collection[str]) -> None:
+def _give_up(root: GraphRoot, guard: FenceGuard, branch: BranchName, ids: Collection[str]) -> None:
     """See to it that none of these gets a name any more: who made one may only be asleep."""
     if not ids:
         return
@@ -227,7 +227,7 @@ def _give_up(root: GraphRoot, hold: Hold, branch: BranchName, ids: Collection[st
             raise AlreadyExists(f"branch '{branch}' was created, and is called '{ref.name}' now")
     for one in ids:
         if is_lance_branch(root.manifest(), one):
-            hold.check()
+            guard.check()
             mark_deleted(root.store, BranchRef(branch, one))
 
 
@@ -240,12 +240,12 @@ def _require_created(root: GraphRoot, ref: BranchRef) -> None:
     before the files go, and leaves a mark before.
     """
     assert ref.incarnation is not None
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         is_there = is_lance_branch(root.manifest(), ref.incarnation)
         if is_there and not is_marked(root.store, ref.incarnation):
             return
         if find_ref(root.store, ref.name) == ref:
-            hold.check()
+            guard.check()
             delete_ref(root.store, ref.name)
     raise ConflictError(
         f"branch '{ref.name}' was removed while it was being named; look which branches there "
@@ -258,13 +258,13 @@ def _require_parent(root: GraphRoot, ref: BranchRef) -> None:
     parent = ref.parent_incarnation
     if parent is None:
         return
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         if is_lance_branch(root.manifest(), parent) and not is_marked(root.store, parent):
             return
         if find_ref(root.store, ref.name) == ref:
-            hold.check()
+            guard.check()
             delete_ref(root.store, ref.name)
-            _drop_leftovers(root, hold, ref, is_alone=False)
+            _drop_leftovers(root, guard, ref, is_alone=False)
     raise BranchNotFound(ref.parent or MAIN)
 
 
@@ -279,13 +279,13 @@ def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> Branch
         ConflictError: another branch was created from it and still needs it.
     """
     branch = normalize_deletable_branch(name)
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         named = find_ref(root.store, branch)
         ref = named or _find_lost(root, branch)
         if ref is None or ref.incarnation is None or incarnation not in (None, ref.incarnation):
             raise BranchNotFound(branch)
-        is_alone = stands_alone(root, ref)
-        children = [] if is_alone else _settle_names(root, hold, ref)
+        is_alone = is_unrelated(root, ref)
+        children = [] if is_alone else _resolve_names(root, guard, ref)
         if named is not None and find_ref(root.store, branch) is None:
             raise BranchNotFound(branch)  # it was called so before
         tags = [tag.name for tag in list_tags(root.store) if tag.incarnation == ref.incarnation]
@@ -297,13 +297,13 @@ def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> Branch
             raise ConflictError(
                 f"branch '{branch}' is the source of {', '.join(children)}; delete those first"
             )
-        hold.check()
+        guard.check()
         mark_deleted(root.store, ref)
-        hold.check()
+        guard.check()
         delete_ref(root.store, branch)
-        is_in_time = is_held(hold)
+        is_in_time = is_valid(guard)
         if is_in_time:
-            _drop_leftovers(root, hold, ref, is_alone=is_alone)
+            _drop_leftovers(root, guard, ref, is_alone=is_alone)
     if not is_in_time:
         _finish_late_deletion(root, ref)
     return branch
@@ -316,7 +316,7 @@ def _finish_late_deletion(root: GraphRoot, ref: BranchRef) -> None:
     branch, which is then alive under its new name, or made another one from it.
     """
     assert ref.incarnation is not None, "main is never deleted"
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         related = REF_RECORDS.list_mentioning(root.store, ref.incarnation)
         names = [one.name for one in related if one.incarnation == ref.incarnation]
         if names:
@@ -325,7 +325,7 @@ def _finish_late_deletion(root: GraphRoot, ref: BranchRef) -> None:
                 "delete it by that name"
             )
         if not related:
-            _drop_leftovers(root, hold, ref, is_alone=False)
+            _drop_leftovers(root, guard, ref, is_alone=False)
 
 
 def _find_lost(root: GraphRoot, name: BranchName) -> BranchRef | None:
@@ -352,29 +352,29 @@ def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = 
     old, new = normalize_branch(name), normalize_new_branch(new_name)
     if old == MAIN:
         raise BadRequest("branch 'main' cannot be renamed")
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         ref, taken = find_ref(root.store, old), find_ref(root.store, new)
         for one in (ref, taken):
-            if one is not None and not stands_alone(root, one):
-                _settle_names(root, hold, one)
+            if one is not None and not is_unrelated(root, one):
+                _resolve_names(root, guard, one)
         is_meant = ref is not None and incarnation in (None, ref.incarnation)
         if ref is None or not is_meant or find_ref(root.store, old) is None:
             raise BranchNotFound(old)
         # Intents name the branch they are for, so none may be pending when its name changes.
-        resolve_all(root, hold, ref)
+        resolve_all(root, guard, ref)
         renamed = replace(ref, name=new, renamed_from=old, leaves_marks=False)
-        hold.check()
+        guard.check()
         mark_related(root.store, ref)
         create_ref(root.store, renamed)
-        is_in_time = is_held(hold)
+        is_in_time = is_valid(guard)
         if is_in_time:
-            finish_rename(root, hold, renamed)
+            finish_rename(root, guard, renamed)
     if not is_in_time:
         _require_created(root, renamed)  # the next write by the new name removes the old one
     return replace(renamed, renamed_from=None)
 
 
-def _settle_names(root: GraphRoot, hold: Hold, ref: BranchRef) -> list[BranchName]:
+def _resolve_names(root: GraphRoot, guard: FenceGuard, ref: BranchRef) -> list[BranchName]:
     """Remove the name a branch had before, should it still be there.
 
     Gives the branches that were created from it: both take a look at every record.
@@ -383,11 +383,11 @@ def _settle_names(root: GraphRoot, hold: Hold, ref: BranchRef) -> list[BranchNam
     related = REF_RECORDS.list_mentioning(root.store, ref.incarnation)
     for one in related:
         if one.incarnation == ref.incarnation:
-            finish_rename(root, hold, one)
+            finish_rename(root, guard, one)
     return sorted(one.name for one in related if one.parent_incarnation == ref.incarnation)
 
 
-def finish_rename(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:
+def finish_rename(root: GraphRoot, guard: FenceGuard, ref: BranchRef) -> None:
     """Remove the name a branch had before, if renaming it was interrupted."""
     old = ref.renamed_from
     if old is None:
@@ -395,14 +395,14 @@ def finish_rename(root: GraphRoot, hold: Hold, ref: BranchRef) -> None:
     before = find_ref(root.store, old)
     if before is not None and before.incarnation == ref.incarnation:
         # Somebody may have written by the old name meanwhile, and been interrupted as well.
-        resolve_all(root, hold, ref)
-        hold.check()
+        resolve_all(root, guard, ref)
+        guard.check()
         delete_ref(root.store, old)
-    hold.check()
+    guard.check()
     forget_old_name(root.store, ref)
 
 
-def _drop_leftovers(root: GraphRoot, hold: Hold, ref: BranchRef, *, is_alone: bool) -> None:
+def _drop_leftovers(root: GraphRoot, guard: FenceGuard, ref: BranchRef, *, is_alone: bool) -> None:
     """Best effort: without its name nothing reaches it.
 
     The next writer discards its interrupted writes, and cleanup removes what else stays.
@@ -411,7 +411,7 @@ def _drop_leftovers(root: GraphRoot, hold: Hold, ref: BranchRef, *, is_alone: bo
     try:
         for intent in list_pending_intents(root.store):
             if intent.incarnation == ref.incarnation:
-                settle(root, hold, intent)
+                resolve_intent(root, guard, intent)
         delete_physical(root.manifest(), ref.incarnation, is_alone=is_alone)
         if not is_alone:
             unmark_related(root.store, ref.incarnation)

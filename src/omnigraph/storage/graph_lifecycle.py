@@ -58,14 +58,14 @@ from omnigraph.storage.manifest.manifest_state import (
 )
 from omnigraph.storage.objects.object_store import ObjectStore, StoreKind
 from omnigraph.storage.objects.open_store import require_create_if_absent
-from omnigraph.storage.orphans import write_empty_list
+from omnigraph.storage.orphans import write_empty_candidates
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.location import is_flat_name, relocate_version
 from omnigraph.storage.tables.manifest_table import stage_manifest_rows
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.version_files import rewritten_version
-from omnigraph.storage.writer_fence import Hold
+from omnigraph.storage.writer_fence import FenceGuard
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 _RELEASED = "is_released"
@@ -141,27 +141,27 @@ def is_at_home(root: GraphRoot) -> bool:
     return root.store.find(ADDRESS) == encode_address_note(root.store.uri)
 
 
-def settle_in(root: GraphRoot) -> None:
+def rebase_address(root: GraphRoot) -> None:
     """Rebase the graph to its present address, unless that has been done."""
     if is_at_home(root):
         return
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         if not is_at_home(root):  # another one may have been first
-            relocate(root, hold)
+            relocate(root, guard)
 
 
-def relocate(root: GraphRoot, hold: Hold) -> None:
+def relocate(root: GraphRoot, guard: FenceGuard) -> None:
     """Write the address of the graph into every version that has another.
 
     Raises:
         ManifestCorrupt: a version is not laid out as expected, or refers to files elsewhere.
     """
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
-        for _ in pool.map(lambda one: _relocate(root, hold, *one), _list_branches(root)):
+        for _ in pool.map(lambda one: _relocate(root, guard, *one), _list_branches(root)):
             continue
     note = encode_address_note(root.store.uri)
     if root.store.find(ADDRESS) != note:
-        hold.check()
+        guard.check()
         root.store.put(ADDRESS, note)
 
 
@@ -178,7 +178,7 @@ def _list_branches(root: GraphRoot) -> Iterator[tuple[str, str]]:
                 yield path, name
 
 
-def _relocate(root: GraphRoot, hold: Hold, path: str, branch: str) -> None:
+def _relocate(root: GraphRoot, guard: FenceGuard, path: str, branch: str) -> None:
     for version in list_version_files(root.store, f"{path}/tree/{branch}"):
         found = root.store.find_versioned(version)
         if found is None:
@@ -188,7 +188,7 @@ def _relocate(root: GraphRoot, hold: Hold, path: str, branch: str) -> None:
         except ManifestCorrupt as error:
             raise ManifestCorrupt(f"{version}: {error.message}") from error
         if moved != found.data:
-            hold.check()
+            guard.check()
             with rewritten_version(root.location(path, branch), version.rpartition("/")[2]):
                 # Where the fence is a lease, others may have removed it by now, or done the same.
                 root.store.put_if_match(version, moved, found.tag)
@@ -332,9 +332,9 @@ def list_mirror_files(contract: SchemaContract) -> tuple[tuple[str, str], ...]:
 def write_control_files(root: GraphRoot) -> None:
     """Write what stands beside the tables of every graph, so that what is missing is noticed."""
     root.store.put(ADDRESS, encode_address_note(root.store.uri))
-    write_empty_list(root.store)
+    write_empty_candidates(root.store)
     if root.store.kind is StoreKind.LOCAL:
-        root.hold().release()  # makes the files of the locks
+        root.acquire_fence().release()  # makes the files of the locks
 
 
 def _create(
@@ -417,7 +417,7 @@ def _finish(root: GraphRoot, created: ManifestSnapshot) -> None:
         raise InitializationCommitted(root.uri, str(error)) from error
 
 
-_MOST_ROUNDS = 5
+_MAX_REMOVALS = 5
 """So often files that a writer adds meanwhile are removed as well."""
 
 
@@ -438,20 +438,20 @@ def is_unfinished_creation(files: ControlFiles, path: str, settings: Settings) -
     return all(name in _OF_CREATION or name.startswith(probe_path("")) for name in names)
 
 
-def find_work(files: ControlFiles, path: str, settings: Settings) -> str | None:
+def find_active_writer(files: ControlFiles, path: str, settings: Settings) -> str | None:
     """The note of somebody at work on the graph: a load, an export by tasks, maintenance.
 
     Raises:
         WriterBusy: a writer holds the graph.
     """
     # Opening a graph to read it needs no heartbeats, and so loads none of this.
-    from omnigraph.storage.writer_heartbeat import list_notes, remove_dead_note  # noqa: PLC0415
+    from omnigraph.storage.writer_heartbeat import list_heartbeats, remove_dead_heartbeat  # noqa: PLC0415
 
     root = GraphRoot.at(files.uri_of(path), settings)
-    with root.hold() as hold:
-        for note in list_notes(root.store):
+    with root.acquire_fence() as guard:
+        for note in list_heartbeats(root.store):
             # Whether the author of a note in a bucket is silent would take minutes to find out.
-            if not remove_dead_note(root.store, note, hold, is_silent=lambda _: False):
+            if not remove_dead_heartbeat(root.store, note, guard, is_silent=lambda _: False):
                 return note.path
     return None
 
@@ -462,7 +462,7 @@ def remove_graph(files: ControlFiles, path: str) -> None:
     Raises:
         StorageFailure: something is still there.
     """
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_REMOVALS):
         files.delete_prefix(path)
         if not files.exists(path):
             return

@@ -11,7 +11,7 @@ from omnigraph.cache import Cache
 from omnigraph.identity import EntityKind, UlidSource
 from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.layout import MANIFEST, make_tables_folder
-from omnigraph.storage.manifest.manifest_reader import KnownManifests, get_known_generation
+from omnigraph.storage.manifest.manifest_reader import ManifestCache, get_known_generation
 from omnigraph.storage.objects.object_store import ObjectStore, StoreKind
 from omnigraph.storage.objects.open_store import open_store
 from omnigraph.storage.tables.file_probes import name_version_file
@@ -19,10 +19,10 @@ from omnigraph.storage.tables.location import Generation, TableLocation
 from omnigraph.storage.tables.row_lookup import RowDirectory
 from omnigraph.storage.tables.stage_table import StagedTransaction
 from omnigraph.storage.tables.table import Table, open_table
-from omnigraph.storage.writer_fence import Fence, Hold
+from omnigraph.storage.writer_fence import Fence, FenceGuard
 
-KEPT_DIRECTORIES = 16
-KEPT_HANDLES = 256
+MAX_CACHED_DIRECTORIES = 16
+MAX_CACHED_HANDLES = 256
 """A handle holds the list of its fragments; a large table's takes some hundred kilobytes."""
 
 
@@ -33,9 +33,9 @@ class TableHandles:
     not mistaken for the one before.
     """
 
-    def __init__(self, capacity: int = KEPT_HANDLES) -> None:
+    def __init__(self, capacity: int = MAX_CACHED_HANDLES) -> None:
         self._tables: Cache[tuple[TableLocation, int], Table] = Cache(capacity)
-        self._directories: Cache[TableLocation, RowDirectory] = Cache(KEPT_DIRECTORIES)
+        self._directories: Cache[TableLocation, RowDirectory] = Cache(MAX_CACHED_DIRECTORIES)
 
     def find(self, location: TableLocation, version: int) -> Table | None:
         return self._tables.find((location, version))
@@ -70,7 +70,7 @@ class GraphRoot:
     ids: UlidSource = field(default_factory=UlidSource)
     now_us: Callable[[], int] = read_clock_us
     handles: TableHandles = field(default_factory=TableHandles, repr=False, compare=False)
-    manifests: KnownManifests = field(default_factory=KnownManifests, repr=False, compare=False)
+    manifests: ManifestCache = field(default_factory=ManifestCache, repr=False, compare=False)
 
     @classmethod
     def at(cls, uri: str, settings: Settings | None = None) -> GraphRoot:
@@ -95,7 +95,7 @@ class GraphRoot:
         is_lease = self.store.kind is not StoreKind.LOCAL
         return is_lease or self.settings.writer_fence is FenceMode.OFF
 
-    def hold(self) -> Hold:
+    def acquire_fence(self) -> FenceGuard:
         """The right to change this graph, once no other writer has it."""
         return self.fence.acquire(self.settings.writer_wait_s)
 

@@ -174,9 +174,9 @@ REQUESTS = f"{REFS}/requests"
 RECOVERY = "__recovery"
 QUARANTINE = "__recovery/quarantine"
 STAGING = "__staging"
-SIGHTINGS = "__maintenance/unreferenced.json"
+ORPHAN_CANDIDATES = "__maintenance/unreferenced.json"
 ADDRESS = "__maintenance/address.json"
-WRITE_NOTES = "__maintenance/at_work"
+HEARTBEATS = "__maintenance/at_work"
 INIT_CLAIM = "__init_claim.json"
 CLONE_CLAIM = "__clone_claim.json"
 WRITER_LOCK = "__writer.lock"
@@ -225,7 +225,7 @@ def deletion_mark(incarnation: str) -> str:
 
 
 def make_relation_mark_path(incarnation: str) -> str:
-    """The object that says that a branch does not stand alone."""
+    """The object that marks a branch as related to others."""
     return f"{RELATED}/{incarnation}{_JSON}"
 
 
@@ -269,8 +269,8 @@ def make_staging_path(staging_id: str) -> str:
     return f"{STAGING}/{staging_id}"
 
 
-def make_write_note_path(note_id: str) -> str:
-    return f"{WRITE_NOTES}/{note_id}"
+def make_heartbeat_path(note_id: str) -> str:
+    return f"{HEARTBEATS}/{note_id}"
 
 
 def probe_path(probe_id: str) -> str:

@@ -158,7 +158,7 @@ class LocalFence:
         self._left: tuple[bytes, LockRecord] | None = None
         """What the last hold from here left in the file, to know it again."""
 
-    def acquire(self, wait_s: float) -> LocalHold:
+    def acquire(self, wait_s: float) -> LocalGuard:
         started = self._clock()
         turn = take_turn(self._identity, wait_s)
         try:
@@ -168,7 +168,7 @@ class LocalFence:
             turn.end()
             raise
 
-    def _lock_file(self, turn: Turn, started: float, wait_s: float) -> LocalHold:
+    def _lock_file(self, turn: Turn, started: float, wait_s: float) -> LocalGuard:
         queue = self._take(self._queue, _QUEUE_POLL_S, started, wait_s)
         try:
             lock = self._take(self._place, _LOCK_POLL_S, started, wait_s)
@@ -184,7 +184,7 @@ class LocalFence:
             close_lock_file(lock)
             raise
         is_left_behind = previous.holder is not None
-        return LocalHold(lock, self._place, turn, record, self._keep, took_over=is_left_behind)
+        return LocalGuard(lock, self._place, turn, record, self._keep, took_over=is_left_behind)
 
     def _keep(self, content: bytes, record: LockRecord) -> None:
         self._left = content, record
@@ -215,7 +215,7 @@ class LocalFence:
         self._sleep(min(poll_s * (0.5 + random.random()), wait_s - waited))
 
 
-class LocalHold:
+class LocalGuard:
     """The lock file, locked."""
 
     def __init__(

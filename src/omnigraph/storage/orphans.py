@@ -1,4 +1,4 @@
-"""Orphan files: candidates found by cleanup, temporary files, and versions no longer pinned."""
+"""Orphans: candidates found by cleanup, temporary files, and versions about to be removed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from omnigraph.errors import (
     StorageFailure,
 )
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX, SIGHTINGS
+from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX, ORPHAN_CANDIDATES
 from omnigraph.storage.manifest.manifest_reader import read_manifest
 from omnigraph.storage.objects.object_store import ObjectStore, StoreKind, translate_os_errors
 from omnigraph.storage.objects.open_store import report_write
@@ -94,17 +94,17 @@ _MALFORMED = (
 
 
 @dataclass(frozen=True, slots=True)
-class FirstSeenNote:
+class OrphanCandidate:
     """The time an orphan was first seen, and the heartbeats present then.
 
-    A note is the path of a write note, or of the manifest version that was the newest.
+    A note is the path of a heartbeat, or of the manifest version that was the newest.
     """
 
     at_us: int
     notes: frozenset[str] = frozenset()
 
 
-class FirstSeen:
+class OrphanCandidates:
     """Orphan candidates of earlier cleanups and of this one. To be created under the fence."""
 
     def __init__(
@@ -117,23 +117,23 @@ class FirstSeen:
         """Read what earlier cleanups noted.
 
         Args:
-            store: Where the notes are kept.
+            store: The store of the candidates.
             clock_us: The time, in microseconds.
-            grace_s: So long a writer without a note is given to prepare.
-            live_notes: The notes of the writes that are under way now.
+            grace_s: The time a writer without a heartbeat is given to prepare.
+            live_notes: The heartbeats of the writes in progress.
         """
         self._store, self._clock_us, self._live_notes = store, clock_us, live_notes
         self._grace_us = int(grace_s * 1_000_000)
         self._before = _read(store)
-        self._after: dict[str, FirstSeenNote] = {}
+        self._after: dict[str, OrphanCandidate] = {}
         self._announced: set[str] = set()
 
     def due(self, paths: Iterable[str], beside: Collection[str] = ()) -> list[str]:
         """Those of the paths that may go now; all are noted.
 
-        Call it after looking: whoever wrote what was found had left a note before, and if that is
-        gone by now, so is its author. `beside` is what else keeps what is first seen now, for as
-        long as it is given.
+        Call it after listing: whoever wrote what was found had started a heartbeat before, and if
+        that is gone by now, so is the writer. `beside` is what else retains what is first seen now,
+        for as long as it is given.
         """
         live_notes = self._live_notes().union(beside)
         return [path for path in paths if self._is_due(path, self._grace_us, live_notes)]
@@ -145,11 +145,11 @@ class FirstSeen:
     def _is_due(self, path: str, wait_us: int, live_notes: frozenset[str]) -> bool:
         now, first = self._clock_us(), self._before.get(path)
         if first is None:
-            self._after[path] = FirstSeenNote(now, live_notes)
+            self._after[path] = OrphanCandidate(now, live_notes)
             return False
         if first.at_us > now:
             # A clock was ahead, then or is behind now: waiting starts over.
-            first = FirstSeenNote(now, first.notes)
+            first = OrphanCandidate(now, first.notes)
         self._after[path] = first
         return now - first.at_us >= wait_us and not first.notes & live_notes
 
@@ -161,7 +161,7 @@ class FirstSeen:
         """
         now, announced = self._clock_us(), set(paths)
         self._announced |= announced
-        self._after |= {path: FirstSeenNote(now) for path in announced}
+        self._after |= {path: OrphanCandidate(now) for path in announced}
         self._write(dropped=frozenset())
 
     def forget(self, paths: Iterable[str]) -> None:
@@ -186,28 +186,28 @@ class FirstSeen:
 
     def _write(self, dropped: Collection[str]) -> None:
         for _ in range(_TRIES):
-            found = self._store.find_versioned(SIGHTINGS)
+            found = self._store.find_versioned(ORPHAN_CANDIDATES)
             listed = {} if found is None else _decode_if_readable(found.data)
             kept = {path: seen for path, seen in listed.items() if path not in dropped}
             content = _encode(kept | self._after)
             if found is None:
-                is_done = self._store.put_if_absent(SIGHTINGS, content)
+                is_done = self._store.put_if_absent(ORPHAN_CANDIDATES, content)
             else:
                 is_same = found.data == content
-                is_done = is_same or self._store.put_if_match(SIGHTINGS, content, found.tag)
+                is_done = is_same or self._store.put_if_match(ORPHAN_CANDIDATES, content, found.tag)
             if is_done:
                 return
-        raise ConflictError(f"other cleanups keep changing {SIGHTINGS}; run one at a time")
+        raise ConflictError(f"other cleanups keep changing {ORPHAN_CANDIDATES}; run one at a time")
 
 
-def write_empty_list(store: ObjectStore) -> None:
+def write_empty_candidates(store: ObjectStore) -> None:
     """Write the empty list of a new graph; from then on a missing list is detected."""
-    store.put(SIGHTINGS, _encode({}))
+    store.put(ORPHAN_CANDIDATES, _encode({}))
 
 
-def find_list_damage(store: ObjectStore) -> str | None:
+def find_candidates_damage(store: ObjectStore) -> str | None:
     """Describe the damage of the list; None if it is intact."""
-    data = store.find(SIGHTINGS)
+    data = store.find(ORPHAN_CANDIDATES)
     if data is None:
         return "is missing; the next cleanup makes it again"
     try:
@@ -217,7 +217,7 @@ def find_list_damage(store: ObjectStore) -> str | None:
     return None
 
 
-def _encode(first_seen: Mapping[str, FirstSeenNote]) -> bytes:
+def _encode(first_seen: Mapping[str, OrphanCandidate]) -> bytes:
     seen = {
         path: {"at": one.at_us, "notes": sorted(one.notes)}
         for path, one in sorted(first_seen.items())
@@ -228,37 +228,37 @@ def _encode(first_seen: Mapping[str, FirstSeenNote]) -> bytes:
 def list_removable_paths(store: ObjectStore, note: str | None = None) -> frozenset[str]:
     """List what a cleanup may remove now or later, relative to the root.
 
-    Not what was first seen beside `note`, the path of a write note that is still there: as long as
-    it is, no cleanup takes that.
+    Excluded is what was first seen beside `note`, the path of a heartbeat that is still there: as
+    long as it is, no cleanup removes that.
     """
     return frozenset(path for path, seen in _read(store).items() if note not in seen.notes)
 
 
-def _read(store: ObjectStore) -> dict[str, FirstSeenNote]:
-    data = store.find(SIGHTINGS)
+def _read(store: ObjectStore) -> dict[str, OrphanCandidate]:
+    data = store.find(ORPHAN_CANDIDATES)
     return {} if data is None else _decode_if_readable(data)
 
 
-def _decode_if_readable(data: bytes) -> dict[str, FirstSeenNote]:
+def _decode_if_readable(data: bytes) -> dict[str, OrphanCandidate]:
     try:
         return _decode(data)
     except _MALFORMED:
         return {}  # it only delays what it would have allowed
 
 
-def _decode(data: bytes) -> dict[str, FirstSeenNote]:
+def _decode(data: bytes) -> dict[str, OrphanCandidate]:
     body = json.loads(data)
     if not is_sealed(body) or body.keys() - {SEAL, "version", "first_seen"}:
-        raise ValueError(f"{SIGHTINGS} is not what was written")
+        raise ValueError(f"{ORPHAN_CANDIDATES} is not what was written")
     if body["version"] > _FORMAT:
-        raise ManifestCorrupt(f"{SIGHTINGS} has format {body['version']}, not {_FORMAT}")
+        raise ManifestCorrupt(f"{ORPHAN_CANDIDATES} has format {body['version']}, not {_FORMAT}")
     return {
-        str(path): FirstSeenNote(int(seen["at"]), frozenset(map(str, seen["notes"])))
+        str(path): OrphanCandidate(int(seen["at"]), frozenset(map(str, seen["notes"])))
         for path, seen in body["first_seen"].items()
     }
 
 
-def require_lasting_manifest(
+def require_retained_manifest(
     root: GraphRoot, branch: str, incarnation: str | None, version: int
 ) -> None:
     """Raise unless a manifest version of a branch is there to stay. To be called under the fence.
@@ -277,13 +277,13 @@ def require_lasting_manifest(
     _require_unlisted(root, location, version)
 
 
-def require_lasting_table(root: GraphRoot, location: TableLocation, version: int) -> None:
+def require_retained_table(root: GraphRoot, location: TableLocation, version: int) -> None:
     """Raise unless a version of a table is there to stay. To be called under the fence."""
     open_table(location, version)
     _require_unlisted(root, location, version)
 
 
-def require_lasting_versions(
+def require_retained_versions(
     root: GraphRoot, location: TableLocation, versions: Collection[int]
 ) -> None:
     """Raise unless these versions are there to stay; they are listed and not read."""

@@ -26,7 +26,7 @@ from omnigraph.storage.manifest.manifest_state import ManifestState, encode_rows
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.tables.commit import SUSPEND_THRESHOLD_S, commit_exact
 from omnigraph.storage.tables.manifest_table import (
-    LedgerState,
+    ManifestTableState,
     StateFile,
     compact_lineage,
     make_state_file,
@@ -82,9 +82,9 @@ def prepare_publish(
     if commit is not None:
         added.append(encode_commit(commit))
     rows, lineage = encode_rows(state, added)
-    file = make_state_file(base.ledger, rows, lineage)
+    file = make_state_file(base.table_state, rows, lineage)
     staged = stage_manifest(
-        base.ledger,
+        base.table_state,
         file,
         lineage,
         uuid=str(uuid4()),
@@ -181,19 +181,19 @@ def _commit(base: ManifestSnapshot, ref: BranchRef, publication: Publication) ->
 
 def _replace_state(prepared: PreparedPublish) -> ManifestSnapshot:
     committed = commit_exact(prepared.staged)
-    ledger = make_written_state(prepared.base.ledger, committed.table, prepared.file)
-    ledger = ledger if prepared.file.has_recent else _compact_history(ledger)
-    return make_published_manifest(ledger, prepared.state, prepared.base)
+    table_state = make_written_state(prepared.base.table_state, committed.table, prepared.file)
+    table_state = table_state if prepared.file.has_recent else _compact_history(table_state)
+    return make_published_manifest(table_state, prepared.state, prepared.base)
 
 
-def _compact_history(ledger: LedgerState) -> LedgerState:
+def _compact_history(table_state: ManifestTableState) -> ManifestTableState:
     """The manifest with its small pieces of history merged, when one more came and made them many.
 
     Each costs every later publish a little. Merging changes no row, so failing to merge is no
     failure of the publish.
     """
     try:
-        merged = compact_lineage(ledger.table, uuid=str(uuid4()), properties={})
+        merged = compact_lineage(table_state.table, uuid=str(uuid4()), properties={})
     except OmniError:
-        return ledger
-    return ledger if merged is None else replace(ledger, table=merged.table)
+        return table_state
+    return table_state if merged is None else replace(table_state, table=merged.table)

@@ -34,7 +34,7 @@ from omnigraph.storage.layout import (
 from omnigraph.storage.manifest.commits import Commit
 from omnigraph.storage.manifest.manifest_reader import read_newest
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.orphans import require_lasting_manifest
+from omnigraph.storage.orphans import require_retained_manifest
 from omnigraph.storage.sealed_records import (
     SEAL,
     NamedRecords,
@@ -47,7 +47,7 @@ from omnigraph.storage.tables.checksums import add_remark, read_log
 from omnigraph.storage.tables.file_probes import is_lance_branch, name_branch_file, tag_file
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
 from omnigraph.storage.tables.table_versions import has_own_versions
-from omnigraph.storage.writer_fence import is_held
+from omnigraph.storage.writer_fence import is_valid
 from omnigraph.typed_reading import decode_into
 
 
@@ -70,7 +70,7 @@ class BranchRef:
     renamed_from: BranchName | None = field(default=None, compare=False)
     """The name it had, until it is certain that this name is gone."""
     leaves_marks: bool = field(default=False, compare=False)
-    """Whether it has a mark if others have to do with it; see `related_branches`."""
+    """Whether it gets a mark as soon as another record refers to it; see `mark_related`."""
 
     @property
     def is_main(self) -> bool:
@@ -155,8 +155,8 @@ def forget_old_name(store: ObjectStore, ref: BranchRef) -> None:
     _rewrite(store, ref, lambda kept: replace(kept, renamed_from=None))
 
 
-def forget_standing_alone(store: ObjectStore, ref: BranchRef) -> None:
-    """Note that others have to do with a branch, whether it has a mark or not."""
+def _clear_unrelated(store: ObjectStore, ref: BranchRef) -> None:
+    """Record that a branch may have related ones, whether it has a mark or not."""
     _rewrite(store, ref, lambda kept: replace(kept, leaves_marks=False))
 
 
@@ -185,13 +185,13 @@ _TABLE_TAGS = f"{MANIFEST}/{tag_file('x').rpartition('/')[0]}"
 
 
 def mark_related(store: ObjectStore, ref: BranchRef) -> None:
-    """Leave the mark of a branch, before one is created from it and before it is renamed."""
+    """Mark a branch as related, before one is created from it and before it is renamed."""
     if ref.incarnation is not None:
         create_logged(
             store, make_relation_mark_path(ref.incarnation), _encode_mark(ref.incarnation)
         )
         if ref.leaves_marks:
-            forget_standing_alone(store, ref)
+            _clear_unrelated(store, ref)
 
 
 def unmark_related(store: ObjectStore, incarnation: str) -> None:
@@ -215,10 +215,10 @@ def _encode_mark(incarnation: str) -> bytes:
     return json.dumps({"version": 1, "incarnation": incarnation}).encode()
 
 
-def stands_alone(root: GraphRoot, ref: BranchRef) -> bool:
+def is_unrelated(root: GraphRoot, ref: BranchRef) -> bool:
     """Return whether no other record can refer to a branch; False is no answer.
 
-    Neither may anybody have put a tag of the substrate's on a version of the manifest.
+    Nor may anybody have put a Lance tag on a version of the manifest.
     """
     return (
         ref.leaves_marks
@@ -410,12 +410,12 @@ def create_tag(root: GraphRoot, name: str, commit: Commit, actor_id: str | None 
         created_at=root.now_us(),
         actor_id=actor_id,
     )
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         # Under the fence nothing more is cleaned away; before, what it shows may have been.
-        require_lasting_manifest(root, commit.branch, commit.incarnation, commit.manifest_version)
-        hold.check()
+        require_retained_manifest(root, commit.branch, commit.incarnation, commit.manifest_version)
+        guard.check()
         _put(root.store, tag)
-        is_in_time = is_held(hold)
+        is_in_time = is_valid(guard)
     if not is_in_time:
         _require_kept(root, tag)
     return tag
@@ -427,14 +427,14 @@ def _require_kept(root: GraphRoot, tag: Tag) -> None:
     Where the fence is a lease, whoever makes a tag may have slept before that. Neither a cleanup
     that came meanwhile nor somebody who deleted the branch knew of it.
     """
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         try:
-            require_lasting_manifest(root, tag.branch, tag.incarnation, tag.manifest_version)
+            require_retained_manifest(root, tag.branch, tag.incarnation, tag.manifest_version)
             if tag.incarnation is not None and is_marked(root.store, tag.incarnation):
                 raise BranchNotFound(tag.branch)
         except OmniError:
             if find_tag(root.store, tag.name) == tag:
-                hold.check()
+                guard.check()
                 remove_logged(root.store, tag_ref(tag.name))
             raise
 
@@ -469,9 +469,9 @@ def list_tags(store: ObjectStore) -> list[Tag]:
 
 def delete_tag(root: GraphRoot, name: str) -> Tag:
     """Remove a tag; its commit stays as long as anything else keeps it."""
-    with root.hold() as hold:
+    with root.acquire_fence() as guard:
         tag = read_tag(root.store, normalize_tag(name))
-        hold.check()
+        guard.check()
         try:
             remove_logged(root.store, tag_ref(tag.name))
         except StorageError:

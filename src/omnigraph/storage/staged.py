@@ -24,7 +24,7 @@ from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_versions import create_branch, delete_branch
 
 if TYPE_CHECKING:
-    from omnigraph.storage.writer_heartbeat import WriteNote
+    from omnigraph.storage.writer_heartbeat import Heartbeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +35,8 @@ class Ticket:
     commit_id: CommitId
     rollback_commit_id: CommitId
     created_at: int
-    write_note: WriteNote | None = None
-    """What protects its files from cleanup, if it may take long; otherwise its youth does."""
+    heartbeat: Heartbeat | None = None
+    """Protects its files from cleanup, if it may take long; otherwise their age does."""
 
     @property
     def properties(self) -> dict[str, str]:
@@ -44,11 +44,11 @@ class Ticket:
         return {OPERATION_PROPERTY: self.operation_id}
 
 
-def mint_ticket(snapshot: Snapshot, write_note: WriteNote | None = None) -> Ticket:
-    """The ids of a write; `write_note` is a note that was left before its first file."""
+def mint_ticket(snapshot: Snapshot, heartbeat: Heartbeat | None = None) -> Ticket:
+    """Mint the ids of a write; `heartbeat` was started before its first file was written."""
     operation, commit, rollback = snapshot.root.ids.take(3)
     now = snapshot.root.now_us()
-    return Ticket(OperationId(operation), CommitId(commit), CommitId(rollback), now, write_note)
+    return Ticket(OperationId(operation), CommitId(commit), CommitId(rollback), now, heartbeat)
 
 
 @dataclass(frozen=True, slots=True)

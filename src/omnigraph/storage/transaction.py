@@ -29,7 +29,7 @@ from omnigraph.storage.manifest.manifest_changes import (
 )
 from omnigraph.storage.manifest.manifest_reader import History, ManifestSnapshot, read_newest
 from omnigraph.storage.manifest.manifest_state import TableEntry
-from omnigraph.storage.orphans import list_removable_paths, require_lasting_table
+from omnigraph.storage.orphans import list_removable_paths, require_retained_table
 from omnigraph.storage.publish import Published, prepare_publish, publish
 from omnigraph.storage.recovery.intents import (
     Intent,
@@ -42,8 +42,8 @@ from omnigraph.storage.recovery.recover_writes import (
     hash_contract,
     is_showing_targets,
     resolve_all,
+    resolve_intent,
     revoke_late_effects,
-    settle,
 )
 from omnigraph.storage.refs import find_ref, list_names
 from omnigraph.storage.snapshot import Snapshot
@@ -53,9 +53,9 @@ from omnigraph.storage.tables.fragments import STAGED_FILES
 from omnigraph.storage.tables.missing_files import find_missing_staged, list_staged_paths
 from omnigraph.storage.tables.table import is_table, open_table
 from omnigraph.storage.tables.table_versions import RESERVE_FRAGMENTS, read_record
-from omnigraph.storage.writer_fence import Hold
+from omnigraph.storage.writer_fence import FenceGuard
 
-MOST_VERSIONS = 64
+MAX_VERSIONS_COMPARED = 64
 """So many versions of a table are looked through; after more of them, others wrote as well."""
 
 COMPACTING_OPERATIONS = frozenset({"Rewrite", "CreateIndex", "UpdateConfig", RESERVE_FRAGMENTS})
@@ -74,7 +74,7 @@ def is_only_compacted(before: Snapshot, after: Snapshot) -> bool:
 def _is_compacted(snapshot: Snapshot, old: TableEntry, new: TableEntry) -> bool:
     if replace(new, version=old.version) != old:
         return False
-    if not 0 < new.version - old.version <= MOST_VERSIONS:
+    if not 0 < new.version - old.version <= MAX_VERSIONS_COMPARED:
         return False
     # A handle of its own: reading a record borrows it exclusively, and kept handles are shared.
     table = open_table(snapshot.location(new), new.version)
@@ -125,34 +125,34 @@ class WriteRequest:
     """How many rows of which tables change; kept with the commit."""
 
 
-def commit_write(request: WriteRequest, hold: Hold) -> Published:
+def commit_write(request: WriteRequest, guard: FenceGuard) -> Published:
     """Make the write visible, or leave nothing of it.
 
     Raises:
         ReadSetChanged: the branch moved since the write was prepared; nothing was changed.
         PreconditionFailed: the caller's expected head is not the head.
-        RecoveryRequired: an interrupted write, this one or another, could not be settled.
+        RecoveryRequired: an interrupted write, this one or another, could not be resolved.
         UncoveredDrift: a table was moved by something that is no writer of ours.
     """
     snapshot, intent = request.snapshot, _make_intent(request)
     with drop_forks_on_failure(request.tables):
-        resolve_all(snapshot.root, hold, snapshot.ref)
-        finish_rename(snapshot.root, hold, snapshot.ref)
+        resolve_all(snapshot.root, guard, snapshot.ref)
+        finish_rename(snapshot.root, guard, snapshot.ref)
         newest = require_unmoved(snapshot, request.expected_head)
         _require_source(request)
         _require_sole_branch(request)
         _require_files(request)
-        hold.check()
+        guard.check()
         is_announced = _is_announced(request)
         if is_announced:
             write_intent(snapshot.root.store, intent)
     if not is_announced:
         publication = _make_publication(request, intent, ())
         return publish(
-            snapshot.root, snapshot.ref, publication, base=newest, before_commit=hold.check
+            snapshot.root, snapshot.ref, publication, base=newest, before_commit=guard.check
         )
     with ConcurrentCalls(snapshot.root.settings.write_concurrency) as beside:
-        return _apply_effects(request, hold, intent, newest, beside)
+        return _apply_effects(request, guard, intent, newest, beside)
 
 
 def _is_announced(request: WriteRequest) -> bool:
@@ -170,15 +170,15 @@ def _require_files(request: WriteRequest) -> None:
     Asked under the fence: cleanup removes what nothing refers to under it as well, so what is there
     now stays until the write has announced it.
     """
-    note = request.ticket.write_note
-    if note is not None:
-        note.check()
+    heartbeat = request.ticket.heartbeat
+    if heartbeat is not None:
+        heartbeat.check()
     # Where the fence is a lease, a cleanup that lost it may still be about to remove what it has
-    # listed. What is not listed, or only beside our note, it will never touch.
+    # listed. What is not listed, or only beside our heartbeat, it will never touch.
     root = request.snapshot.root
     listed: frozenset[str] = frozenset()
     if root.lease_may_expire:
-        listed = list_removable_paths(root.store, None if note is None else note.path)
+        listed = list_removable_paths(root.store, None if heartbeat is None else heartbeat.path)
     for created in request.schema.registered if request.schema else ():
         is_there = is_table(root.location(created.path))
         if not is_there or created.path in listed:
@@ -209,7 +209,7 @@ def _require_source(request: WriteRequest) -> None:
             raise ReadSetChanged(member, source.ref.incarnation, ref.incarnation)
     for change in request.adopted:
         path = request.snapshot.entry(change.table_key).path
-        require_lasting_table(root, root.location(path, change.owner_branch), change.version)
+        require_retained_table(root, root.location(path, change.owner_branch), change.version)
 
 
 def _require_sole_branch(request: WriteRequest) -> None:
@@ -258,14 +258,14 @@ def _find_first_change(snapshot: Snapshot, now: Snapshot) -> ReadSetChanged | No
 
 def _apply_effects(
     request: WriteRequest,
-    hold: Hold,
+    guard: FenceGuard,
     intent: Intent,
     newest: ManifestSnapshot,
     beside: ConcurrentCalls,
 ) -> Published:
     root, ref = request.snapshot.root, request.snapshot.ref
     try:
-        moving = [_start_moving(table, hold, beside) for table in request.tables]
+        moving = [_start_moving(table, guard, beside) for table in request.tables]
         # Which versions and how many rows there will be is known: so the publish is prepared
         # while the tables move. It becomes visible only when all of them have.
         planned = _plan_state(request)
@@ -282,20 +282,20 @@ def _apply_effects(
             publication,
             base=newest,
             prepared=prepared,
-            before_commit=hold.check,
+            before_commit=guard.check,
         )
     except OmniError as error:
         beside.wait()
-        return _handle_failure(request, hold, intent, error)
+        return _handle_failure(request, guard, intent, error)
     _forget(request, intent)
     return published
 
 
 def _start_moving(
-    table: StagedTable, hold: Hold, beside: ConcurrentCalls
+    table: StagedTable, guard: FenceGuard, beside: ConcurrentCalls
 ) -> Callable[[], CommittedVersion]:
     """Start a table commit; the call returned finishes it."""
-    hold.check()
+    guard.check()
     moving = start_commit(table.transaction, beside.start)
     if not beside.is_in_turn:
         return moving.finish
@@ -348,14 +348,14 @@ def _forget(request: WriteRequest, intent: Intent) -> None:
 
 
 def _handle_failure(
-    request: WriteRequest, hold: Hold, intent: Intent, error: OmniError
+    request: WriteRequest, guard: FenceGuard, intent: Intent, error: OmniError
 ) -> Published:
-    """Settle our own failed write at once: we hold the fence and know that it is over.
+    """Resolve our own failed write at once: we hold the fence and know that it is over.
 
     The outcome is then definite: either it is visible after all, or nothing of it is left.
     """
     try:
-        settled = settle(request.snapshot.root, hold, intent)
+        resolved = resolve_intent(request.snapshot.root, guard, intent)
     except OmniError as trouble:
         published = _find_published(request, intent)
         if published is not None:  # by whoever took the fence from us and finished our write
@@ -367,13 +367,13 @@ def _handle_failure(
             # up what was announced.
             raise error from trouble
         raise RecoveryRequired(intent.operation_id, f"{error}; then: {trouble}") from error
-    if settled.is_published:
+    if resolved.is_published:
         published = _find_published(request, intent)
-        assert published is not None, "a write that was settled as published can be seen"
+        assert published is not None, "a write that was resolved as published can be seen"
         return published
     if isinstance(error, RetryableCommitConflict | RecoveryRequired):
         # Where it landed on top of a late effect, both are undone by now.
-        raise _explain_drift(request, hold) from error
+        raise _explain_drift(request, guard) from error
     if isinstance(error, OutcomeUnknown):
         # Known by now: should it still arrive, it is on record as ended and will be undone.
         message = f"{error.message}; the write was given up and nothing was changed"
@@ -393,7 +393,7 @@ def _find_published(request: WriteRequest, intent: Intent) -> Published | None:
     return None if commit is None else Published(manifest, commit)
 
 
-def _explain_drift(request: WriteRequest, hold: Hold) -> ReadSetChanged:
+def _explain_drift(request: WriteRequest, guard: FenceGuard) -> ReadSetChanged:
     """Why a table was ahead of the graph although no intent was pending.
 
     Late effects of ended operations are undone on the way.
@@ -402,7 +402,7 @@ def _explain_drift(request: WriteRequest, hold: Hold) -> ReadSetChanged:
     # Our own failure may have been undone by now, which moved tables: what counts is the graph now.
     manifest = read_newest(snapshot.manifest.location)
     owned = [table.entry.identity for table in request.tables if not table.is_fork]
-    if revoke_late_effects(Snapshot(snapshot.root, snapshot.ref, manifest), owned, hold):
+    if revoke_late_effects(Snapshot(snapshot.root, snapshot.ref, manifest), owned, guard):
         return ReadSetChanged(LATE_EFFECT, None, "undone")
     return ReadSetChanged("tables", None, "moved by another writer")
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 from omnigraph.errors import ReadSetChanged, WriterBusy
 
 
-class Hold(Protocol):
+class FenceGuard(Protocol):
     """The right to change a graph. Leaving the `with` block gives it back."""
 
     @property
@@ -49,10 +49,10 @@ class Hold(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def is_held(hold: Hold) -> bool:
+def is_valid(guard: FenceGuard) -> bool:
     """Return whether the guard is still valid: what was just done was done under it."""
     try:
-        hold.check()
+        guard.check()
     except ReadSetChanged:
         return False
     return True
@@ -66,7 +66,7 @@ class Fence(Protocol):
         """True if writers in other processes are excluded as well."""
         ...
 
-    def acquire(self, wait_s: float) -> Hold:
+    def acquire(self, wait_s: float) -> FenceGuard:
         """The hold, once no one else has it.
 
         Raises:
@@ -204,7 +204,7 @@ def take_turn(identity: str, wait_s: float) -> Turn:
     return Turn(lock)
 
 
-class ProcessHold:
+class ProcessGuard:
     """A hold that keeps out the other threads of this process only."""
 
     took_over = False
@@ -235,8 +235,8 @@ class ProcessFence:
     def __init__(self, identity: str) -> None:
         self._identity = identity
 
-    def acquire(self, wait_s: float) -> ProcessHold:
-        return ProcessHold(take_turn(self._identity, wait_s), next(self._epochs))
+    def acquire(self, wait_s: float) -> ProcessGuard:
+        return ProcessGuard(take_turn(self._identity, wait_s), next(self._epochs))
 
 
 Clock = Callable[[], float]

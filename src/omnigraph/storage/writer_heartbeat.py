@@ -13,23 +13,23 @@ from typing import Protocol
 
 from omnigraph.errors import ConflictError, ManifestCorrupt, OmniError
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.layout import WRITE_NOTES, make_write_note_path
+from omnigraph.storage.layout import HEARTBEATS, make_heartbeat_path
 from omnigraph.storage.local_fence import close_lock_file, is_at, open_lock_file, try_lock
 from omnigraph.storage.objects.local_store import require_no_links
 from omnigraph.storage.objects.object_store import ObjectStore, StoreKind, translate_os_errors
 from omnigraph.storage.tables.location import is_flat_name
-from omnigraph.storage.writer_fence import Hold, Holder
+from omnigraph.storage.writer_fence import FenceGuard, Holder
 
 HEARTBEAT_S = 20.0
-"""So often the author of a note changes it."""
-LONGEST_S = 6 * 86_400.0
-"""However long files are spared by us, the substrate removes them after a week."""
+"""The interval at which a writer renews its heartbeat."""
+MAX_WRITE_S = 6 * 86_400.0
+"""The longest a write may prepare: Lance itself removes unreferenced files after a week."""
 HEARTBEAT_TIMEOUT_S = 300.0
-"""The author of a note that does not change for so long is dead, or has slept and will be told."""
+"""A writer whose heartbeat is not renewed for so long is dead, or suspended and will be refused."""
 
 
-class WriteNote(Protocol):
-    """A note, for as long as its author works."""
+class Heartbeat(Protocol):
+    """The heartbeat of a writer, which protects its files from cleanup."""
 
     @property
     def path(self) -> str:
@@ -37,109 +37,109 @@ class WriteNote(Protocol):
         ...
 
     def check(self) -> None:
-        """Pass if everything written since the note was left is there; called under the fence.
+        """Pass if everything written since the heartbeat began is there; called under the fence.
 
         Raises:
-            ConflictError: cleanup has taken the author for dead.
+            ConflictError: cleanup has considered the writer dead.
         """
         ...
 
     def end(self) -> None:
-        """Take the note back. Safe to repeat."""
+        """Remove the heartbeat. Safe to repeat."""
         ...
 
 
-def begin_write_note(root: GraphRoot) -> WriteNote:
-    """A note that files are about to be written; `end` it when they are visible or given up."""
-    path = make_write_note_path(root.ids.next())
+def start_heartbeat(root: GraphRoot) -> Heartbeat:
+    """Announce that files are about to be written; `end` it once they are visible or abandoned."""
+    path = make_heartbeat_path(root.ids.next())
     if root.store.kind is StoreKind.LOCAL and root.fence.spans_processes:
-        require_no_links(root.store.uri, (WRITE_NOTES,))
-        return _LockedWriteNote(Path(root.store.uri), path)
-    return _HeartbeatWriteNote.create(root.store, path, HEARTBEAT_S)
+        require_no_links(root.store.uri, (HEARTBEATS,))
+        return _LockedHeartbeat(Path(root.store.uri), path)
+    return _RenewedHeartbeat.create(root.store, path, HEARTBEAT_S)
 
 
 @contextmanager
-def hold_write_note(root: GraphRoot) -> Iterator[WriteNote]:
+def keep_heartbeat(root: GraphRoot) -> Iterator[Heartbeat]:
     """Keep a heartbeat for the duration of a block."""
-    note = begin_write_note(root)
+    heartbeat = start_heartbeat(root)
     try:
-        yield note
+        yield heartbeat
     finally:
-        note.end()
+        heartbeat.end()
 
 
 @contextmanager
-def share_write_note(root: GraphRoot, pointer: str) -> Iterator[None]:
-    """Keep the note of shared work fresh for the duration of a block; the first one leaves it.
+def share_heartbeat(root: GraphRoot, pointer: str) -> Iterator[None]:
+    """Renew the heartbeat of shared work for the duration of a block; the first caller creates it.
 
     It stays until somebody ends it, or until nobody has worked for `HEARTBEAT_TIMEOUT_S`.
     `pointer` is the object by which all find it: below the folder of the work, and removed with it.
     """
-    path = make_write_note_path(root.ids.next())
-    note = _HeartbeatWriteNote.create(root.store, path, HEARTBEAT_S)
+    path = make_heartbeat_path(root.ids.next())
+    heartbeat = _RenewedHeartbeat.create(root.store, path, HEARTBEAT_S)
     try:
         if not root.store.put_if_absent(pointer, path.encode()):
-            note.end()  # another one was first: its note is older and protects more
-            note = _open_shared_note(root, pointer)
-            note.beat()
+            heartbeat.end()  # another one was first: its heartbeat is older and protects more
+            heartbeat = _open_shared(root, pointer)
+            heartbeat.beat()
         yield
     finally:
-        note.rest()
+        heartbeat.rest()
 
 
-def continue_write_note(root: GraphRoot, pointer: str) -> WriteNote:
-    """The note of shared work, kept fresh from now on by this process.
+def continue_heartbeat(root: GraphRoot, pointer: str) -> Heartbeat:
+    """Renew the heartbeat of shared work in this process from now on.
 
     Raises:
-        ConflictError: cleanup has taken those who worked for dead.
+        ConflictError: cleanup has considered the writers dead.
     """
-    note = _open_shared_note(root, pointer)
-    note.beat()
-    return note
+    heartbeat = _open_shared(root, pointer)
+    heartbeat.beat()
+    return heartbeat
 
 
-def end_shared_work(root: GraphRoot, pointer: str) -> None:
-    """Take the note of shared work back that was given up, if there is one."""
+def end_shared_heartbeat(root: GraphRoot, pointer: str) -> None:
+    """Remove the heartbeat of shared work that was abandoned, if there is one."""
     with suppress(OmniError):  # left behind, it is removed by a cleanup after a while
-        _open_shared_note(root, pointer).end()
+        _open_shared(root, pointer).end()
 
 
-def _open_shared_note(root: GraphRoot, pointer: str) -> _HeartbeatWriteNote:
+def _open_shared(root: GraphRoot, pointer: str) -> _RenewedHeartbeat:
     found = root.store.find(pointer)
     if found is None:
         raise _make_considered_dead_error()
     path = found.decode(errors="replace")
     folder, _, name = path.rpartition("/")
-    if folder != WRITE_NOTES or not name.isalnum():
-        raise ManifestCorrupt(f"{pointer} names no note: {path!r}; start the load again")
-    return _HeartbeatWriteNote(root.store, path, HEARTBEAT_S)
+    if folder != HEARTBEATS or not name.isalnum():
+        raise ManifestCorrupt(f"{pointer} names no heartbeat: {path!r}; start the load again")
+    return _RenewedHeartbeat(root.store, path, HEARTBEAT_S)
 
 
 def _require_short(began_s: float) -> None:
     taken_s = time.monotonic() - began_s
-    if taken_s > LONGEST_S:
+    if taken_s > MAX_WRITE_S:
         raise ConflictError(
             f"the write took {taken_s / 86_400:.1f} days to prepare, but files without a reference "
-            f"may be removed after {LONGEST_S / 86_400:.0f}; nothing was changed, so retry it"
+            f"may be removed after {MAX_WRITE_S / 86_400:.0f}; nothing was changed, so retry it"
         )
 
 
 def _make_considered_dead_error() -> ConflictError:
     return ConflictError(
-        "cleanup considered this write dead because its note was not renewed in time, and "
+        "cleanup considered this write dead because its heartbeat was not renewed in time, and "
         "may have removed its files; nothing was changed, so retry it"
     )
 
 
-class _LockedWriteNote:
-    """An empty file that is locked by its author."""
+class _LockedHeartbeat:
+    """An empty file that its writer keeps locked."""
 
     def __init__(self, root: Path, path: str) -> None:
         self.path, self._began_s = path, time.monotonic()
         self._place = place = root / path
         with translate_os_errors("lock", str(place)):
             place.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor: int | None = _lock_note(place)
+            self._descriptor: int | None = _lock_heartbeat(place)
 
     def check(self) -> None:
         _require_short(self._began_s)
@@ -157,7 +157,7 @@ class _LockedWriteNote:
         close_lock_file(descriptor)
 
 
-def _lock_note(place: Path) -> int:
+def _lock_heartbeat(place: Path) -> int:
     while True:
         descriptor = open_lock_file(place)
         # A cleanup may have found it before it was locked, and then removes it.
@@ -166,8 +166,8 @@ def _lock_note(place: Path) -> int:
         close_lock_file(descriptor)
 
 
-class _HeartbeatWriteNote:
-    """An object that a thread of its author keeps changing."""
+class _RenewedHeartbeat:
+    """An object that a thread of its writer keeps renewing."""
 
     def __init__(self, store: ObjectStore, path: str, beat_s: float) -> None:
         self._store, self.path, self._beat_s = store, path, beat_s
@@ -179,7 +179,7 @@ class _HeartbeatWriteNote:
         self._heart.start()
 
     @classmethod
-    def create(cls, store: ObjectStore, path: str, beat_s: float) -> _HeartbeatWriteNote:
+    def create(cls, store: ObjectStore, path: str, beat_s: float) -> _RenewedHeartbeat:
         """A new one."""
         holder = str(Holder.of_this_process())
         store.put(path, _encode_heartbeat(holder, 0))
@@ -190,12 +190,12 @@ class _HeartbeatWriteNote:
             self.beat()
 
     def beat(self) -> None:
-        """Change the note, if it is still there."""
-        with suppress(OmniError):  # there is a next beat, and the note is looked for at the end
+        """Renew the heartbeat, if it is still there."""
+        with suppress(OmniError):  # there is a next beat, and `check` at the end
             found = self._store.find_versioned(self.path)
             if found is not None:
                 self._beats += 1
-                # Conditional, because a note that was removed must not come back.
+                # Conditional, because a heartbeat that was removed must not come back.
                 body = _encode_heartbeat(self._holder, self._beats)
                 self._store.put_if_match(self.path, body, found.tag)
 
@@ -205,7 +205,7 @@ class _HeartbeatWriteNote:
             raise _make_considered_dead_error()
 
     def rest(self) -> None:
-        """Stop changing the note, and leave it for others to go on with."""
+        """Stop renewing the heartbeat, and leave it for others to continue."""
         self._over.set()
         self._heart.join()
 
@@ -224,48 +224,51 @@ def _encode_heartbeat(holder: str, beats: int) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundNote:
-    """A note as others see it."""
+class FoundHeartbeat:
+    """A heartbeat as other processes read it."""
 
     path: str
     content: str | None
-    """What it says now, which changes as long as its author lives; None if it is a lock."""
+    """Its content, which changes as long as the writer lives; None if it is a lock."""
 
 
-def list_notes(store: ObjectStore) -> list[FoundNote]:
-    """Every note that is there, whether its author lives or not."""
+def list_heartbeats(store: ObjectStore) -> list[FoundHeartbeat]:
+    """List every heartbeat, whether its writer lives or not."""
     found = []
-    for name in store.list(WRITE_NOTES):
-        path = make_write_note_path(name)
+    for name in store.list(HEARTBEATS):
+        path = make_heartbeat_path(name)
         now = store.find_versioned(path) if is_flat_name(name) else None
         if now is not None:
             content = now.tag if now.data else None
-            found.append(FoundNote(path, content))
+            found.append(FoundHeartbeat(path, content))
     return found
 
 
-def remove_dead_note(
-    store: ObjectStore, note: FoundNote, hold: Hold, is_silent: Callable[[FoundNote], bool]
+def remove_dead_heartbeat(
+    store: ObjectStore,
+    heartbeat: FoundHeartbeat,
+    guard: FenceGuard,
+    is_silent: Callable[[FoundHeartbeat], bool],
 ) -> bool:
-    """Remove the note if its author is dead; tells whether it is gone.
+    """Remove the heartbeat if its writer is dead; return whether it is gone.
 
     Args:
-        store: Where the note is.
-        note: The note as it is now.
-        hold: The fence, without which it must not be removed.
-        is_silent: Whether a note that is no lock has not changed for long.
+        store: Where the heartbeat is.
+        heartbeat: The heartbeat as it is now.
+        guard: The fence, without which it must not be removed.
+        is_silent: Tells whether a heartbeat that is no lock has timed out.
     """
-    if note.content is not None:
-        if not is_silent(note):
+    if heartbeat.content is not None:
+        if not is_silent(heartbeat):
             return False
-        hold.check()
-        store.delete(note.path)
+        guard.check()
+        store.delete(heartbeat.path)
     else:
-        require_no_links(store.uri, (WRITE_NOTES,))
-        if not _remove_unlocked(Path(store.uri) / note.path):
+        require_no_links(store.uri, (HEARTBEATS,))
+        if not _remove_unlocked(Path(store.uri) / heartbeat.path):
             return False
-    # Had the fence been lost by now, its author might just have found the note and gone on.
-    hold.check()
+    # Had the fence been lost by now, its writer might just have found the heartbeat and gone on.
+    guard.check()
     return True
 
 

@@ -202,21 +202,21 @@ class LeaseFence:
         self._terms, self._clock, self._sleep = terms or LeaseTerms(), clock, sleep
         self._watch: _Watch | None = None
 
-    def acquire(self, wait_s: float) -> LeaseHold:
+    def acquire(self, wait_s: float) -> LeaseGuard:
         started = self._clock()
         turn = take_turn(self._identity, wait_s)
         try:
             while True:
-                seen, hold = self._try_once(turn)
-                if hold is not None:
-                    hold.keep_renewing()
-                    return hold
+                seen, guard = self._try_once(turn)
+                if guard is not None:
+                    guard.keep_renewing()
+                    return guard
                 self._wait(seen, started, wait_s)
         except BaseException:
             turn.end()
             raise
 
-    def _try_once(self, turn: Turn) -> tuple[LeaseRecord | None, LeaseHold | None]:
+    def _try_once(self, turn: Turn) -> tuple[LeaseRecord | None, LeaseGuard | None]:
         """Try to take the lease; returns its record, and the guard if it was free."""
         asked_at = self._clock()
         found = self._lease.find()
@@ -227,10 +227,10 @@ class LeaseFence:
         if not self._lease.write(mine, over=None if found is None else found[1]):
             return previous, None
         took_over = previous is not None and previous.holder is not None
-        hold = LeaseHold(
+        guard = LeaseGuard(
             self._lease, mine, turn, self._terms, self._clock, asked_at, took_over=took_over
         )
-        return previous, hold
+        return previous, guard
 
     def _make_record(self, previous: LeaseRecord | None) -> LeaseRecord:
         epoch = 1 if previous is None else previous.epoch + 1
@@ -273,7 +273,7 @@ def _describe(record: LeaseRecord | None) -> str:
     return f"{record.holder} since {record.acquired_at}"
 
 
-class LeaseHold:
+class LeaseGuard:
     """A lease in our name, renewed by a thread until it is released."""
 
     def __init__(

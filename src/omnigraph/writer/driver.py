@@ -41,8 +41,8 @@ from omnigraph.storage.transaction import (
     commit_write,
     require_unmoved,
 )
-from omnigraph.storage.writer_fence import Hold, is_held
-from omnigraph.storage.writer_heartbeat import WriteNote, hold_write_note
+from omnigraph.storage.writer_fence import FenceGuard, is_valid
+from omnigraph.storage.writer_heartbeat import Heartbeat, keep_heartbeat
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, Prepared, count_rows
 
 COSTLY_RACES = 4
@@ -59,27 +59,27 @@ class WriteFence:
 
     def __init__(self, root: GraphRoot, *, is_costly: bool = False) -> None:
         self._root = root
-        self._hold: Hold | None = None
+        self._guard: FenceGuard | None = None
         self._races = COSTLY_RACES if is_costly else 0
 
-    def hold(self) -> Hold:
+    def acquire_fence(self) -> FenceGuard:
         """The right to write, taken now unless it was kept."""
-        if self._hold is None:
-            self._hold = self._root.hold()
-        return self._hold
+        if self._guard is None:
+            self._guard = self._root.acquire_fence()
+        return self._guard
 
     def note_loss(self) -> None:
         """Note that the write must be prepared again."""
         if self._races:
             self._races -= 1
             self._release()
-        elif self._hold is not None and not is_held(self._hold):
+        elif self._guard is not None and not is_valid(self._guard):
             self._release()
 
     def _release(self) -> None:
-        hold, self._hold = self._hold, None
-        if hold is not None:
-            hold.release()
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.release()
 
     def __enter__(self) -> Self:
         return self
@@ -184,7 +184,7 @@ class Writer:
         actor: str | None = None,
         expected_head: str | None = None,
         message: str | None = None,
-        note: WriteNote | None = None,
+        note: Heartbeat | None = None,
     ) -> Published | None:
         """Make a change visible as one publish; gives None if there was nothing to do.
 
@@ -205,7 +205,7 @@ class Writer:
         said = normalize_message(message)
         root = self.branches.root
         expected = None if expected_head is None else CommitId(expected_head)
-        noted = hold_write_note(root) if change.is_costly and note is None else nullcontext(note)
+        noted = keep_heartbeat(root) if change.is_costly and note is None else nullcontext(note)
         with noted as protecting, WriteFence(root, is_costly=change.is_costly) as window:
             attempt = _Attempt(change, actor, expected, protecting, said)
             published = self._run_attempts(attempt, branch, window)
@@ -218,14 +218,14 @@ class Writer:
             view = self.branches.read_newest(branch)
             try:
                 with _retry_if_reclaimed(view.snapshot):
-                    published = attempt.run(view, window.hold)
+                    published = attempt.run(view, window.acquire_fence)
             except ReadSetChanged as cause:
                 if not remaining or not attempt.may_retry(cause):
                     raise
                 window.note_loss()
                 continue
             if published is not None:
-                compacted = _compact_if_due(view, published.manifest, window.hold)
+                compacted = _compact_if_due(view, published.manifest, window.acquire_fence)
                 self.branches.remember(view.snapshot.ref, compacted)
             return published
         raise AssertionError("the last attempt returns or raises")
@@ -233,11 +233,11 @@ class Writer:
     def write_held(
         self,
         change: Change,
-        hold: Hold,
+        guard: FenceGuard,
         *,
         branch: str,
         actor: str | None = None,
-        note: WriteNote | None = None,
+        note: Heartbeat | None = None,
     ) -> Published | None:
         """Write under a guard that the caller holds: one attempt, with nothing pending.
 
@@ -245,9 +245,9 @@ class Writer:
             ReadSetChanged: the hold was lost, or a late effect of an ended write was undone.
         """
         ref = read_ref(self.branches.root.store, normalize_branch(branch))
-        resolve_all(self.branches.root, hold, ref)
+        resolve_all(self.branches.root, guard, ref)
         view = self.branches.read_newest(branch)
-        published = _Attempt(change, actor, None, note).run(view, lambda: hold)
+        published = _Attempt(change, actor, None, note).run(view, lambda: guard)
         if published is not None:
             self.branches.remember(view.snapshot.ref, published.manifest)
         return published
@@ -260,10 +260,10 @@ class _Attempt:
     change: Change
     actor: str | None
     expected_head: CommitId | None
-    note: WriteNote | None
+    note: Heartbeat | None
     message: str | None = None
 
-    def run(self, view: CatalogSnapshot, take_hold: Callable[[], Hold]) -> Published | None:
+    def run(self, view: CatalogSnapshot, take_guard: Callable[[], FenceGuard]) -> Published | None:
         """Prepare on a view and commit."""
         snapshot, expected = view.snapshot, self.expected_head
         if expected is not None and snapshot.head != expected:
@@ -275,7 +275,7 @@ class _Attempt:
                 require_unmoved(snapshot, expected)
             return None
         with drop_forks_on_failure(prepared.tables):
-            hold = take_hold()
+            guard = take_guard()
         said = {} if self.message is None else {"message": self.message}
         request = WriteRequest(
             snapshot,
@@ -294,7 +294,7 @@ class _Attempt:
             needs_sole_branch=prepared.needs_sole_branch,
             counts=count_rows(prepared),
         )
-        return commit_write(request, hold)
+        return commit_write(request, guard)
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
         if cause.member in NO_ROW_CHANGED:
@@ -314,12 +314,12 @@ def _retry_if_reclaimed(snapshot: Snapshot) -> Iterator[None]:
 
 
 def _compact_if_due(
-    before: CatalogSnapshot, manifest: ManifestSnapshot, take_hold: Callable[[], Hold]
+    before: CatalogSnapshot, manifest: ManifestSnapshot, take_guard: Callable[[], FenceGuard]
 ) -> ManifestSnapshot:
     """Merge small fragments if that is due; gives the manifest after that.
 
     Whatever goes wrong is no failure of the write, which is visible already: files that were
-    written are garbage, and an announced compaction is settled by the next writer.
+    written are garbage, and an announced compaction is resolved by the next writer.
     """
     snapshot = before.snapshot
     after = CatalogSnapshot(Snapshot(snapshot.root, snapshot.ref, manifest), before.catalog)
@@ -327,7 +327,7 @@ def _compact_if_due(
     if compaction is None:
         return manifest
     try:
-        published = _Attempt(compaction, None, None, None).run(after, take_hold)
+        published = _Attempt(compaction, None, None, None).run(after, take_guard)
     except OmniError:
         return manifest
     return manifest if published is None else published.manifest

@@ -50,7 +50,7 @@ def test_a_bucket_is_fenced_by_a_lease(server, mode):
 def test_a_lease_has_the_term_that_was_asked_for(server):
     settings = replace(server.settings, lease_term_s=6.0)
     root = GraphRoot.at(server.root, settings)
-    with root.hold():
+    with root.acquire_fence():
         assert json.loads(root.store.get(WRITER_LEASE))["term_s"] == 6.0
 
 

@@ -9,8 +9,8 @@ import pytest
 from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
 from omnigraph.storage.recovery.intents import OPERATION_PROPERTY, TableIntent
 from omnigraph.storage.recovery.recovery_decision import (
+    IntentStatus,
     ObservedTable,
-    Outlook,
     Ownership,
     RecoveryDecision,
     TableClass,
@@ -21,8 +21,8 @@ from omnigraph.storage.recovery.recovery_decision import (
 from omnigraph.storage.tables.table_versions import TableVersionRecord
 
 BASE = 4
-ALIVE = Outlook(is_branch_alive=True)
-MOVED_ON = Outlook(is_branch_alive=True, is_authority_unchanged=False)
+ALIVE = IntentStatus(is_branch_alive=True)
+MOVED_ON = IntentStatus(is_branch_alive=True, is_authority_unchanged=False)
 C = TableClass
 OURS = {C.COMPLETE, C.MISPLACED, C.COMPENSATED, C.AMONG_LATE}
 BROKEN = {C.INVARIANT_BROKEN, C.UNVERIFIABLE, C.BURIED}
@@ -124,17 +124,25 @@ D = RecoveryDecision
         ([C.COMPLETE, C.BURIED], ALIVE, D.REFUSE),
         ([C.COMPLETE, C.UNVERIFIABLE], ALIVE, D.REFUSE),
         ([C.NO_MOVEMENT, C.INVARIANT_BROKEN], ALIVE, D.REFUSE),
-        ([C.COMPLETE], Outlook(is_branch_alive=True, is_published=True), D.FINISH_PUBLISHED),
-        ([C.BURIED], Outlook(is_branch_alive=True, is_published=True), D.FINISH_PUBLISHED),
-        ([C.COMPENSATED], Outlook(is_branch_alive=True, is_rolled_back=True), D.FINISH_ROLLED_BACK),
-        ([C.NO_MOVEMENT], Outlook(is_branch_alive=True, is_rolled_back=True), D.FINISH_ROLLED_BACK),
+        ([C.COMPLETE], IntentStatus(is_branch_alive=True, is_published=True), D.FINISH_PUBLISHED),
+        ([C.BURIED], IntentStatus(is_branch_alive=True, is_published=True), D.FINISH_PUBLISHED),
+        (
+            [C.COMPENSATED],
+            IntentStatus(is_branch_alive=True, is_rolled_back=True),
+            D.FINISH_ROLLED_BACK,
+        ),
+        (
+            [C.NO_MOVEMENT],
+            IntentStatus(is_branch_alive=True, is_rolled_back=True),
+            D.FINISH_ROLLED_BACK,
+        ),
         (
             [C.COMPLETE],
-            Outlook(is_branch_alive=True, is_published=True, is_rolled_back=True),
+            IntentStatus(is_branch_alive=True, is_published=True, is_rolled_back=True),
             D.REFUSE,
         ),
-        ([], Outlook(is_branch_alive=False), D.DISCARD_BRANCH),
-        ([C.BURIED], Outlook(is_branch_alive=False), D.DISCARD_BRANCH),
+        ([], IntentStatus(is_branch_alive=False), D.DISCARD_BRANCH),
+        ([C.BURIED], IntentStatus(is_branch_alive=False), D.DISCARD_BRANCH),
     ],
 )
 def test_the_decision_for_an_interrupted_write(classes, outlook, expected):
@@ -144,7 +152,7 @@ def test_the_decision_for_an_interrupted_write(classes, outlook, expected):
 
 def all_outlooks():
     for flags in product((False, True), repeat=5):
-        yield Outlook(*flags)
+        yield IntentStatus(*flags)
 
 
 def all_findings():

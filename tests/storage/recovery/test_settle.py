@@ -26,7 +26,12 @@ from omnigraph.storage.recovery.intents import (
     list_operations,
     write_intent,
 )
-from omnigraph.storage.recovery.recover_writes import examine, hash_contract, resolve_all, settle
+from omnigraph.storage.recovery.recover_writes import (
+    examine,
+    hash_contract,
+    resolve_all,
+    resolve_intent,
+)
 from omnigraph.storage.recovery.recovery_decision import RecoveryDecision
 from omnigraph.storage.refs import delete_ref, mark_deleted, read_ref
 from omnigraph.storage.snapshot import Snapshot
@@ -107,14 +112,14 @@ class InterruptedGraph:
         return Written(intent, staged)
 
     def resolve_all(self) -> list[RecoveryDecision]:
-        with self.root.hold() as hold:
+        with self.root.acquire_fence() as hold:
             return [settled.decision for settled in resolve_all(self.root, hold)]
 
     def again(self, written: Written) -> RecoveryDecision:
         """Settle it once more, as after a crash right before its announcement was removed."""
         write_intent(self.root.store, written.intent)
-        with self.root.hold() as hold:
-            return settle(self.root, hold, written.intent).decision
+        with self.root.acquire_fence() as hold:
+            return resolve_intent(self.root, hold, written.intent).decision
 
     def kinds(self, branch="main") -> list[RecoveryKind]:
         return [a.kind for a in History().audits(self.snapshot(branch).manifest)]
@@ -229,9 +234,10 @@ def test_a_whole_write_whose_branch_moved_on_is_undone(interrupted):
     written.move(CITY)
     other = interrupted.announce(PERSON, slug="fay")
     other.move(PERSON)
-    with interrupted.root.hold() as hold:
+    with interrupted.root.acquire_fence() as hold:
         assert (
-            settle(interrupted.root, hold, other.intent).decision is RecoveryDecision.ROLL_FORWARD
+            resolve_intent(interrupted.root, hold, other.intent).decision
+            is RecoveryDecision.ROLL_FORWARD
         )
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert "fay" in interrupted.people()
@@ -375,7 +381,7 @@ def test_a_branch_of_the_same_name_is_not_mistaken_for_the_one_that_is_gone(inte
     written = interrupted.announce(PERSON, branch="dev")
     written.move(PERSON)
     lose_name(interrupted, "dev")
-    with interrupted.root.hold() as hold:
+    with interrupted.root.acquire_fence() as hold:
         assert (
             examine(interrupted.root, written.intent).verdict.decision
             is RecoveryDecision.DISCARD_BRANCH
@@ -436,7 +442,7 @@ def test_one_that_cannot_be_settled_concerns_its_own_branch_alone(interrupted):
         interrupted.root.location(first.intent.tables[0].path), 1, uuid=str(uuid4()), properties={}
     )
     dev = read_ref(interrupted.root.store, "dev")
-    with interrupted.root.hold() as hold:
+    with interrupted.root.acquire_fence() as hold:
         assert resolve_all(interrupted.root, hold, dev) == []
         with pytest.raises(RecoveryRequired):
             resolve_all(interrupted.root, hold, read_ref(interrupted.root.store, "main"))

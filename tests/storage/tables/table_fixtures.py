@@ -20,7 +20,7 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.manifest_table import (
     RECENT_LINEAGE,
     STATE_MARK,
-    LedgerState,
+    ManifestTableState,
     make_state_file,
     stage_manifest,
 )
@@ -106,7 +106,10 @@ def stage_indices(table: Table, specs: list[IndexSpec], **who) -> StagedTransact
 
 
 def stage_publish(
-    base: LedgerState, state: pa.Table, lineage: pa.Table, recent_lineage: int = RECENT_LINEAGE
+    base: ManifestTableState,
+    state: pa.Table,
+    lineage: pa.Table,
+    recent_lineage: int = RECENT_LINEAGE,
 ) -> StagedTransaction:
     """The next publish of a ledger; so many lineage rows at most share a file with the state."""
     file = make_state_file(base, [state], lineage, recent_lineage)

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from io_counters import read_io_counters
-from omnigraph.storage.graph_root import KEPT_DIRECTORIES, TableHandles
+from omnigraph.storage.graph_root import MAX_CACHED_DIRECTORIES, TableHandles
 from omnigraph.storage.tables import row_lookup as directories
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.row_lookup import MOST_KEYS, RowDirectory
+from omnigraph.storage.tables.row_lookup import MAX_LOOKUP_KEYS, RowDirectory
 from omnigraph.storage.tables.stage_table import stage_changes, stage_insert, stage_overwrite
 from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, open_newest, open_table
 from omnigraph.storage.tables.table_versions import create_branch
@@ -216,7 +216,7 @@ def test_small_fragments_beside_large_ones_are_remembered_however_large_those_ar
     location, process, monkeypatch
 ):
     monkeypatch.setattr(directories, "SMALL_FRAGMENT_ROWS", 2)
-    monkeypatch.setattr(directories, "MOST_ROWS", 3)
+    monkeypatch.setattr(directories, "MAX_DIRECTORY_ROWS", 3)
     change(create(location, {"a": 1, "b": 2, "c": 3, "d": 4}), {"e": 5})
     table = process.opens(location)
     check(table, "abcdef")
@@ -224,7 +224,7 @@ def test_small_fragments_beside_large_ones_are_remembered_however_large_those_ar
 
 
 def test_only_so_many_rows_are_remembered(location, process, monkeypatch):
-    monkeypatch.setattr(directories, "MOST_ROWS", 3)
+    monkeypatch.setattr(directories, "MAX_DIRECTORY_ROWS", 3)
     create(location, {"a": 1, "b": 2})
     table = process.opens(location)
     for name in "cdef":
@@ -234,7 +234,7 @@ def test_only_so_many_rows_are_remembered(location, process, monkeypatch):
 
 
 def test_a_lookup_of_many_keys_is_a_scan(location, process):
-    many = {f"k{number}": number for number in range(MOST_KEYS + 1)}
+    many = {f"k{number}": number for number in range(MAX_LOOKUP_KEYS + 1)}
     create(location, many)
     table = process.opens(location)
     assert RowDirectory().find(table, pa.array(many), PLACES) is None
@@ -245,8 +245,8 @@ def test_a_commit_of_many_rows_is_read_anew(location, process):
     create(location, {"a": 1})
     table = process.opens(location)
     check(table, ["a"])
-    table = process.changes(table, {f"k{number}": number for number in range(MOST_KEYS + 1)})
-    check(table, ["a", "k0", f"k{MOST_KEYS}", "missing"])
+    table = process.changes(table, {f"k{number}": number for number in range(MAX_LOOKUP_KEYS + 1)})
+    check(table, ["a", "k0", f"k{MAX_LOOKUP_KEYS}", "missing"])
 
 
 def test_a_commit_of_rows_too_large_for_one_file_is_read_anew(location, process, monkeypatch):
@@ -275,7 +275,7 @@ def test_branches_have_directories_of_their_own(location, process):
 
 
 def test_a_directory_that_was_given_up_is_made_again(tmp_path, process):
-    places = [TableLocation(str(tmp_path / str(n))) for n in range(KEPT_DIRECTORIES + 1)]
+    places = [TableLocation(str(tmp_path / str(n))) for n in range(MAX_CACHED_DIRECTORIES + 1)]
     for place in places:
         create(place, {"a": 1})
     tables = [process.opens(place) for place in places]
@@ -328,7 +328,7 @@ STEPS = st.one_of(
 def test_lookups_are_the_same_with_and_without_a_directory(first, steps, small, most):
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(directories, "SMALL_FRAGMENT_ROWS", small)
-        patch.setattr(directories, "MOST_ROWS", most)
+        patch.setattr(directories, "MAX_DIRECTORY_ROWS", most)
         location, process = TableLocation(str(Path(folder) / "table")), Process()
         create(location, first)
         for action, (upserts, deletes) in steps:

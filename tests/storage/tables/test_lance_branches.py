@@ -13,7 +13,7 @@ from omnigraph.storage.tables.table import is_table, open_newest
 from omnigraph.storage.tables.table_versions import (
     create_branch,
     delete_branch,
-    drop_zombie_tree,
+    drop_unreferenced_tree,
     list_branches,
     read_history,
 )
@@ -105,7 +105,7 @@ def test_deleting_clears_a_tree_without_a_ref(location):
     create_branch(location, name, None, 1)
     ref(location, name).unlink()
     delete_branch(location, name)
-    assert not drop_zombie_tree(location, name)
+    assert not drop_unreferenced_tree(location, name)
 
 
 def test_residue_without_any_version_is_cleared_as_well(location):
@@ -114,7 +114,7 @@ def test_residue_without_any_version_is_cleared_as_well(location):
     residue = Path(location.uri) / "tree" / name / "data"
     residue.mkdir(parents=True)
     (residue / "left.lance").write_bytes(b"half")
-    assert drop_zombie_tree(location, name)
+    assert drop_unreferenced_tree(location, name)
     assert not (residue / "left.lance").exists()
     assert content(create_branch(location, name, None, 1)) == {"a": 1}
 
@@ -134,7 +134,7 @@ def test_a_living_branch_is_not_dropped_as_a_leftover(location):
     name = ulids.next()
     branch = create_branch(location, name, None, 1)
     with pytest.raises(ConflictError, match="alive"):
-        drop_zombie_tree(location, name)
+        drop_unreferenced_tree(location, name)
     assert content(branch) == {"a": 1}
 
 
@@ -161,7 +161,7 @@ def test_a_listing_that_meets_branches_coming_and_going_does_not_fail(location):
             name = ulids.next()
             create_branch(location, name, None, 1)
             ref(location, name).unlink()
-            drop_zombie_tree(location, name)
+            drop_unreferenced_tree(location, name)
 
     restless = [threading.Thread(target=come_and_go) for _ in range(2)]
     for thread in restless:

@@ -14,7 +14,7 @@ from lance.fragment import FragmentMetadata, write_fragments
 from omnigraph.errors import StorageFailure
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.fragments import (
-    MOST_BYTES,
+    MAX_SMALL_BYTES,
     SMALL_WRITE_ROWS,
     STORAGE_VERSION,
     write_small,
@@ -108,7 +108,7 @@ def test_rows_of_a_branch_stay_on_it(location):
 
 def test_what_is_large_nested_or_unfit_goes_the_general_way(location):
     table = create(location, {"a": 1})
-    huge = rows({"x" * (MOST_BYTES + 1): 1})
+    huge = rows({"x" * (MAX_SMALL_BYTES + 1): 1})
     unfit = rows({"a": 1}).cast(pa.schema([("id", pa.string()), ("value", pa.int32())]))
     stranger = rows({"a": 1}).append_column("other", pa.array([1]))
     headless = rows({"a": 1}).drop_columns(["id"])

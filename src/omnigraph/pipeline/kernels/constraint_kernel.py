@@ -298,10 +298,10 @@ def _find_kept_sources(task: CardinalityTask, written: pa.Array) -> tuple[pa.Arr
     if not len(touched):
         return NO_IDS, vacated
     found = base.lookup("src", touched, ["src", ROW_ADDRESS])
-    kept_rows = found.filter(
+    cached_rows = found.filter(
         mask_remaining(get_column(found, ROW_ADDRESS), get_column(replaced, "row_address"))
     )
-    return get_column(kept_rows, "src"), vacated
+    return get_column(cached_rows, "src"), vacated
 
 
 def _find_replaced(task: CardinalityTask) -> pa.Table:

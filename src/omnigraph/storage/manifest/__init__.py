@@ -1,7 +1,8 @@
 """The manifest: which version of which table makes up the graph, and how it came to be.
 
-`manifest_rows` is its layout, `state` what one version says (with every integrity check),
-`manifest_changes` the pure step from one state to the next, `commits` the history kept with it.
+`manifest_state` is its layout and what one version says, with every integrity check;
+`manifest_changes` the pure step from one state to the next, `commits` the history kept with it,
+`manifest_reader` reads and caches all of it.
 """
 
 from omnigraph.storage.manifest.commits import Commit as Commit

@@ -167,7 +167,7 @@ class RecoveryAudit:
     created_at: int
 
     def join(self, other: RecoveryAudit) -> RecoveryAudit:
-        """Both as one: tables of one operation may be settled one after the other."""
+        """Both as one: tables of one operation may be resolved one after the other."""
         tables = tuple(dict.fromkeys((*self.tables, *other.tables)))
         return replace(self, tables=tables, created_at=min(self.created_at, other.created_at))
 

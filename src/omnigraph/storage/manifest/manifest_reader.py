@@ -25,13 +25,13 @@ from omnigraph.storage.manifest.manifest_state import (
 from omnigraph.storage.tables.checksums import LOG
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import Generation, TableLocation
-from omnigraph.storage.tables.manifest_table import MARK, LedgerState, read_state
+from omnigraph.storage.tables.manifest_table import MARK, ManifestTableState, read_state
 from omnigraph.storage.tables.table import Table, open_newest, open_table
 from omnigraph.storage.tables.table_versions import find_mark, mark_of
 from omnigraph.storage.tables.version_files import find_lost_after
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
-MOST_BRANCHES = 4_096
+MAX_TRACKED_BRANCHES = 4_096
 """For how many branches of a graph the newest version seen is remembered."""
 
 
@@ -98,7 +98,7 @@ def note_published(manifest: TableLocation, published: SeenVersion) -> None:
 def _note(known: _Known, branch: str | None, found: SeenVersion) -> None:
     seen = known.newest.pop(branch, found)
     known.newest[branch] = found if seen.version <= found.version else seen
-    if len(known.newest) > MOST_BRANCHES:
+    if len(known.newest) > MAX_TRACKED_BRANCHES:
         del known.newest[next(iter(known.newest))]
 
 
@@ -185,7 +185,7 @@ _NAMES = COLUMNS.names
 class ManifestSnapshot:
     """One version of the manifest on one of its physical branches, folded and checked."""
 
-    ledger: LedgerState = field(repr=False)
+    table_state: ManifestTableState = field(repr=False)
     state: ManifestState = field(repr=False)
     stamp: int
     mark: Hashable = field(repr=False)
@@ -198,7 +198,7 @@ class ManifestSnapshot:
 
     @property
     def table(self) -> Table:
-        return self.ledger.table
+        return self.table_state.table
 
     @property
     def version(self) -> int:
@@ -238,12 +238,12 @@ def read_newest(location: TableLocation, warm: ManifestSnapshot | None = None) -
 
 
 def make_published_manifest(
-    ledger: LedgerState, state: ManifestState, base: ManifestSnapshot
+    table_state: ManifestTableState, state: ManifestState, base: ManifestSnapshot
 ) -> ManifestSnapshot:
     """The version this process has just made the newest, on the one before."""
-    mark = mark_of(ledger.table)
-    note_published(ledger.table.location, SeenVersion(ledger.table.version, mark))
-    return ManifestSnapshot(ledger, state, base.stamp, mark, base.locations)
+    mark = mark_of(table_state.table)
+    note_published(table_state.table.location, SeenVersion(table_state.table.version, mark))
+    return ManifestSnapshot(table_state, state, base.stamp, mark, base.locations)
 
 
 def _apply_lineage(table: Table, *, is_newest: bool) -> ManifestSnapshot:
@@ -253,8 +253,8 @@ def _apply_lineage(table: Table, *, is_newest: bool) -> ManifestSnapshot:
     if is_newest:
         _require_newest(table)
     with translate_errors(f"decoding {table!r}"):
-        ledger = read_state(table)
-        rows: list[Row] = ledger.rows.select(_NAMES).to_pylist()
+        table_state = read_state(table)
+        rows: list[Row] = table_state.rows.select(_NAMES).to_pylist()
         state = decode_state(rows)
     generation = resolve_generation(
         table.location,
@@ -267,8 +267,8 @@ def _apply_lineage(table: Table, *, is_newest: bool) -> ManifestSnapshot:
         if supposed is not None:
             # Opened as one of the graph that was here before, with what is known of that.
             return _apply_lineage(open_table(known, table.version), is_newest=is_newest)
-        ledger = replace(ledger, table=Table(known, table.native, table.columns))
-    return ManifestSnapshot(ledger, state, stamp, mark)
+        table_state = replace(table_state, table=Table(known, table.native, table.columns))
+    return ManifestSnapshot(table_state, state, stamp, mark)
 
 
 def _require_columns(table: Table) -> None:
@@ -298,7 +298,7 @@ def _require_newest(table: Table) -> None:
 class _Listed:
     """The commits visible at one version."""
 
-    ledger: LedgerState
+    table_state: ManifestTableState
     by_id: Mapping[CommitId, Commit]
 
     @cached_property
@@ -325,10 +325,10 @@ class History:
     def _list(self, manifest: ManifestSnapshot) -> _Listed:
         listed = self._listed
         # A version that nobody published to is asked again and again.
-        if listed is None or listed.ledger is not manifest.ledger:
+        if listed is None or listed.table_state is not manifest.table_state:
             pieces = self._read(manifest)
             found = {commit.commit_id: commit for commits, _ in pieces for commit in commits}
-            listed = self._listed = _Listed(manifest.ledger, found)
+            listed = self._listed = _Listed(manifest.table_state, found)
         return listed
 
     def audits(self, manifest: ManifestSnapshot) -> tuple[RecoveryAudit, ...]:
@@ -352,7 +352,7 @@ class History:
     def _read(
         self, manifest: ManifestSnapshot
     ) -> Iterable[tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]]:
-        state_ids = set(manifest.ledger.fragment_ids)
+        state_ids = set(manifest.table_state.fragment_ids)
         ids = [f.id for f in manifest.table.fragments() if f.id not in state_ids]
         with self._lock:
             fresh = [id for id in ids if id not in self._seen]
@@ -360,7 +360,7 @@ class History:
                 if fresh:
                     # One scan for all of them: a first read meets a fragment for every publish.
                     self._seen |= _decode(manifest.table, fresh)
-                recent: list[Row] = manifest.ledger.recent.select(_NAMES).to_pylist()
+                recent: list[Row] = manifest.table_state.recent.select(_NAMES).to_pylist()
                 return [*(self._seen[id] for id in ids), _split(recent)]
 
 
@@ -410,13 +410,13 @@ def _split(rows: list[Row]) -> tuple[tuple[Commit, ...], tuple[RecoveryAudit, ..
     return commits, audits
 
 
-KEPT_MANIFESTS = 64
+MAX_CACHED_MANIFESTS = 64
 
 
-class KnownManifests:
+class ManifestCache:
     """The versions used last, by place. A place names the generation of its graph."""
 
-    def __init__(self, capacity: int = KEPT_MANIFESTS) -> None:
+    def __init__(self, capacity: int = MAX_CACHED_MANIFESTS) -> None:
         self._kept: Cache[tuple[TableLocation, int], ManifestSnapshot] = Cache(capacity)
 
     def keep(self, manifest: ManifestSnapshot) -> None:

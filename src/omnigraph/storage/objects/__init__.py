@@ -1,7 +1,7 @@
 """Small control objects: branch refs, intents, claims, leases, the schema mirror.
 
-`store.py` says what a store must do, `local_store.py` and `s3.py` do it, and `open_store.py` picks
-one by address. Tables are not kept here; they go through Lance. Exceptions of
+`object_store` is the interface of a store, `local_store` and `s3_store` implement it, and
+`open_store` picks one by address. Tables are not kept here; they go through Lance. Exceptions of
 the operating system and of the S3 client end in this package: what leaves it is `StorageFailure`,
 or `OutcomeUnknown` where a write may or may not have happened.
 """

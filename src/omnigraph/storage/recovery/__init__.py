@@ -1,9 +1,8 @@
-"""Settling writes that were interrupted.
+"""Recovery of writes that were interrupted.
 
 An intent is written before the first effect of a write and removed after its publish. Each effect
-names the intent it belongs to, so what is found afterwards can always be told apart:
-`recovery_observation` looks, `recovery_decision` chooses (pure functions over what was seen),
-`resolve_intents` finishes or undoes.
+names the intent it belongs to, so its origin can be determined afterwards: `recovery_decision`
+observes and decides (pure functions of what was observed), `recover_writes` rolls forward or back.
 """
 
 from omnigraph.storage.recovery.intents import WriterKind as WriterKind

@@ -30,7 +30,7 @@ FORMAT = 3
 MERGE_FORMAT = 2
 """The format of an intent that changes no schema."""
 PLAIN_FORMAT = 1
-"""The format of an intent that needs none of what came later; earlier builds can settle it."""
+"""The format of an intent that needs none of what came later; earlier builds can resolve it."""
 
 OPERATION_PROPERTY = "omnigraph.operation_id"
 """The transaction property that names the intent a table version belongs to."""
@@ -219,7 +219,7 @@ def list_operations(store: ObjectStore) -> list[OperationId]:
 
 
 def list_pending_intents(store: ObjectStore) -> Iterator[Intent]:
-    """Every pending intent, oldest first; one that vanishes while we look is settled already."""
+    """Every pending intent, oldest first; one that vanishes while we look is resolved already."""
     for operation in list_operations(store):
         path = make_intent_path(operation)
         data = store.find(path)

@@ -50,11 +50,11 @@ from omnigraph.storage.recovery.intents import (
 )
 from omnigraph.storage.recovery.recovery_decision import (
     OURS,
+    IntentStatus,
     ObservedTable,
-    Outlook,
     RecoveryDecision,
+    RecoveryVerdict,
     TableClass,
-    Verdict,
     classify,
     decide,
     is_late,
@@ -71,7 +71,7 @@ from omnigraph.storage.tables.table_versions import (
     read_history,
     read_record,
 )
-from omnigraph.storage.writer_fence import Hold
+from omnigraph.storage.writer_fence import FenceGuard
 
 
 def drop_created(root: GraphRoot, path: str, operation: OperationId) -> None:
@@ -86,7 +86,7 @@ def drop_created(root: GraphRoot, path: str, operation: OperationId) -> None:
         return  # nothing refers to it, so it is garbage and harms nobody
 
 
-_LOOKS = 3
+_MAX_ATTEMPTS = 3
 """So often is a write examined whose writer goes on meanwhile."""
 
 
@@ -98,7 +98,7 @@ class ExaminedIntent:
     ref: BranchRef | None
     manifest: ManifestSnapshot
     tables: tuple[ObservedTable, ...]
-    verdict: Verdict
+    verdict: RecoveryVerdict
 
     @property
     def classes(self) -> tuple[TableClass, ...]:
@@ -143,7 +143,7 @@ def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:
     _require_own(root, intent, manifest.state)
     if ref is None:
         lost = intent.incarnation is not None and is_lost(root, intent.incarnation)
-        verdict = decide([], Outlook(is_branch_alive=False, is_branch_lost=lost))
+        verdict = decide([], IntentStatus(is_branch_alive=False, is_branch_lost=lost))
         return ExaminedIntent(intent, None, manifest, (), verdict)
     return _judge(intent, ref, manifest, observe(root, intent, manifest))
 
@@ -167,7 +167,7 @@ def _require_own(root: GraphRoot, intent: Intent, state: ManifestState) -> None:
         raise ManifestCorrupt(f"{path} belongs to another graph, which was at {intent.root}")
 
 
-def _decide_outlook(intent: Intent, ref: BranchRef, manifest: ManifestSnapshot) -> Outlook:
+def _decide_outlook(intent: Intent, ref: BranchRef, manifest: ManifestSnapshot) -> IntentStatus:
     history = History()
     head = manifest.state.head_of(ref.name, ref.incarnation)
     unchanged = (head.commit_id if head else None) == intent.own_head
@@ -178,7 +178,7 @@ def _decide_outlook(intent: Intent, ref: BranchRef, manifest: ManifestSnapshot) 
         is_published = is_showing_targets(manifest.state, intent)
     rollbacks = (RecoveryKind.ROLLED_BACK, RecoveryKind.ABANDONED)
     ended = {a.operation_id for a in history.audits(manifest) if a.kind in rollbacks}
-    return Outlook(
+    return IntentStatus(
         is_branch_alive=True,
         is_published=is_published,
         is_rolled_back=intent.operation_id in ended,
@@ -196,24 +196,24 @@ def is_showing_targets(state: ManifestState, intent: Intent) -> bool:
 
 
 def resolve_all(
-    root: GraphRoot, hold: Hold, branch: BranchRef | None = None
+    root: GraphRoot, guard: FenceGuard, branch: BranchRef | None = None
 ) -> list[ResolvedIntent]:
-    """Settle every pending write, oldest first; gives what was done.
+    """Resolve every pending write, oldest first; gives what was done.
 
-    With `branch`, a write to another branch that cannot be settled is left as it is: its tables
+    With `branch`, a write to another branch that cannot be resolved is left as it is: its tables
     are none of ours.
 
     Raises:
-        RecoveryRequired: one of them cannot be settled without destroying something.
+        RecoveryRequired: one of them cannot be resolved without destroying something.
     """
-    settled = []
+    resolved = []
     for intent in list_pending_intents(root.store):
         try:
-            settled.append(settle(root, hold, intent))
+            resolved.append(resolve_intent(root, guard, intent))
         except RecoveryRequired:
             if branch is None or _list_concerns(intent, branch):
                 raise
-    return settled
+    return resolved
 
 
 def _list_concerns(intent: Intent, branch: BranchRef) -> bool:
@@ -221,24 +221,24 @@ def _list_concerns(intent: Intent, branch: BranchRef) -> bool:
     return is_for_all or intent.incarnation == branch.incarnation
 
 
-def settle(root: GraphRoot, hold: Hold, intent: Intent) -> ResolvedIntent:
+def resolve_intent(root: GraphRoot, guard: FenceGuard, intent: Intent) -> ResolvedIntent:
     """Finish one pending write or undo it.
 
     Where the fence is a lease, its writer may wake up in the middle of this and publish it, if all
     that was left to do was one step. What was decided holds only for the manifest it was decided
     on, so then it is examined again.
     """
-    for remaining in reversed(range(_LOOKS)):
+    for remaining in reversed(range(_MAX_ATTEMPTS)):
         try:
-            return _carry_out(root, hold, examine(root, intent))
+            return _carry_out(root, guard, examine(root, intent))
         except (ReadSetChanged, ExpectedVersionMismatch):
-            hold.check()  # who lost it leaves the rest to others
+            guard.check()  # who lost it leaves the rest to others
             if not remaining:
                 raise
     raise AssertionError("the last look returns or raises")
 
 
-def give_up(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+def give_up(root: GraphRoot, guard: FenceGuard, intent: Intent) -> None:
     """Record as abandoned a write none of whose tables moved, unless its end can be seen already.
 
     Should its writer wake up after that, it cannot publish, and what it does to a table is known as
@@ -254,10 +254,10 @@ def give_up(root: GraphRoot, hold: Hold, intent: Intent) -> None:
     _require_own(root, intent, manifest.state)
     found = _judge(intent, ref, manifest, ())
     if found.verdict.decision is RecoveryDecision.ABANDON:
-        _make_record(root, hold, found, RecoveryKind.ABANDONED)
+        _make_record(root, guard, found, RecoveryKind.ABANDONED)
 
 
-def _carry_out(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> ResolvedIntent:
+def _carry_out(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> ResolvedIntent:
     intent, decision = found.intent, found.verdict.decision
     commit_id: CommitId | None = None
     match decision:
@@ -266,24 +266,24 @@ def _carry_out(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> ResolvedIn
         case RecoveryDecision.FINISH_PUBLISHED:
             commit_id = intent.commit_id if intent.records_commit else None
         case RecoveryDecision.FINISH_ROLLED_BACK:
-            _drop_unshown(root, hold, intent)
+            _drop_unshown(root, guard, intent)
         case RecoveryDecision.DISCARD_BRANCH:
-            _discard(root, hold, intent)
+            _discard(root, guard, intent)
         case RecoveryDecision.ABANDON:
-            _make_record(root, hold, found, RecoveryKind.ABANDONED)
-            _drop_unshown(root, hold, intent)
+            _make_record(root, guard, found, RecoveryKind.ABANDONED)
+            _drop_unshown(root, guard, intent)
         case RecoveryDecision.ROLL_FORWARD:
-            commit_id = _roll_forward(root, hold, found)
+            commit_id = _roll_forward(root, guard, found)
         case RecoveryDecision.ROLL_BACK:
-            commit_id = _roll_back(root, hold, found)
+            commit_id = _roll_back(root, guard, found)
         case _:
             assert_never(decision)
-    hold.check()
+    guard.check()
     delete_intent(root.store, intent.operation_id)
     return ResolvedIntent(intent.operation_id, decision, commit_id)
 
 
-def _roll_forward(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId | None:
+def _roll_forward(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> CommitId | None:
     """Publish what the write set out to publish, under its own commit id, actor and time."""
     intent, ref = found.intent, found.ref
     assert ref is not None, "rolling forward needs the branch"
@@ -308,11 +308,11 @@ def _roll_forward(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitI
         contract=schema.contract if schema else None,
         history=intent.history,
     )
-    publish(root, ref, publication, before_commit=hold.check)
+    publish(root, ref, publication, before_commit=guard.check)
     return commit_id
 
 
-def _roll_back(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId:
+def _roll_back(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> CommitId:
     """Undo every effect and publish the undone tables, so that graph and tables agree again.
 
     Forks are dropped: the graph never showed them. A restore that an earlier attempt made is
@@ -325,7 +325,7 @@ def _roll_back(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId:
     outcomes: list[TableOutcome] = []
     for table in undone:
         assert table.pin is not None, "an effect of ours on a table the graph does not show"
-        restored = _restore_table(root, hold, intent, table, table.pin)
+        restored = _restore_table(root, guard, intent, table, table.pin)
         changes.append(make_version_change(root, table.intent, ref, restored))
         outcomes.append(
             TableOutcome(table.intent.table_key, table.intent.target_version, table.pin)
@@ -341,18 +341,18 @@ def _roll_back(root: GraphRoot, hold: Hold, found: ExaminedIntent) -> CommitId:
         commit=commit,
         audits=(audit,),
     )
-    publish(root, ref, publication, before_commit=hold.check)
-    _drop_unshown(root, hold, intent)
+    publish(root, ref, publication, before_commit=guard.check)
+    _drop_unshown(root, guard, intent)
     return commit.commit_id
 
 
 def _restore_table(
-    root: GraphRoot, hold: Hold, intent: Intent, table: ObservedTable, pin: int
+    root: GraphRoot, guard: FenceGuard, intent: Intent, table: ObservedTable, pin: int
 ) -> int:
     assert table.head is not None, "a table of ours has a head"
     if classify(table) is TableClass.COMPENSATED:
         return table.head
-    hold.check()
+    guard.check()
     return restore(
         root.location(table.intent.path, table.intent.branch),
         pin,
@@ -383,17 +383,19 @@ def list_expected_pins(
     return {entry.identity: (entry.table_key, entry.version) for entry in entries}
 
 
-def _discard(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+def _discard(root: GraphRoot, guard: FenceGuard, intent: Intent) -> None:
     """Note on main that a write of a deleted branch was dropped; its effects are unreachable."""
     kind = RecoveryKind.ORPHANED_BRANCH_DISCARDED
     manifest = read_newest(root.manifest())
     if not _is_recorded(manifest, intent, kind):
         publication = Publication(audits=(_make_audit(root, intent, kind, None, ()),))
-        publish(root, MAIN_REF, publication, before_commit=hold.check)
-    _drop_unshown(root, hold, intent)
+        publish(root, MAIN_REF, publication, before_commit=guard.check)
+    _drop_unshown(root, guard, intent)
 
 
-def _make_record(root: GraphRoot, hold: Hold, found: ExaminedIntent, kind: RecoveryKind) -> None:
+def _make_record(
+    root: GraphRoot, guard: FenceGuard, found: ExaminedIntent, kind: RecoveryKind
+) -> None:
     """Record that a write did not happen; from then on it cannot, because the manifest moved."""
     intent, ref = found.intent, found.ref
     assert ref is not None, "recording needs the branch"
@@ -402,7 +404,7 @@ def _make_record(root: GraphRoot, hold: Hold, found: ExaminedIntent, kind: Recov
         head=_get_exact_head(found, ref),
         audits=(_make_audit(root, intent, kind, None, ()),),
     )
-    publish(root, ref, publication, before_commit=hold.check)
+    publish(root, ref, publication, before_commit=guard.check)
 
 
 def _get_exact_head(found: ExaminedIntent, ref: BranchRef) -> ExactHead:
@@ -434,17 +436,17 @@ def _make_audit(
     )
 
 
-def _drop_unshown(root: GraphRoot, hold: Hold, intent: Intent) -> None:
+def _drop_unshown(root: GraphRoot, guard: FenceGuard, intent: Intent) -> None:
     """Remove forks and new tables of a write that did not happen.
 
     What cannot go now is garbage for later.
     """
     for created in intent.schema.registered if intent.schema else ():
-        hold.check()
+        guard.check()
         drop_created(root, created.path, intent.operation_id)
     for table in intent.tables:
         if table.is_fork and table.branch is not None:
-            hold.check()
+            guard.check()
             try:
                 delete_branch(root.location(table.path), table.branch)
             except ConflictError:
@@ -452,7 +454,7 @@ def _drop_unshown(root: GraphRoot, hold: Hold, intent: Intent) -> None:
 
 
 def revoke_late_effects(
-    snapshot: Snapshot, identities: Iterable[TableIdentity], hold: Hold
+    snapshot: Snapshot, identities: Iterable[TableIdentity], guard: FenceGuard
 ) -> bool:
     """Bring these tables back to what the newest snapshot shows; tells whether any was ahead.
 
@@ -467,9 +469,9 @@ def revoke_late_effects(
         if not history:
             continue
         if not has_only_late_effects(snapshot, history):
-            hold.check()  # who lost it may have met a writer at work
+            guard.check()  # who lost it may have met a writer at work
             raise UncoveredDrift(entry.table_key, entry.version, history[-1].version)
-        _undo(snapshot, entry, history, hold)
+        _undo(snapshot, entry, history, guard)
         is_any_ahead = True
     return is_any_ahead
 
@@ -486,14 +488,14 @@ def _list_operations(history: Sequence[TableVersionRecord]) -> set[str]:
 
 
 def _undo(
-    snapshot: Snapshot, entry: TableEntry, history: Sequence[TableVersionRecord], hold: Hold
+    snapshot: Snapshot, entry: TableEntry, history: Sequence[TableVersionRecord], guard: FenceGuard
 ) -> None:
     operations = sorted(_list_operations(history))
     # The restore belongs to an ended operation too: should we die before the publish, whoever
     # comes next finds only versions of ended operations, and restores again.
-    properties = {OPERATION_PROPERTY: operations[-1], EPOCH_PROPERTY: str(hold.epoch)}
+    properties = {OPERATION_PROPERTY: operations[-1], EPOCH_PROPERTY: str(guard.epoch)}
     location = snapshot.location(entry)
-    hold.check()
+    guard.check()
     restored = restore(location, entry.version, uuid=str(uuid4()), properties=properties)
     change = SetVersion(
         entry.identity,
@@ -510,7 +512,7 @@ def _undo(
         expected={entry.identity: (entry.table_key, entry.version)},
         audits=tuple(_make_revocation_audit(OperationId(one), outcome, now) for one in operations),
     )
-    publish(snapshot.root, snapshot.ref, publication, before_commit=hold.check)
+    publish(snapshot.root, snapshot.ref, publication, before_commit=guard.check)
 
 
 def _make_revocation_audit(

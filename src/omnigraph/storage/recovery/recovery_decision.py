@@ -36,7 +36,8 @@ def is_late(record: TableVersionRecord, ended: frozenset[str]) -> bool:
     """Return whether a version ahead of the graph is a late effect, which may be revoked.
 
     A restore is made by recovery alone and brings nothing that was not there before. One that comes
-    after the graph has moved on is that of a settler that slept while another finished the write.
+    after the graph has moved on is that of a recovery that was suspended while another finished
+    the write.
     """
     operation = record.properties.get(OPERATION_PROPERTY, "")
     return operation in ended or (bool(operation) and record.operation == RESTORE)
@@ -84,7 +85,7 @@ def _observe_table(
     root: GraphRoot, table: TableIntent, state: ManifestState, ended: frozenset[str]
 ) -> ObservedTable:
     location, pin = root.location(table.path, table.branch), _pin(table, state)
-    # Who dropped the table, or left that branch of it, had settled what was pending. So this was
+    # Who dropped the table, or left that branch of it, had resolved what was pending. So this was
     # announced late, by a writer that slept, and there is nothing to show or to lose. Cleanup may
     # have removed versions, or all of it.
     is_there = is_table(location) if table.is_fork else pin is not None
@@ -115,7 +116,7 @@ def find_ownership(
     """Find the position of the planned transaction among the versions after its base.
 
     A version up to the pin that cleanup has removed was not made by it: who published the pin had
-    settled before whatever was pending. So it was announced late, by a writer that slept.
+    resolved before whatever was pending. So it was announced late, by a writer that slept.
     `ended` are the operations that nobody waits for.
     """
     unreadable = [record.version for record in history if record.operation is None]
@@ -188,7 +189,7 @@ class RecoveryDecision(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
+class IntentStatus:
     """The state of the manifest in regard to an intent."""
 
     is_branch_alive: bool
@@ -200,7 +201,7 @@ class Outlook:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RecoveryVerdict:
     """The decision about an interrupted write, with its reason."""
 
     decision: RecoveryDecision
@@ -239,28 +240,30 @@ OURS = frozenset(
 """Where something of ours is there, which can be undone."""
 
 
-def decide(classes: Sequence[TableClass], outlook: Outlook) -> Verdict:
+def decide(classes: Sequence[TableClass], outlook: IntentStatus) -> RecoveryVerdict:
     """The one decision for the whole intent; the first rule that applies wins."""
     seen = set(classes)
     if outlook.is_published and outlook.is_rolled_back:
-        return Verdict(RecoveryDecision.REFUSE, "both its commit and its rollback are visible")
+        return RecoveryVerdict(
+            RecoveryDecision.REFUSE, "both its commit and its rollback are visible"
+        )
     if outlook.is_branch_lost:
-        return Verdict(
+        return RecoveryVerdict(
             RecoveryDecision.REFUSE, "the record of its branch is lost; verify says which"
         )
     if not outlook.is_branch_alive:
-        return Verdict(RecoveryDecision.DISCARD_BRANCH, "its branch is gone")
+        return RecoveryVerdict(RecoveryDecision.DISCARD_BRANCH, "its branch is gone")
     if outlook.is_published:
-        return Verdict(RecoveryDecision.FINISH_PUBLISHED, "its commit is visible")
+        return RecoveryVerdict(RecoveryDecision.FINISH_PUBLISHED, "its commit is visible")
     if outlook.is_rolled_back:
-        return Verdict(RecoveryDecision.FINISH_ROLLED_BACK, "its rollback is recorded")
+        return RecoveryVerdict(RecoveryDecision.FINISH_ROLLED_BACK, "its rollback is recorded")
     for broken in (TableClass.INVARIANT_BROKEN, TableClass.UNVERIFIABLE, TableClass.BURIED):
         if broken in seen:
-            return Verdict(RecoveryDecision.REFUSE, f"a table is {broken}")
+            return RecoveryVerdict(RecoveryDecision.REFUSE, f"a table is {broken}")
     if not seen & OURS:
-        return Verdict(RecoveryDecision.ABANDON, "it had no effect")
+        return RecoveryVerdict(RecoveryDecision.ABANDON, "it had no effect")
     if seen == {TableClass.COMPLETE} and outlook.is_authority_unchanged:
-        return Verdict(RecoveryDecision.ROLL_FORWARD, "every effect is in place")
+        return RecoveryVerdict(RecoveryDecision.ROLL_FORWARD, "every effect is in place")
     if not outlook.is_authority_unchanged:
-        return Verdict(RecoveryDecision.ROLL_BACK, "the branch moved on without it")
-    return Verdict(RecoveryDecision.ROLL_BACK, "only a part of its effects is there")
+        return RecoveryVerdict(RecoveryDecision.ROLL_BACK, "the branch moved on without it")
+    return RecoveryVerdict(RecoveryDecision.ROLL_BACK, "only a part of its effects is there")

@@ -1,10 +1,10 @@
 """The only package that imports Lance. Above it the word is *table*.
 
 A `Table` is one pinned version, read only (`table`). Changes are staged (`stage_table`,
-`indices`, `ledger`), which writes unreferenced files, and then committed exactly at the next
-version or not at all (`commit`). `lance_branches` and `history` show what Lance keeps besides the
-rows, `compaction` merges fragments without changing rows. Nothing here knows a schema language, a
-catalog or what the rows of a manifest mean.
+`table_columns`, `indices`, `manifest_table`), which writes unreferenced files, and then committed
+exactly at the next version or not at all (`commit`). `table_versions` has the branches and the
+history Lance keeps besides the rows; `compaction` merges fragments without changing rows. Nothing
+here knows a schema language, a catalog or what the rows of a manifest mean.
 """
 
 from omnigraph.storage.tables.commit import commit_exact as commit_exact
@@ -57,10 +57,10 @@ from omnigraph.storage.tables.table import ScanOrder as ScanOrder
 from omnigraph.storage.tables.table import Table as Table
 from omnigraph.storage.tables.table import open_table as open_table
 from omnigraph.storage.tables.table_columns import Column as Column
-from omnigraph.storage.tables.table_columns import ColumnOrder as ColumnOrder
+from omnigraph.storage.tables.table_columns import ColumnJob as ColumnJob
 from omnigraph.storage.tables.table_columns import EmptyColumn as EmptyColumn
 from omnigraph.storage.tables.table_columns import FilledColumn as FilledColumn
-from omnigraph.storage.tables.table_columns import KeptColumn as KeptColumn
+from omnigraph.storage.tables.table_columns import RetainedColumn as RetainedColumn
 from omnigraph.storage.tables.table_columns import WrittenColumns as WrittenColumns
 from omnigraph.storage.tables.table_columns import carry_out as carry_out
 from omnigraph.storage.tables.table_columns import find_mistake as find_mistake

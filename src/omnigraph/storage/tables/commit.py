@@ -1,6 +1,6 @@
 """Making a staged transaction the next version of its table, exactly, or not at all.
 
-The substrate has no such thing as an exact commit: without retries it still rebases whatever it
+Lance has no such thing as an exact commit: without retries it still rebases whatever it
 holds compatible, and after cleanup it may accept a version below the newest. So we look before,
 commit, and then read back what was committed under which number.
 """
@@ -73,19 +73,19 @@ def commit_exact(staged: StagedTransaction) -> CommittedVersion:
 
 
 @dataclass(frozen=True, slots=True)
-class Committing:
+class PendingCommit:
     """A commit under way; whether it succeeded is known when it is finished."""
 
     staged: StagedTransaction
     looked_at: float
     native: StartedCall[LanceDataset | Exception] | None
-    """What the substrate says; None if another writer was first, so that it was not asked."""
+    """What Lance says; None if another writer was first, so that it was not asked."""
 
     def finish(self) -> CommittedVersion:
         """Finish the commit; returns and raises as `commit_exact` does."""
         staged, native = self.staged, None if self.native is None else self.native.result()
         if native is None or isinstance(native, Exception):
-            return _settle(staged, native)
+            return _confirm_commit(staged, native)
         if native.version != staged.target_version:
             raise _make_landed_elsewhere_error(staged, native.version)
         if read_boot_clock() - self.looked_at > SUSPEND_THRESHOLD_S:
@@ -99,15 +99,15 @@ def start_commit(
     start: Callable[
         [Callable[[], LanceDataset | Exception]], StartedCall[LanceDataset | Exception]
     ],
-) -> Committing:
-    """Begin `commit_exact`; `start` has the substrate asked, perhaps in another thread.
+) -> PendingCommit:
+    """Begin `commit_exact`; `start` has Lance asked, perhaps in another thread.
 
     Only that part runs there: what needs the interpreter would make both threads wait for it.
     """
     looked_at = read_boot_clock()
     if _find_newest_version(staged) != staged.read_version:
-        return Committing(staged, looked_at, None)
-    return Committing(staged, looked_at, start(partial(_ask, staged)))
+        return PendingCommit(staged, looked_at, None)
+    return PendingCommit(staged, looked_at, start(partial(_ask, staged)))
 
 
 def _ask(staged: StagedTransaction) -> LanceDataset | Exception:
@@ -186,7 +186,7 @@ def _find_newest_version(staged: StagedTransaction) -> int:
     return open_newest(staged.location).version if is_table(staged.location) else 0
 
 
-def _settle(staged: StagedTransaction, error: Exception | None) -> CommittedVersion:
+def _confirm_commit(staged: StagedTransaction, error: Exception | None) -> CommittedVersion:
     """Find out what became of a commit that failed, or that came late."""
     landed, newest = None, staged.read_version
     try:

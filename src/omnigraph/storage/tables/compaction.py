@@ -76,7 +76,7 @@ def plan_groups(
     """The runs of fragments worth merging, and single ones worth rid of their deleted rows.
 
     Fragments covered by an index of the parent branch are left alone. So are runs that an index
-    by row ids covers in part: the substrate refuses to merge what such an index tells apart.
+    by row ids covers in part: Lance refuses to merge what such an index tells apart.
     """
     excluded = _list_inherited(layout.indices)
     groups = []
@@ -181,7 +181,7 @@ def _write_group(table: Table, replaced: Sequence[FragmentMetadata]) -> WrittenG
 
 
 def _make_task(table: Table, fragments: Sequence[FragmentMetadata]) -> str:
-    """A task of the substrate as text."""
+    """A task of Lance as text."""
     described = ",".join(_encode_fragment(fragment) for fragment in fragments)
     rest = json.dumps({"read_version": table.version, "options": _TASK_OPTIONS})
     return f'{{"task":{{"fragments":[{described}]}},{rest[1:]}'

@@ -36,11 +36,11 @@ _FOLDERS = {
 }
 """The folders each kind of write changes, below the folder of the branch it is about."""
 _REMOVALS = frozenset({"remove_versions", "delete_branch", "drop_tree"})
-"""Writes for which the substrate looks for files in folders below those as well."""
+"""Writes for which Lance looks for files in folders below those as well."""
 
 
 def report_native_write(action: str, location: TableLocation) -> AbstractContextManager[None]:
-    """One durable write or removal by the substrate, at this table or branch of it.
+    """One durable write or removal by Lance, at this table or branch of it.
 
     Raises:
         LinkInGraph: a folder it would change is a symbolic link, or it would remove files and
@@ -141,7 +141,7 @@ def is_newest_noted(location: TableLocation) -> bool:
 def list_version_numbers(location: TableLocation) -> list[int]:
     """The numbers of the versions whose files are there, rising; empty where there is no table.
 
-    The substrate would read the newest version first, which of thousands of branches is too much.
+    Lance would read the newest version first, which of thousands of branches is too much.
     """
     with translate_errors(f"listing the versions of {location}"):
         return _read_version_numbers(_list_version_files(location))
@@ -259,7 +259,7 @@ def remove_files(location: TableLocation, paths: Iterable[str]) -> None:
 def remove_empty_folders(location: TableLocation, branch: str) -> None:
     """Remove what is left of the folder of a branch on a local disk, as far as it is empty.
 
-    The substrate removes files; on a local disk their folders stay.
+    Lance removes files; on a local disk their folders stay.
     """
     root = location.on_branch(None).local_folder
     if root is None or not os.path.lexists(f"{root}/tree/{branch}"):

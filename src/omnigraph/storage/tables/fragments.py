@@ -116,7 +116,7 @@ def _list_folder(location: TableLocation, folder: str) -> list[str]:
     return []
 
 
-MOST_BYTES = 1 << 20
+MAX_SMALL_BYTES = 1 << 20
 STORAGE_VERSION = "2.2"
 
 _PLAIN_TYPES = frozenset(
@@ -136,7 +136,7 @@ def write_small(table: Table, rows: pa.Table, most_rows: int) -> FragmentMetadat
     That is on object stores, for many or large rows, and for columns made of others.
     """
     folder = table.location.local_folder
-    is_small = 0 < rows.num_rows <= most_rows and rows.get_total_buffer_size() <= MOST_BYTES
+    is_small = 0 < rows.num_rows <= most_rows and rows.get_total_buffer_size() <= MAX_SMALL_BYTES
     if folder is None or not is_small or not _has_only_plain_columns(table.schema, rows.schema):
         return None
     name = f"{os.urandom(16).hex()}.lance"
@@ -399,7 +399,7 @@ BYTES_PER_FILE = 8 << 30
 
 Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
 
-# The substrate makes a class whenever it asks for the path of a file, several in every commit, and
+# Lance makes a class whenever it asks for the path of a file, several in every commit, and
 # each costs more than opening a file. One of them does for all.
 _PathText = type(DataFile("", []).path)
 DataFile.path = property(lambda file: _PathText(file._path))  # type: ignore[method-assign,assignment]

@@ -147,7 +147,7 @@ def classify_storage_error(error: BaseException) -> StorageKind:
 
 
 def translate(error: BaseException, doing: str) -> OmniError:
-    """The error of ours for an error of the substrate met while `doing` something."""
+    """The error of ours for an error of Lance met while `doing` something."""
     if is_conflict(error):
         return RetryableCommitConflict(
             f"{doing}: another writer was first ({_get_first_line(error)})"
@@ -162,7 +162,7 @@ def translate(error: BaseException, doing: str) -> OmniError:
 
 
 def translate_errors(doing: str) -> _LanceErrorTranslation:
-    """Whatever the substrate raises inside becomes one of our errors."""
+    """Whatever Lance raises inside becomes one of our errors."""
     return _LanceErrorTranslation(doing)
 
 

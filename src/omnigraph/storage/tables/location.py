@@ -223,7 +223,7 @@ def _find_home(path: str, table: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Field:
-    """One field of a message of the substrate."""
+    """One field of a message of Lance."""
 
     number: int
     raw: bytes

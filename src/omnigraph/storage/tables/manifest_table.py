@@ -5,8 +5,15 @@ Two publishes on one base remove the same fragment, so exactly one of them wins;
 merged silently.
 
 Each of them also names the *anchor*, the first fragment of the lineage, which never changes. A
-late publish is compared with the versions after its base that are left; if a cleanup removed
-some of them, the anchor is what makes it conflict with the rest.
+late publish is compared with the retained versions after its base. After a cleanup that may be the
+newest alone, which removed another state than ours; the anchor is in both.
+
+The newest lineage rows are in the file of the state and are rewritten with it: a few rows more
+cost nothing, a second file costs as much as the first. Once there are too many of them they move
+to a file of their own, which is never changed again except to be merged with others.
+
+The fragment holding the state is found without reading a row: its file has a mark column that
+lineage files omit. Within it the values of the mark tell the rows apart.
 """
 
 from __future__ import annotations
@@ -43,7 +50,7 @@ FULL_FRAGMENT_ROWS = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class LedgerState:
+class ManifestTableState:
     """The state at one version, and what must be removed to replace it."""
 
     table: Table
@@ -85,8 +92,10 @@ def stage_manifest_rows(
     uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
-    """A new ledger, of which exactly one creator wins. `schema` is that of its rows."""
-    assert state.num_rows, "a ledger needs state rows: replacing them is what makes writers collide"
+    """Stage a new manifest table; exactly one creator wins. `schema` is that of its rows."""
+    assert state.num_rows, (
+        "a manifest needs state rows: replacing them is what makes writers collide"
+    )
     if is_table(location):
         raise AlreadyExists(f"a table already exists at {location}")
     marked = schema.append(MARK)
@@ -95,7 +104,7 @@ def stage_manifest_rows(
     return stage_first_version(location, marked, written, uuid=uuid, properties=properties)
 
 
-def read_state(table: Table) -> LedgerState:
+def read_state(table: Table) -> ManifestTableState:
     """The state rows: reads the state's own file and nothing else."""
     ids, anchor = _find_parts(table)
     if not ids:
@@ -105,23 +114,25 @@ def read_state(table: Table) -> LedgerState:
     is_state = pc.is_valid(rows.column(STATE_MARK))
     rows = rows.drop_columns([STATE_MARK])
     if pc.all(is_state).as_py():
-        return LedgerState(table, rows, tuple(ids), rows.slice(0, 0), anchor)
+        return ManifestTableState(table, rows, tuple(ids), rows.slice(0, 0), anchor)
     recent = rows.filter(pc.invert(is_state))
-    return LedgerState(table, rows.filter(is_state), tuple(ids), recent, anchor)
+    return ManifestTableState(table, rows.filter(is_state), tuple(ids), recent, anchor)
 
 
-def make_written_state(base: LedgerState, table: Table, file: StateFile) -> LedgerState:
+def make_written_state(
+    base: ManifestTableState, table: Table, file: StateFile
+) -> ManifestTableState:
     """The state a publish on `base` has just written, known without reading it back."""
     newest = table.newest_fragment()
     assert newest is not None, f"{table!r} has lost its state"
     if base.anchor is not None and _is_marked(table, newest):
-        return LedgerState(table, file.state, (newest.id,), file.recent, base.anchor)
+        return ManifestTableState(table, file.state, (newest.id,), file.recent, base.anchor)
     ids, anchor = _find_parts(table)
-    return LedgerState(table, file.state, tuple(ids), file.recent, anchor)
+    return ManifestTableState(table, file.state, tuple(ids), file.recent, anchor)
 
 
 def make_state_file(
-    base: LedgerState,
+    base: ManifestTableState,
     state: Sequence[pa.Table],
     lineage: pa.Table,
     recent_lineage: int = RECENT_LINEAGE,
@@ -136,7 +147,7 @@ def make_state_file(
 
 
 def stage_manifest(
-    base: LedgerState,
+    base: ManifestTableState,
     file: StateFile,
     lineage: pa.Table,
     *,
@@ -147,7 +158,7 @@ def stage_manifest(
 
     `file` is what `make_state_file` gives for them.
     """
-    assert file.state_rows, "a ledger cannot lose its state"
+    assert file.state_rows, "a manifest cannot lose its state"
     table = base.table
     added = write_uncommitted(table, _list_held_columns(_add_marks(file)))
     if not file.has_recent and (base.recent.num_rows or lineage.num_rows):
@@ -163,7 +174,7 @@ def stage_manifest(
 
 
 def _replace_state(
-    base: LedgerState, added: list[FragmentMetadata]
+    base: ManifestTableState, added: list[FragmentMetadata]
 ) -> LanceOperation.BaseOperation:
     """Make the operation that puts these fragments in the place of the state.
 

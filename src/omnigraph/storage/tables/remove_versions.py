@@ -22,7 +22,7 @@ from omnigraph.storage.tables.location import TableLocation, is_flat_name
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
 from omnigraph.storage.tables.table import Table, is_table, open_newest, open_table
 from omnigraph.storage.tables.table_versions import list_branches
-from omnigraph.storage.tables.version_files import Forgetting, name_owner, version_parts
+from omnigraph.storage.tables.version_files import ChecksumRemoval, name_owner, version_parts
 
 if TYPE_CHECKING:
     from lance.lance import CleanupExplanation
@@ -117,7 +117,7 @@ def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed
     with (
         translate_errors(f"removing versions of {location}"),
         report_native_write("remove_versions", location),
-        Forgetting(location, versions),
+        ChecksumRemoval(location, versions),
     ):
         done = table.native.cleanup_old_versions(
             versions=list(versions), error_if_tagged_old_versions=False
@@ -130,7 +130,7 @@ def remove_versions_by_list(
 ) -> Removed:
     """Remove these versions file by file, and nothing that they did not name.
 
-    Along with versions the substrate takes files that none names and that are a week old by the
+    Along with versions Lance takes files that none names and that are a week old by the
     clock of this machine. Whoever may lose the fence on the way must not: a writer may just have
     staged one. The files of versions go before what they name, and the oldest first: a version
     that a branch starts at does not go alone.
@@ -150,7 +150,7 @@ def remove_versions_by_list(
         first = [f"{folder}/{path}" for path in files if file_probes.is_version_path(path)]
         first.sort(reverse=True)
         rest = [f"{folder}/{path}" for path in files if not file_probes.is_version_path(path)]
-        with report_native_write("remove_versions", location), Forgetting(location, versions):
+        with report_native_write("remove_versions", location), ChecksumRemoval(location, versions):
             store.delete_all(first)
             store.delete_all(rest)
     size = sum(int(file.size_bytes) for file in files.values())
@@ -232,7 +232,7 @@ def list_unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
 def _names_all_files(location: TableLocation) -> bool:
     """Return whether the versions of a branch themselves name every file in its folder.
 
-    Mostly they do. The substrate would read what every other branch of the table starts from to
+    Mostly they do. Lance would read what every other branch of the table starts from to
     find that out, which is too dear to ask of each of thousands of branches.
     """
     if file_probes.is_never_written(location):
@@ -266,7 +266,7 @@ def _list_named_files(table: Table) -> set[str]:
 def _list_stray_deletions(location: TableLocation) -> list[UnreferencedFile]:
     """Lists of deleted rows that no version names.
 
-    The substrate leaves those alone that may be younger than its oldest version. Their names are
+    Lance leaves those alone that may be younger than its oldest version. Their names are
     unique, so it does not matter which branch of the table names one.
     """
     session = LanceFileSession(location.native_uri, storage_options=location.native_options)
@@ -335,7 +335,7 @@ def list_tree_names(location: TableLocation) -> tuple[str, ...]:
 
 
 def _strip_root(table: Table, path: str) -> str:
-    """A path as the substrate gives it, without what leads to the root of the table."""
+    """A path as Lance gives it, without what leads to the root of the table."""
     location = table.location
     own_root = location.native_uri.rpartition("/")[2]
     below = path[path.rindex(f"{own_root}/") + len(own_root) + 1 :]

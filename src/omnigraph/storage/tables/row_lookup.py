@@ -117,7 +117,7 @@ def split_slabs(batches: Iterator[pa.RecordBatch], *, keys: int) -> Iterator[pa.
 
 
 @dataclass(frozen=True, slots=True)
-class KeptRows:
+class CachedRows:
     """Rows of one version, ascending by address."""
 
     addresses: npt.NDArray[np.uint64]
@@ -135,10 +135,10 @@ class KeptRows:
         return self.rows.select(names).take(pa.array(places))
 
 
-MOST_KEYS = 1_000
+MAX_LOOKUP_KEYS = 1_000
 """A lookup of more keys than this is no small write, and scans."""
 SMALL_FRAGMENT_ROWS = 4_096
-MOST_ROWS = 50_000
+MAX_DIRECTORY_ROWS = 50_000
 """So many rows at most are remembered for one table: some fifteen megabytes."""
 
 FEW_FRAGMENTS = 4
@@ -186,7 +186,7 @@ class SmallChange(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class RowPlace:
+class RowLocation:
     """The stable id of a row, and its fragment and offset."""
 
     row_id: int
@@ -205,7 +205,7 @@ class RowPlace:
 class _Hits:
     """Those of the wanted rows that are known, and where the others may be."""
 
-    places: Mapping[str, RowPlace]
+    places: Mapping[str, RowLocation]
     ranks: Mapping[int, Sequence[int]]
     """The same rows by fragment, each as its position among the rows the fragment still has."""
     large: tuple[int, ...]
@@ -220,14 +220,14 @@ class RowDirectory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._version: int | None = None
-        self._places: dict[str, RowPlace] = {}
+        self._places: dict[str, RowLocation] = {}
         self._offsets: dict[int, list[int]] = {}
         """The offsets of the rows each small fragment still has, in order."""
         self._large: tuple[int, ...] = ()
 
     def find(self, table: ReadTable, keys: pa.Array, columns: list[str]) -> pa.Table | None:
         """The rows with these ids; None where the table must look for itself."""
-        if len(keys) > MOST_KEYS:
+        if len(keys) > MAX_LOOKUP_KEYS:
             return None
         wanted = keys.to_pylist()
         hits = self._locate(table, wanted)
@@ -250,7 +250,7 @@ class RowDirectory:
             places = {key: self._places[key] for key in wanted if key in self._places}
             return _Hits(places, self._rank_places(places.values()), self._large)
 
-    def _rank_places(self, places: Iterable[RowPlace]) -> Mapping[int, Sequence[int]]:
+    def _rank_places(self, places: Iterable[RowLocation]) -> Mapping[int, Sequence[int]]:
         ranks: defaultdict[int, list[int]] = defaultdict(list)
         for place in places:
             offsets = self._offsets[place.fragment]
@@ -263,7 +263,7 @@ class RowDirectory:
         large: list[int] = []
         rows = 0
         for id, size in table.fragment_sizes().items():
-            if size <= SMALL_FRAGMENT_ROWS and rows + size <= MOST_ROWS:
+            if size <= SMALL_FRAGMENT_ROWS and rows + size <= MAX_DIRECTORY_ROWS:
                 small.append(id)
                 rows += size
             else:
@@ -289,7 +289,7 @@ class RowDirectory:
             self._offsets.update(_compute_offsets(places.values()))
             left = committed.fragment_ids()
             self._large = tuple(id for id in self._large if id in left)
-            is_full = len(self._places) > MOST_ROWS
+            is_full = len(self._places) > MAX_DIRECTORY_ROWS
             self._version = None if is_full else committed.version
 
     def _remove(self, key: str) -> None:
@@ -322,7 +322,7 @@ def _make_empty(columns: tuple[str, ...], id: pa.Field) -> pa.Table:
     return pa.schema([_NUMBERS.get(name, id) for name in columns]).empty_table()
 
 
-def _find_known(places: Mapping[str, RowPlace], field: pa.Field) -> pa.Array:
+def _find_known(places: Mapping[str, RowLocation], field: pa.Field) -> pa.Array:
     if field.name == _ROW_ID:
         return pa.array([place.row_id for place in places.values()], field.type)
     if field.name == _ROW_ADDRESS:
@@ -345,7 +345,7 @@ def _take_rows(table: ReadTable, hits: _Hits, columns: list[str]) -> pa.Table | 
     return taken.select(columns)
 
 
-def _compute_offsets(places: Iterable[RowPlace]) -> dict[int, list[int]]:
+def _compute_offsets(places: Iterable[RowLocation]) -> dict[int, list[int]]:
     """The offsets of rows by fragment, in order."""
     offsets: defaultdict[int, list[int]] = defaultdict(list)
     for place in places:
@@ -355,12 +355,12 @@ def _compute_offsets(places: Iterable[RowPlace]) -> dict[int, list[int]]:
     return dict(offsets)
 
 
-def _find_places(rows: pa.Table) -> dict[str, RowPlace]:
+def _find_places(rows: pa.Table) -> dict[str, RowLocation]:
     columns = (rows.column(name).to_pylist() for name in (ID_COLUMN, _ROW_ID, _ROW_ADDRESS))
-    return {key: RowPlace(id, address) for key, id, address in zip(*columns, strict=True)}
+    return {key: RowLocation(id, address) for key, id, address in zip(*columns, strict=True)}
 
 
-def _find_newest_places(table: ReadTable, keys: pa.Array) -> Mapping[str, RowPlace] | None:
+def _find_newest_places(table: ReadTable, keys: pa.Array) -> Mapping[str, RowLocation] | None:
     """The places of rows just committed, which are the newest fragment in the order given.
 
     None where they took several fragments, as a few very large rows may.
@@ -373,6 +373,6 @@ def _find_newest_places(table: ReadTable, keys: pa.Array) -> Mapping[str, RowPla
     row_ids = RowIdSequence.from_inline_metadata(newest.row_id_meta)
     base = newest.id << _OFFSET_BITS
     return {
-        key: RowPlace(int(row_id), base + offset)
+        key: RowLocation(int(row_id), base + offset)
         for offset, (key, row_id) in enumerate(zip(keys.to_pylist(), row_ids, strict=True))
     }

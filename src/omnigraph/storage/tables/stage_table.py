@@ -31,7 +31,7 @@ from omnigraph.storage.tables.fragments import (
 )
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
-from omnigraph.storage.tables.row_lookup import MOST_KEYS
+from omnigraph.storage.tables.row_lookup import MAX_LOOKUP_KEYS
 from omnigraph.storage.tables.table import ROW_ADDRESS, Table, is_table
 from omnigraph.storage.tables.version_files import note_deletions
 
@@ -323,7 +323,7 @@ def _count_replaced(found: pa.ChunkedArray, written: pa.Array, deleted: pa.Array
 
 
 def _list_few_keys(added: pa.Array, removed: pa.ChunkedArray) -> _ChangedKeys:
-    if max(len(added), len(removed)) > MOST_KEYS:
+    if max(len(added), len(removed)) > MAX_LOOKUP_KEYS:
         return None, None
     return added, removed.combine_chunks()
 

@@ -26,7 +26,7 @@ from omnigraph.storage.tables.lance_errors import (
 )
 from omnigraph.storage.tables.location import TableLocation, open_at_home, open_shared_session
 from omnigraph.storage.tables.row_lookup import (
-    KeptRows,
+    CachedRows,
     RowDirectory,
     are_few_keys,
     build_key_filters,
@@ -42,7 +42,7 @@ ROW_ADDRESS = "_rowaddr"
 UPDATED_AT = "_row_last_updated_at_version"
 
 _ROWS_PER_TAKE = 100_000
-_LOOKS = 3
+_MAX_ATTEMPTS = 3
 """So often a newest version is looked for that is gone when it is read."""
 _SMALL_BYTES = 1 << 16
 """Rows of so many bytes are kept with their table until others are read."""
@@ -93,11 +93,11 @@ class Table:
     __slots__ = (
         "_columns",
         "_newest_fragment",
+        "cached_rows",
         "directory",
         "fragments_by_files",
-        "kept_rows",
         "location",
-        "most_kept_rows",
+        "max_cached_rows",
         "native",
         "shared",
         "version",
@@ -109,7 +109,7 @@ class Table:
     ) -> None:
         self.location = location
         self.native = native
-        """The handle of the substrate, for this package only."""
+        """The handle of Lance, for this package only."""
         self.version = int(native.version)
         self._columns = columns
         self._newest_fragment: lance.FragmentMetadata | None = None
@@ -118,9 +118,9 @@ class Table:
         self.widening: Widening | None = None
         self.fragments_by_files: Mapping[tuple[str, ...], lance.FragmentMetadata] | None = None
         """Its fragments by the names of their data files, if somebody asked and they are few."""
-        self.kept_rows: tuple[KeptRows, ...] = ()
+        self.cached_rows: tuple[CachedRows, ...] = ()
         """The rows that were last read by their addresses, if they are small."""
-        self.most_kept_rows = 0
+        self.max_cached_rows = 0
         """Up to so many rows are read whole to be kept; see `remember_rows`."""
         self.shared: Table | None = None
         """The handle that others use, and that small things are kept with."""
@@ -153,7 +153,7 @@ class Table:
         Each of them has one value in every row.
         """
         wide = Table(self.location, self.native, replace(self.columns, schema=like.schema))
-        wide.widening, wide.most_kept_rows = Widening(like, values), self.most_kept_rows
+        wide.widening, wide.max_cached_rows = Widening(like, values), self.max_cached_rows
         return wide
 
     def remember_rows(self, most: int) -> Table:
@@ -162,20 +162,24 @@ class Table:
         Rows read by their addresses are kept with it, up to so many at a time.
         """
         own = Table(self.location, self.native, self._columns)
-        own.directory, own.widening, own.kept_rows = self.directory, self.widening, self.kept_rows
-        own.most_kept_rows, own.shared = most, self.shared or self
+        own.directory, own.widening, own.cached_rows = (
+            self.directory,
+            self.widening,
+            self.cached_rows,
+        )
+        own.max_cached_rows, own.shared = most, self.shared or self
         return own
 
-    def keep_rows(self, addresses: npt.NDArray[np.uint64], rows: pa.Table) -> None:
+    def cache_rows(self, addresses: npt.NDArray[np.uint64], rows: pa.Table) -> None:
         """Keep rows, ascending by address, for whoever asks for some of them next."""
-        if rows.nbytes <= (_MANY_BYTES if self.most_kept_rows else _SMALL_BYTES):
+        if rows.nbytes <= (_MANY_BYTES if self.max_cached_rows else _SMALL_BYTES):
             # Of the base of a merge, what either side changed is read.
-            self.kept_rows = (KeptRows(addresses, rows), *self.kept_rows[:1])
+            self.cached_rows = (CachedRows(addresses, rows), *self.cached_rows[:1])
         if self.shared is not None:
-            self.shared.keep_rows(addresses, rows)
+            self.shared.cache_rows(addresses, rows)
 
     def forget_rows(self) -> None:
-        self.kept_rows = ()
+        self.cached_rows = ()
 
     def is_there(self) -> bool:
         """Return whether the version of this handle still exists."""
@@ -462,7 +466,7 @@ def open_newest(location: TableLocation) -> Table:
 
     The version that was listed may be removed before it is read, when others go on and clean up.
     """
-    for look in range(_LOOKS):
+    for look in range(_MAX_ATTEMPTS):
         try:
             native = lance.dataset(
                 location.native_uri,
@@ -474,7 +478,7 @@ def open_newest(location: TableLocation) -> Table:
                 raise _make_no_table_error(location) from error
             failure = translate(error, f"opening {location}")
             is_gone = isinstance(failure, StorageFailure) and failure.is_file_missing
-            if is_gone and look + 1 < _LOOKS:
+            if is_gone and look + 1 < _MAX_ATTEMPTS:
                 continue
             raise failure from error
         except BaseException as error:
@@ -485,7 +489,7 @@ def open_newest(location: TableLocation) -> Table:
 
 
 def _raise_panic(error: BaseException, location: TableLocation) -> None:
-    """A panic of the substrate, which a damaged file may cause, as one of our errors."""
+    """A panic of Lance, which a damaged file may cause, as one of our errors."""
     failure = find_translation(error, f"opening {location}")
     if failure is not None:
         raise failure from error

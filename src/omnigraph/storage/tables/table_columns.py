@@ -93,7 +93,7 @@ def read_computed(
     """Evaluate expressions for the rows, a batch at a time, in storage order.
 
     Blob columns come as descriptors unless `blob_bytes` is set. With them comes the row id: the
-    substrate reads no rows for constants alone.
+    Lance reads no rows for constants alone.
 
     Raises:
         BadExpression: one whose name starts with `COMPUTED` has no value for a row.
@@ -163,12 +163,12 @@ def find_fragment(table: Table, id: int) -> LanceFragment:
 def open_noting_failures(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema | None = None
 ) -> Iterator[pa.RecordBatchReader]:
-    """The batches for the substrate to read within the block.
+    """The batches for Lance to read within the block.
 
     Without a schema, the first batch has it, and there must be one.
 
     Raises:
-        OmniError: what making one of them raised. The substrate only tells that there are no more.
+        OmniError: what making one of them raised. Lance only tells that there are no more.
     """
     failures: list[OmniError] = []
 
@@ -196,7 +196,7 @@ _ROWS_PER_BATCH = 1 << 19
 
 
 @dataclass(frozen=True, slots=True)
-class KeptColumn:
+class RetainedColumn:
     """A column that is there, perhaps by another name from now on."""
 
     field: pa.Field
@@ -218,7 +218,7 @@ class FilledColumn:
     field: pa.Field
 
 
-Column = KeptColumn | EmptyColumn | FilledColumn
+Column = RetainedColumn | EmptyColumn | FilledColumn
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +286,7 @@ def _nothing(table: Table, fragment_id: int) -> Iterator[pa.RecordBatch]:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnOrder:
+class ColumnJob:
     """Columns to be written for one fragment: plain data, for whoever writes them."""
 
     location: TableLocation
@@ -297,7 +297,7 @@ class ColumnOrder:
     """A function that can be sent to another process."""
 
 
-def carry_out(order: ColumnOrder) -> WrittenColumns:
+def carry_out(order: ColumnJob) -> WrittenColumns:
     table = open_table(order.location, order.version)
     return write_columns(table, order.fragment_id, order.read, order.compute)
 
@@ -313,12 +313,12 @@ def stage_columns(
     """The table with exactly these columns, in this order.
 
     `written` covers every fragment if any column is filled. A kept column may become nullable, or
-    cease to be, only where no column is added: the substrate does either in one version.
+    cease to be, only where no column is added: Lance does either in one version.
     """
     filled = list(written)
     schema = _number_columns(table, columns, filled)
     operation: LanceOperation.BaseOperation
-    if all(isinstance(column, KeptColumn) for column in columns):
+    if all(isinstance(column, RetainedColumn) for column in columns):
         operation = LanceOperation.Project(schema)
     else:
         operation = LanceOperation.Merge(_relevant(_fragments(table, filled), schema), schema)
@@ -383,7 +383,7 @@ def _parts_of(schema: LanceSchema) -> tuple[str, list[bytes]]:
 
 def _find_number(table: Table, column: Column, given: Mapping[str, int]) -> int | None:
     match column:
-        case KeptColumn(source=source):
+        case RetainedColumn(source=source):
             return table.columns.ids[source]
         case FilledColumn(field=field):
             return given.get(field.name)  # a table without rows has nothing written
@@ -405,7 +405,7 @@ def _list_numbers(table: Table, written: Sequence[WrittenColumns]) -> set[int]:
 def _schema_of(fields: Sequence[pa.Field], numbers: Sequence[int], metadata: str) -> LanceSchema:
     """A schema whose top-level fields have these numbers; nested ones count on from theirs.
 
-    The substrate numbers the fields of a schema in order. So those between are filled up with
+    Lance numbers the fields of a schema in order. So those between are filled up with
     others, which are left out again.
     """
     padded: list[pa.Field] = []
@@ -422,7 +422,7 @@ def _schema_of(fields: Sequence[pa.Field], numbers: Sequence[int], metadata: str
     for field in schema.fields():
         width, given[field.name()] = _nodes(field), field.id()
         parts_of[field.name()], parts = parts[:width], parts[width:]
-    assert [given[field.name] for field in fields] == list(numbers), "counted as the substrate does"
+    assert [given[field.name] for field in fields] == list(numbers), "counted as Lance does"
     return LanceSchema._from_protos(metadata, *(p for f in fields for p in parts_of[f.name]))
 
 

@@ -93,7 +93,7 @@ def read_history(
 def read_record(table: Table, version: int) -> TableVersionRecord:
     """The record of one version of a table.
 
-    Any handle of the table will do that no other thread uses: the substrate borrows it exclusively.
+    Any handle of the table will do that no other thread uses: Lance borrows it exclusively.
     """
     try:
         transaction = table.native.read_transaction(version)
@@ -160,7 +160,7 @@ def _list_ancestry(table: Table) -> dict[str | None, int]:
 def read_fork_point(location: TableLocation, branch: str) -> tuple[str | None, int] | None:
     """Read the branch and version this branch was made from; None if it is gone.
 
-    The substrate would read the records of all branches for it.
+    Lance would read the records of all branches for it.
     """
     file = name_branch_file(branch)
     try:
@@ -183,7 +183,7 @@ class _BranchRecord(msgspec.Struct, frozen=True, rename="camel"):
     parent_version: int
 
 
-_LOOKS = 5
+_MAX_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +205,7 @@ def create_branch(
     require_flat_name(name)
     if file_probes.is_lance_branch(location, name):
         raise AlreadyExists(f"{location.uri} already has a branch {name}")
-    drop_zombie_tree(location, name)
+    drop_unreferenced_tree(location, name)
     source = open_table(location.on_branch(source_branch), version)
     try:
         with report_native_write("create_branch", location.on_branch(name)):
@@ -232,14 +232,14 @@ def list_branches(location: TableLocation) -> Mapping[str, LanceBranch]:
 
 
 def _list_branches(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
-    """The substrate lists names and then reads each; one deleted in between makes it fail."""
+    """Lance lists names and then reads each; one deleted in between makes it fail."""
     main = open_newest(location.on_branch(None))
-    for attempt in range(_LOOKS):
+    for attempt in range(_MAX_ATTEMPTS):
         try:
             with translate_errors(f"listing branches of {location.uri}"):
                 return main.native.branches.list()
         except StorageFailure as failure:
-            if not failure.is_file_missing or attempt + 1 == _LOOKS:
+            if not failure.is_file_missing or attempt + 1 == _MAX_ATTEMPTS:
                 raise
     raise AssertionError("the last look returns or raises")
 
@@ -262,7 +262,7 @@ def delete_branch(location: TableLocation, name: str, *, is_alone: bool = False)
     """Remove the branch and its folder; one that is gone already is fine.
 
     One that `is_alone`, without branches or tags of its own, is removed without a look at all
-    others, which is what the substrate takes to find that out.
+    others, which is what Lance takes to find that out.
     """
     require_flat_name(name)
     if is_alone:
@@ -282,10 +282,10 @@ def delete_branch(location: TableLocation, name: str, *, is_alone: bool = False)
             if file_probes.is_lance_branch(location, name):
                 _refuse_parent(location, name)
                 raise translate(error, f"deleting branch {name} of {location.uri}") from error
-    drop_zombie_tree(location, name)
+    drop_unreferenced_tree(location, name)
 
 
-def drop_zombie_tree(location: TableLocation, name: str) -> bool:
+def drop_unreferenced_tree(location: TableLocation, name: str) -> bool:
     """Remove the folder of a branch that has no ref; tells whether there was one."""
     require_flat_name(name)
     if not file_probes.list_branch_files(location, name):

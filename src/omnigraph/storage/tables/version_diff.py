@@ -26,7 +26,7 @@ _PLAIN_BITMAP, _RUN_BITMAP = 12346, 12347
 _OFFSETS_FROM = 4
 _ARRAY_LIMIT = 4096
 _BITS_BYTES = 8192
-_MOST_CONTAINERS = 1 << 16
+_MAX_CONTAINERS = 1 << 16
 
 
 def read_deleted_offsets(table: Table, fragment: FragmentMetadata) -> Offsets:
@@ -78,7 +78,7 @@ def decode_bitmap(data: bytes) -> Offsets:
     if not has_runs and cookie != _PLAIN_BITMAP:
         raise ValueError(f"no bitmap starts with {cookie}")
     containers = (cookie >> 16) + 1 if has_runs else int.from_bytes(data[4:8], "little")
-    if containers > _MOST_CONTAINERS:
+    if containers > _MAX_CONTAINERS:
         raise ValueError(f"no bitmap has {containers} containers")
     is_run = np.zeros(containers, np.bool_)
     header = 8
@@ -117,7 +117,7 @@ _DENSE_SHARE = 8
 """A fragment is read through if at least one in this many of its rows is wanted."""
 FEW_ROWS = 64
 """Of so few rows it is not asked whether they only moved."""
-_MOST_TAKEN, _FEW_FRAGMENTS = 16_384, 4
+_MAX_TAKEN_ROWS, _FEW_FRAGMENTS = 16_384, 4
 """So many rows of so few fragments are taken by their positions, a few at a tenth of what a scan
 for them costs."""
 _INDEXED_FRAGMENTS = 64
@@ -346,7 +346,7 @@ def find_unmoved(before: Table, after: Table, addresses: pa.Array) -> npt.NDArra
 
 def _recall(table: Table, addresses: Addresses, names: list[str]) -> pa.Table | None:
     """The rows in that order, if all of them were read with these columns just before."""
-    for kept in table.kept_rows:
+    for kept in table.cached_rows:
         found = kept.find(addresses, names)
         if found is not None:
             return found
@@ -356,9 +356,9 @@ def _recall(table: Table, addresses: Addresses, names: list[str]) -> pa.Table | 
 def _take_rows(table: Table, addresses: Addresses, names: list[str]) -> pa.Table | None:
     """The rows by their positions, in any order; None if that is not possible.
 
-    Neither blobs nor what the substrate knows about a row can be had this way.
+    Neither blobs nor what Lance knows about a row can be had this way.
     """
-    if len(addresses) > _MOST_TAKEN:
+    if len(addresses) > _MAX_TAKEN_ROWS:
         return None
     own = [name for name in names if name != ROW_ADDRESS]
     fields = [table.schema.field(name) for name in own if name in table.schema.names]
@@ -373,7 +373,7 @@ def _take_rows(table: Table, addresses: Addresses, names: list[str]) -> pa.Table
         return None
     parts = [_take(table, int(one), wanted[owners == one], own) for one in fragments]
     found = pa.concat_tables(parts)
-    table.keep_rows(wanted, found)
+    table.cache_rows(wanted, found)
     return found.select(names)
 
 
@@ -459,7 +459,7 @@ def _read_whole(table: Table, addresses: Addresses) -> pa.Table | None:
     absent = table.widening.values if table.widening else {}
     fields = [field for field in table.schema if field.name not in absent]
     is_bulky = any(is_blob(f) or pa.types.is_fixed_size_list(f.type) for f in fields)
-    if is_bulky or len(addresses) > table.most_kept_rows:
+    if is_bulky or len(addresses) > table.max_cached_rows:
         return None
     names = [*(field.name for field in fields), ROW_ADDRESS]
     found = _recall(table, addresses, names)
@@ -468,7 +468,7 @@ def _read_whole(table: Table, addresses: Addresses) -> pa.Table | None:
     if found is None:
         found = _read(table, addresses, names[:-1])
         order = np.argsort(found.column(ROW_ADDRESS).to_numpy())
-        table.keep_rows(np.sort(addresses), found.take(pa.array(order)))
+        table.cache_rows(np.sort(addresses), found.take(pa.array(order)))
     return found
 
 

@@ -382,7 +382,7 @@ def _list_lost(folder: str, log: ChecksumLog) -> list[int]:
     return sorted(v for v in versions if not os.path.lexists(f"{folder}/{name_version_file(v)}"))
 
 
-class Forgetting:
+class ChecksumRemoval:
     """Removing versions: their lines go first, so that nobody takes them for lost.
 
     Those that stay after all get their lines back. A crash in between loses lines alone. So does
@@ -447,7 +447,7 @@ def require_version_file(location: TableLocation, version: int, logs: ChecksumLo
 def require_branch_ref(location: TableLocation, branch: str, logs: ChecksumLogs) -> None:
     """Raise unless the table knows this branch, by the very ref that was written for it.
 
-    The substrate spares the files of the parent for the sake of its refs alone.
+    Lance spares the files of the parent for the sake of its refs alone.
     """
     if not is_lance_branch(location, branch):
         raise ManifestCorrupt(
