@@ -137,10 +137,13 @@ def _make_violations_at(
         yield change.violation(ViolationKind.VALUE, message(index), index)
 
 
+# --- endpoints ------------------------------------------------------------------------------------
+
+
 def find_endpoint_violations(
     changes: Changes, catalog: Catalog, committed: Committed
 ) -> Iterator[Violation]:
-    """Edges of the write with a missing end, then kept edges that lose one; by edge type."""
+    """Edges of the write with a missing end, then retained edges that lose one; by edge type."""
     for edge in catalog.edges.values():
         change = changes.get(edge.table_key)
         if change is not None and change.rows.num_rows:
@@ -149,11 +152,39 @@ def find_endpoint_violations(
         yield from _find_orphaned_edges(edge, changes, committed)
 
 
-def describe_missing_end(end: str, id: str, node_type: str) -> str:
-    return f"{end} '{id}' not found in {node_type}"
+FindNodes = Callable[[pa.Array], pa.Array]
+"""Look up ids among the committed nodes that the write retains; returns those found."""
 
 
-def _list_ends(edge: EdgeType) -> tuple[tuple[str, TableKey], tuple[str, TableKey]]:
+def mask_missing_nodes(ends: pa.Array, written: pa.Array, find: FindNodes | None) -> pa.Array:
+    """Mask the ends that are no nodes after the write; committed nodes are looked up last.
+
+    Args:
+        ends: The ids at one end of some edges.
+        written: The ids of the nodes that are written.
+        find: Finds retained nodes; None if there are none.
+    """
+    unwritten = mask_remaining(ends, written)
+    if find is None:
+        return unwritten
+    wanted = ends.filter(unwritten)
+    if not len(wanted):
+        return unwritten
+    return pc.and_(unwritten, mask_remaining(ends, find(wanted)))
+
+
+def list_missing_ends(
+    change: TableChange, end: str, nodes: TableKey, missing: pa.Array
+) -> Iterator[Violation]:
+    """Yield a violation for each edge of a change whose end is missing."""
+    ids, type_name = get_column(change.rows, end), nodes.partition(":")[2]
+    for index in pc.indices_nonzero(missing).to_pylist():
+        message = f"{end} '{ids[index].as_py()}' not found in {type_name}"
+        yield change.violation(ViolationKind.ORPHAN_EDGE, message, index)
+
+
+def list_ends(edge: EdgeType) -> tuple[tuple[str, TableKey], tuple[str, TableKey]]:
+    """Return the columns of both ends of an edge type, each with the table of its nodes."""
     return (
         ("src", make_table_key(EntityKind.NODE, edge.from_type)),
         ("dst", make_table_key(EntityKind.NODE, edge.to_type)),
@@ -163,66 +194,60 @@ def _list_ends(edge: EdgeType) -> tuple[tuple[str, TableKey], tuple[str, TableKe
 def _find_missing_ends(
     change: TableChange, edge: EdgeType, changes: Changes, committed: Committed
 ) -> Iterator[Violation]:
-    both = _list_ends(edge)
+    both = list_ends(edge)
     ends = [get_column(change.rows, name) for name, _ in both]
-    masks = _build_masks(ends, [nodes for _, nodes in both], changes, committed)
-    for (name, nodes), ids, missing in zip(both, ends, masks, strict=True):
-        type_name = nodes.partition(":")[2]
-        for index in pc.indices_nonzero(missing).to_pylist():
-            message = describe_missing_end(name, ids[index].as_py(), type_name)
-            yield change.violation(ViolationKind.ORPHAN_EDGE, message, index)
+    masks = _mask_both_ends(ends, [nodes for _, nodes in both], changes, committed)
+    for (name, nodes), missing in zip(both, masks, strict=True):
+        yield from list_missing_ends(change, name, nodes, missing)
 
 
-def _build_masks(
+def _mask_both_ends(
     ends: list[pa.Array], tables: list[TableKey], changes: Changes, committed: Committed
 ) -> list[pa.Array]:
-    """For each end which of its nodes are missing; both are looked up at once where they can be."""
+    """Mask the missing nodes of each end; both ends of one type are looked up at once."""
     if tables[0] != tables[1]:
         pairs = zip(ends, tables, strict=True)
-        return [_are_missing(ids, nodes, changes.get(nodes), committed) for ids, nodes in pairs]
+        return [_mask_missing(ids, nodes, changes.get(nodes), committed) for ids, nodes in pairs]
     nodes = tables[0]
-    missing = _are_missing(pa.concat_arrays(ends), nodes, changes.get(nodes), committed)
+    missing = _mask_missing(pa.concat_arrays(ends), nodes, changes.get(nodes), committed)
     return [missing.slice(0, len(ends[0])), missing.slice(len(ends[0]))]
 
 
-def _are_missing(
+def _mask_missing(
     ends: pa.Array, nodes: TableKey, change: TableChange | None, committed: Committed
 ) -> pa.Array:
-    """Mask the ends that are not nodes after the write; committed nodes are looked up last."""
-    unwritten = mask_remaining(ends, change.ids if change is not None else NO_IDS)
-    if change is not None and change.replaces_all:
-        return unwritten
-    asked = ends.filter(unwritten)
-    if change is not None:
-        asked = asked.filter(mask_remaining(asked, change.deleted))
-    if not len(asked):
-        return unwritten
-    found = get_column(committed.find(nodes, "id", asked, ["id"]), "id")
-    return pc.and_(unwritten, mask_remaining(ends, found))
+    written = change.ids if change is not None else NO_IDS
+    deleted = change.deleted if change is not None else NO_IDS
+
+    def find(ids: pa.Array) -> pa.Array:
+        retained = ids.filter(mask_remaining(ids, deleted))
+        if not len(retained):
+            return NO_IDS
+        return get_column(committed.find(nodes, "id", retained, ["id"]), "id")
+
+    replaces_all = change is not None and change.replaces_all
+    return mask_missing_nodes(ends, written, None if replaces_all else find)
 
 
 def _find_orphaned_edges(
     edge: EdgeType, changes: Changes, committed: Committed
 ) -> Iterator[Violation]:
-    """Committed edges that stay while a node at one of their ends goes."""
+    """Committed edges that are retained while a node at one of their ends is deleted."""
     own = changes.get(edge.table_key)
     if own is not None and own.replaces_all:
         return
     gone = own.gone if own is not None else NO_IDS
-    for name, nodes in _list_ends(edge):
+    for name, nodes in list_ends(edge):
         change = changes.get(nodes)
         if change is None or not len(change.deleted):
             continue
         found = committed.find(edge.table_key, name, change.deleted, ["id", name])
         kept = found.filter(mask_remaining(get_column(found, "id"), gone)).sort_by("id")
-        type_name = nodes.partition(":")[2]
-        for one in kept.to_pylist():
-            yield Violation(
-                ViolationKind.ORPHAN_EDGE,
-                edge.table_key,
-                describe_missing_end(name, one[name], type_name),
-                id=one["id"],
-            )
+        every = pa.repeat(pa.scalar(True), kept.num_rows)
+        yield from list_missing_ends(TableChange(edge, kept), name, nodes, every)
+
+
+# --- cardinality ----------------------------------------------------------------------------------
 
 
 def find_cardinality_violations(
@@ -231,49 +256,34 @@ def find_cardinality_violations(
     """Sources the write touches that end up with too few or too many edges, by their ids.
 
     A source that is deleted itself is skipped, and one that no edge was written for or removed
-    from is not looked at.
+    from is not checked.
     """
     for edge in catalog.edges.values():
         change = changes.get(edge.table_key)
         if change is not None and edge.has_cardinality:
-            yield from _make_violations(change, edge, changes, committed)
+            yield from _find_wrong_sources(change, edge, changes, committed)
 
 
-def _make_violations(
+def _find_wrong_sources(
     change: TableChange, edge: EdgeType, changes: Changes, committed: Committed
 ) -> Iterator[Violation]:
     written = get_column(change.rows, "src")
-    counted = _count_edges(change, written, committed)
-    counted = counted.filter(is_broken(edge, counted.column("edges")))
+    kept, vacated = _find_kept_sources(change, written, committed)
+    wrong = filter_wrong_counts(edge, count_edges(written, kept, vacated))
     nodes = changes.get(make_table_key(EntityKind.NODE, edge.from_type))
     if nodes is not None:
-        counted = counted.filter(mask_remaining(get_column(counted, "source"), nodes.deleted))
-    counted = counted.sort_by("source")
-    first_rows = pc.index_in(get_column(counted, "source"), value_set=written)
-    for one, index in zip(counted.to_pylist(), first_rows.to_pylist(), strict=True):
-        message = describe_cardinality(edge, one["source"], one["edges"])
-        kind = ViolationKind.CARDINALITY
-        found = (
-            Violation(kind, edge.table_key, message)
-            if index is None
-            else change.violation(kind, message, index)
-        )
-        yield replace(found, source=one["source"])
+        wrong = wrong.filter(mask_remaining(get_column(wrong, "source"), nodes.deleted))
+    yield from list_wrong_sources(edge, wrong, change)
 
 
-def describe_cardinality(edge: EdgeType, source: str, edges: int) -> str:
-    problem = f"min {edge.minimum}" if edges < edge.minimum else f"max {edge.maximum}"
-    return f"@card violation on edge {edge.name}: source '{source}' has {edges} edges ({problem})"
+def count_edges(written: pa.Array, kept: pa.Array, vacated: pa.Array) -> pa.Table:
+    """Count the edges of each source after a write, each source the write touches once.
 
-
-def is_broken(edge: EdgeType, edges: pa.ChunkedArray) -> pa.ChunkedArray:
-    too_few = pc.less(edges, edge.minimum)
-    return too_few if edge.maximum is None else pc.or_(too_few, pc.greater(edges, edge.maximum))
-
-
-def _count_edges(change: TableChange, written: pa.Array, committed: Committed) -> pa.Table:
-    """Each source the write touches, once, with the number of its edges after the write."""
-    kept, vacated = _find_kept_sources(change, written, committed)
+    Args:
+        written: The source of each edge that is written.
+        kept: The source of each committed edge that is retained, for touched sources.
+        vacated: The sources of committed edges that are deleted or replaced.
+    """
     counts = pc.value_counts(pa.concat_arrays([written, kept]))
     sources = counts.field("values")
     emptied = pc.unique(vacated)
@@ -286,10 +296,39 @@ def _count_edges(change: TableChange, written: pa.Array, committed: Committed) -
     return pa.table(columns, names=["source", "edges"])
 
 
+def filter_wrong_counts(edge: EdgeType, counts: pa.Table) -> pa.Table:
+    """Return the sources with too few or too many edges, in the order of their ids."""
+    edges = counts.column("edges")
+    wrong = pc.less(edges, edge.minimum)
+    if edge.maximum is not None:
+        wrong = pc.or_(wrong, pc.greater(edges, edge.maximum))
+    return counts.filter(wrong).sort_by("source")
+
+
+def list_wrong_sources(
+    edge: EdgeType, wrong: pa.Table, change: TableChange | None = None
+) -> Iterator[Violation]:
+    """Yield a violation for each wrong count, at the first edge the change has of the source."""
+    sources, kind = get_column(wrong, "source"), ViolationKind.CARDINALITY
+    written = NO_IDS if change is None else get_column(change.rows, "src")
+    first_rows = pc.index_in(sources, value_set=written)
+    for one, index in zip(wrong.to_pylist(), first_rows.to_pylist(), strict=True):
+        message = describe_cardinality(edge, one["source"], one["edges"])
+        if change is None or index is None:
+            yield Violation(kind, edge.table_key, message, source=one["source"])
+        else:
+            yield replace(change.violation(kind, message, index), source=one["source"])
+
+
+def describe_cardinality(edge: EdgeType, source: str, edges: int) -> str:
+    problem = f"min {edge.minimum}" if edges < edge.minimum else f"max {edge.maximum}"
+    return f"@card violation on edge {edge.name}: source '{source}' has {edges} edges ({problem})"
+
+
 def _find_kept_sources(
     change: TableChange, written: pa.Array, committed: Committed
 ) -> tuple[pa.Array, pa.Array]:
-    """The sources of committed edges that stay, for touched sources, and of those that go."""
+    """The sources of retained edges of touched sources, and the sources of removed edges."""
     table = change.table_key
     vacated = get_column(committed.find(table, "id", change.gone, ["id", "src"]), "src")
     if change.replaces_all:
@@ -298,6 +337,9 @@ def _find_kept_sources(
     found = committed.find(table, "src", touched, ["id", "src"])
     kept = found.filter(mask_remaining(get_column(found, "id"), change.gone))
     return get_column(kept, "src"), vacated
+
+
+# --- all rules ------------------------------------------------------------------------------------
 
 
 REPORTED = 100

@@ -12,11 +12,12 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import Constraint, ConstraintKind, Draft, EdgeType, NodeType
 from omnigraph.constraints.constraint_checks import (
     REPORTED,
-    describe_cardinality,
+    count_edges,
+    filter_wrong_counts,
     find_value_violations,
-    is_broken,
+    list_wrong_sources,
 )
-from omnigraph.constraints.table_changes import TableChange, get_column
+from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column
 from omnigraph.constraints.unique_keys import find_unique_violations
 from omnigraph.errors import ConstraintViolated, Violation, ViolationKind
 from omnigraph.evolution.column_plan import (
@@ -175,13 +176,8 @@ def _find_wrong_ids(change: TableChange) -> Iterator[Violation]:
 
 
 def _find_wrong_counts(table: Table, edge: EdgeType) -> Iterator[Violation]:
-    counts = pc.value_counts(get_column(table.scan(["src"]), "src"))
-    counted = pa.table([counts.field("values"), counts.field("counts")], ["source", "edges"])
-    broken = counted.filter(is_broken(edge, counted.column("edges"))).sort_by("source")
-    for one in broken.to_pylist():
-        message = describe_cardinality(edge, one["source"], one["edges"])
-        found = Violation(ViolationKind.CARDINALITY, edge.table_key, message)
-        yield replace(found, source=one["source"])
+    counts = count_edges(get_column(table.scan(["src"]), "src"), NO_IDS, NO_IDS)
+    yield from list_wrong_sources(edge, filter_wrong_counts(edge, counts))
 
 
 class _NoCommittedRows:

@@ -8,14 +8,14 @@ its share.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any, TypeAlias
 
-from omnigraph.catalog.catalog import Catalog, ConstraintKind, EdgeType
-from omnigraph.constraints.constraint_checks import list_value_rules
+from omnigraph.catalog.catalog import Catalog, ConstraintKind
+from omnigraph.constraints.constraint_checks import list_ends, list_value_rules
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.identity import EntityKind, TableKey, make_table_key
 from omnigraph.pipeline.inputs import SPLIT_BYTES
@@ -267,7 +267,7 @@ class Checks:
             EndTask(
                 table_key=edge.table_key,
                 end=end,
-                node_type=nodes.partition(":")[2],
+                node_table=nodes,
                 nodes=staged.get(nodes),
                 node_base=self.staying(nodes, staged),
                 edges=staged[edge.table_key],
@@ -277,7 +277,7 @@ class Checks:
                 drop_to=places.get(edge.table_key),
             )
             for edge in edges
-            for end, nodes in _list_ends(edge)
+            for end, nodes in list_ends(edge)
             for bucket in self._choose_memory_buckets(staged[nodes].rows if nodes in staged else 0)
             for group in self._group_rows(staged[edge.table_key], 4)
         ]
@@ -294,7 +294,7 @@ class Checks:
         kept = [edge for edge in self.catalog.edges.values() if edge.table_key not in staged]
         for edge in kept if self.options.mode is LoadMode.OVERWRITE else ():
             base = self.base(edge.table_key)
-            for end, nodes in _list_ends(edge):
+            for end, nodes in list_ends(edge):
                 if base is None or nodes not in staged:
                     continue
                 for bucket in self._choose_memory_buckets(staged[nodes].rows):
@@ -302,7 +302,7 @@ class Checks:
                         task = EndTask(
                             table_key=edge.table_key,
                             end=end,
-                            node_type=nodes.partition(":")[2],
+                            node_table=nodes,
                             nodes=staged[nodes],
                             node_base=None,
                             edges=None,
@@ -391,11 +391,6 @@ class Checks:
         staged[key] = staged[key].with_row_outcomes(
             commit_staging(places[key], ROW_OUTCOMES, texts)
         )
-
-
-def _list_ends(edge: EdgeType) -> Iterator[tuple[str, TableKey]]:
-    yield "src", make_table_key(EntityKind.NODE, edge.from_type)
-    yield "dst", make_table_key(EntityKind.NODE, edge.to_type)
 
 
 def _read_findings(

@@ -10,11 +10,15 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.constraints.constraint_checks import (
+    FindNodes,
+    count_edges,
     describe_cardinality,
-    describe_missing_end,
-    is_broken,
+    filter_wrong_counts,
+    list_missing_ends,
     list_ruled_columns,
     list_value_rules,
+    list_wrong_sources,
+    mask_missing_nodes,
 )
 from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column, mask_remaining
 from omnigraph.constraints.unique_keys import encode_tuples, find_unique_violations
@@ -23,6 +27,7 @@ from omnigraph.execution.load_input import LoadMode
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.kernels.staged_row_reader import (
     ALL,
+    NO_FINDINGS,
     Bucket,
     RuleFindings,
     RuleSpec,
@@ -45,7 +50,7 @@ class EndTask:
 
     table_key: TableKey
     end: str
-    node_type: str
+    node_table: TableKey
     nodes: Staged | None
     """The nodes of the input, if it has any of the type."""
     node_base: Table | None
@@ -59,14 +64,19 @@ class EndTask:
 
 
 def check_ends(spec: RuleSpec, task: EndTask) -> list[RuleFindings]:
-    """Edges whose end is no node after the load."""
+    """Find edges whose end is no node after the load."""
+    edge = decode_catalog_cached(spec.ir).by_table_key[task.table_key]
     rows = _read_edges(task)
-    ends = get_column(rows, task.end)
-    missing = _are_missing(ends, task)
+    written = read_staged_ids(task.nodes, task.bucket)
+    missing = mask_missing_nodes(get_column(rows, task.end), written, _find_retained(task))
     row_outcomes: tuple[str, ...] = ()
+    positions: pa.Array | None = None
     if task.edges is not None:
         row_outcomes = drop_rows(task.drop_to, get_column(rows, ROW_ADDRESS).filter(missing))
-    return [encode_findings(_find_missing_ends(rows, missing, task), spec.rejects, row_outcomes)]
+        positions = get_column(rows, AT)
+    change = TableChange(edge, rows, positions=positions)
+    found = list_missing_ends(change, task.end, task.node_table, missing)
+    return [encode_findings(found, spec.rejects, row_outcomes)]
 
 
 def _read_edges(task: EndTask) -> pa.Table:
@@ -80,34 +90,12 @@ def _read_edges(task: EndTask) -> pa.Table:
         )
     assert task.edge_base is not None
     found = task.edge_base.scan(["id", task.end], fragments=task.fragments)
-    return task.bucket.keep(found, task.end)
+    return task.bucket.keep(found, task.end).sort_by("id")
 
 
-def _are_missing(ends: pa.Array, task: EndTask) -> pa.Array:
-    unwritten = mask_remaining(ends, read_staged_ids(task.nodes, task.bucket))
-    if task.node_base is None:
-        return unwritten
-    asked = ends.filter(unwritten)
-    if not len(asked):
-        return unwritten
-    found = get_column(task.node_base.lookup("id", asked, ["id"]), "id")
-    return pc.and_(unwritten, mask_remaining(ends, found))
-
-
-def _find_missing_ends(rows: pa.Table, missing: pa.Array, task: EndTask) -> Iterator[Violation]:
-    found = rows.filter(missing)
-    has_place = AT in found.schema.names
-    if not has_place:
-        found = found.sort_by("id")
-    for one in found.to_pylist():
-        message = describe_missing_end(task.end, one[task.end], task.node_type)
-        yield Violation(
-            ViolationKind.ORPHAN_EDGE,
-            task.table_key,
-            message,
-            id=one["id"],
-            position=one[AT] if has_place else None,
-        )
+def _find_retained(task: EndTask) -> FindNodes | None:
+    base = task.node_base
+    return None if base is None else lambda ids: get_column(base.lookup("id", ids, ["id"]), "id")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,10 +150,12 @@ def check_unique(spec: RuleSpec, task: UniqueTask) -> list[RuleFindings]:
         by=lambda rows: pc.fill_null(encode_tuples(type_, rows, constraint), ""),
     )
     change = TableChange(narrow, rows, replaces_all=True, positions=get_column(rows, AT))
-    within = list(find_unique_violations(change, _Staying(task)))
+    within = list(find_unique_violations(change, _RetainedRows(task)))
     found = within
     if task.base is not None:
-        found = list(find_unique_violations(replace(change, replaces_all=False), _Staying(task)))
+        found = list(
+            find_unique_violations(replace(change, replaces_all=False), _RetainedRows(task))
+        )
     bad = {violation.position for violation in found}
     row_outcomes = drop_rows(task.drop_to, compute_addresses(rows, bad)) if bad else ()
     against = found[len(within) :]
@@ -175,8 +165,8 @@ def check_unique(spec: RuleSpec, task: UniqueTask) -> list[RuleFindings]:
     ]
 
 
-class _Staying:
-    """The committed rows of a type that the load does not replace."""
+class _RetainedRows:
+    """Committed rows of a type that the load does not replace."""
 
     def __init__(self, task: UniqueTask) -> None:
         self._task = task
@@ -210,77 +200,42 @@ class CardinalityTask:
 
 
 def check_cardinality(spec: RuleSpec, task: CardinalityTask) -> list[RuleFindings]:
-    """Sources with too few or too many edges; then the edges that are left out for it.
+    """Find sources with too few or too many edges; then the surplus edges that are dropped.
 
-    Where edges may be left out, only those sources are named that this does not help.
+    Where edges may be dropped, only sources are reported that this does not resolve.
     """
     edge = decode_catalog_cached(spec.ir).by_table_key[task.table_key]
     assert isinstance(edge, EdgeType)
     rows = read_staged_rows(task.staged, ["id", "src"], bucket=task.bucket, by="src")
-    broken = _find_broken(task, edge, get_column(rows, "src"))
+    change = TableChange(edge, rows, positions=get_column(rows, AT))
+    wrong = _find_wrong_sources(task, edge, get_column(rows, "src"))
     if task.drop_to is None:
-        return [encode_findings(_make_violations(edge, broken, rows), spec.rejects), RuleFindings()]
-    surplus = _find_surplus(task, edge, broken, rows)
-    helpless = broken.filter(
-        mask_remaining(get_column(broken, "source"), get_column(surplus, "source"))
+        return [encode_findings(list_wrong_sources(edge, wrong, change), spec.rejects), NO_FINDINGS]
+    surplus = _find_surplus(task, edge, wrong, rows)
+    unresolved = wrong.filter(
+        mask_remaining(get_column(wrong, "source"), get_column(surplus, "source"))
     )
     row_outcomes = drop_rows(task.drop_to, get_column(surplus, ROW_ADDRESS))
     return [
-        encode_findings(_make_violations(edge, helpless, rows), None),
-        encode_findings(_describe_left_out(edge, surplus, broken), spec.rejects, row_outcomes),
+        encode_findings(list_wrong_sources(edge, unresolved, change), None),
+        encode_findings(_describe_skipped(edge, surplus, wrong), spec.rejects, row_outcomes),
     ]
 
 
-def _find_broken(task: CardinalityTask, edge: EdgeType, written: pa.Array) -> pa.Table:
-    """The sources that break the rule and stay, with the number of their edges, by their ids."""
-    counts = _count_edges(task, written)
-    broken = counts.filter(is_broken(edge, counts.column("edges")))
-    broken = broken.filter(
-        mask_remaining(get_column(broken, "source"), _find_deleted(task, broken))
-    )
-    return broken.sort_by("source")
+def _find_wrong_sources(task: CardinalityTask, edge: EdgeType, written: pa.Array) -> pa.Table:
+    """The retained sources with too few or too many edges, with their numbers of edges."""
+    kept, vacated = _find_kept_sources(task, written)
+    wrong = filter_wrong_counts(edge, count_edges(written, kept, vacated))
+    return wrong.filter(mask_remaining(get_column(wrong, "source"), _find_deleted(task, wrong)))
 
 
-def _find_deleted(task: CardinalityTask, broken: pa.Table) -> pa.Array:
-    """The sources that the load deletes: nothing is expected of those."""
-    if task.nodes is None or task.node_base is None or not broken.num_rows:
+def _find_deleted(task: CardinalityTask, wrong: pa.Table) -> pa.Array:
+    """The sources that the load deletes, which need no edges."""
+    if task.nodes is None or task.node_base is None or not wrong.num_rows:
         return NO_IDS
-    sources = get_column(broken, "source")
+    sources = get_column(wrong, "source")
     unwritten = sources.filter(mask_remaining(sources, read_staged_ids(task.nodes, task.bucket)))
     return get_column(task.node_base.lookup("id", unwritten, ["id"]), "id")
-
-
-def _make_violations(edge: EdgeType, broken: pa.Table, rows: pa.Table) -> Iterator[Violation]:
-    first_rows = pc.index_in(get_column(broken, "source"), value_set=get_column(rows, "src"))
-    for one, index in zip(broken.to_pylist(), first_rows.to_pylist(), strict=True):
-        message = describe_cardinality(edge, one["source"], one["edges"])
-        yield Violation(
-            ViolationKind.CARDINALITY,
-            edge.table_key,
-            message,
-            id=None if index is None else rows.column("id")[index].as_py(),
-            position=None if index is None else rows.column(AT)[index].as_py(),
-            source=one["source"],
-        )
-
-
-# --- counting ------------------------------------------------------------------------------------
-
-
-def _count_edges(task: CardinalityTask, written: pa.Array) -> pa.Table:
-    """Each source the load touches, once, with the number of its edges afterwards."""
-    kept, vacated = _find_kept_sources(task, written)
-    counts = pc.value_counts(pa.concat_arrays([written, kept]))
-    sources = counts.field("values")
-    emptied = pc.unique(vacated)
-    emptied = emptied.filter(mask_remaining(emptied, sources))
-    columns = [
-        pa.concat_arrays([sources, emptied]),
-        pa.concat_arrays(
-            [counts.field("counts"), pa.repeat(pa.scalar(0, pa.int64()), len(emptied))]
-        ),
-    ]
-    return pa.table(columns, names=["source", "edges"])
 
 
 def _find_kept_sources(task: CardinalityTask, written: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -312,22 +267,22 @@ def _find_replaced(task: CardinalityTask) -> pa.Table:
     return task.bucket.keep(found, "src")
 
 
-# --- leaving out ---------------------------------------------------------------------------------
+# --- dropping surplus edges ----------------------------------------------------------------------
 
 
 def _find_surplus(
-    task: CardinalityTask, edge: EdgeType, broken: pa.Table, rows: pa.Table
+    task: CardinalityTask, edge: EdgeType, wrong: pa.Table, rows: pa.Table
 ) -> pa.Table:
-    """The edges to leave out: their address, id and place, and the source on whose account.
+    """Return the edges to drop: their address, id and position, and the source that causes it.
 
     Of a source with too many, the last ones in the order of the input, as many as are too many.
     Of a source with too few, all: it is left as it was before.
     """
-    if not broken.num_rows:
+    if not wrong.num_rows:
         return _choose_rows(rows.slice(0, 0), NO_IDS)
     replaced = _find_replaced(task)
-    last = _find_last_added(edge, broken, rows, replaced)
-    rest = broken.filter(mask_remaining(get_column(broken, "source"), get_column(last, "source")))
+    last = _find_last_added(edge, wrong, rows, replaced)
+    rest = wrong.filter(mask_remaining(get_column(wrong, "source"), get_column(last, "source")))
     sources = get_column(rest, "source")
     own = rows.filter(pc.is_in(get_column(rows, "src"), value_set=sources))
     moved = replaced.filter(pc.is_in(get_column(replaced, "src"), value_set=sources))
@@ -343,14 +298,14 @@ def _find_surplus(
 
 
 def _find_last_added(
-    edge: EdgeType, broken: pa.Table, rows: pa.Table, replaced: pa.Table
+    edge: EdgeType, wrong: pa.Table, rows: pa.Table, replaced: pa.Table
 ) -> pa.Table:
     """Of each source with too many edges, the last of those that its edges grew by."""
     most = edge.maximum
     if most is None:
         return _choose_rows(rows.slice(0, 0), NO_IDS)
     excess = {
-        one["source"]: one["edges"] - most for one in broken.to_pylist() if one["edges"] > most
+        one["source"]: one["edges"] - most for one in wrong.to_pylist() if one["edges"] > most
     }
     before = pc.index_in(get_column(rows, ROW_ADDRESS), value_set=get_column(replaced, "address"))
     stays = pc.fill_null(
@@ -372,8 +327,8 @@ def _choose_rows(rows: pa.Table, sources: pa.Array) -> pa.Table:
     return pa.table(columns, names=[ROW_ADDRESS, "id", AT, "source"])
 
 
-def _describe_left_out(edge: EdgeType, surplus: pa.Table, broken: pa.Table) -> Iterator[Violation]:
-    counts = {one["source"]: one["edges"] for one in broken.to_pylist()}
+def _describe_skipped(edge: EdgeType, surplus: pa.Table, wrong: pa.Table) -> Iterator[Violation]:
+    counts = {one["source"]: one["edges"] for one in wrong.to_pylist()}
     for one in surplus.to_pylist():
         message = describe_cardinality(edge, one["source"], counts[one["source"]])
         yield Violation(

@@ -101,6 +101,9 @@ class RuleFindings:
     rejects: tuple[str, ...] = ()
 
 
+NO_FINDINGS = RuleFindings()
+
+
 def encode_findings(
     found: Iterable[Violation], rejects: TableLocation | None, row_outcomes: tuple[str, ...] = ()
 ) -> RuleFindings:
