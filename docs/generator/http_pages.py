@@ -43,8 +43,6 @@ one of a few words; details of an error are further members.
 def render_route_page(route: Route) -> str:
     one = route.described
     lines = [f"# {route.method} {route.path}", "", NOTE, one["summary"]]
-    if one.get("deprecated"):
-        lines += ["", "An old name; answers carry `Deprecation: true` and a link to the new one."]
     lines += ["", "```console", render_example(route), "```"]
     rows = [
         f"| `{p['name']}` | {p['in']} | {'yes' if p['required'] else 'no'} | {describe_parameter(p)} |"

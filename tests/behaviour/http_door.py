@@ -66,7 +66,7 @@ class HttpDoor(ServedDoor):
         if if_commit is None:
             return self._json("POST", "mutate", body)
         headers = {"Omnigraph-If-Graph-Commit": if_commit}
-        return self._json("POST", "mutate/if-graph-commit", body, headers)
+        return self._json("POST", "mutate", body, headers)
 
     def query(self, query: str, params=None, branch="main", snapshot=None) -> dict:
         where = {"snapshot": snapshot} if snapshot else {"branch": branch}
@@ -202,4 +202,4 @@ class HttpDoor(ServedDoor):
         if if_commit is None:
             return self._json("POST", f"queries/{name}", body)
         headers = {"Omnigraph-If-Graph-Commit": if_commit}
-        return self._json("POST", f"queries/{name}/if-graph-commit", body, headers)
+        return self._json("POST", f"queries/{name}", body, headers)

@@ -40,9 +40,7 @@ def test_the_next_request_knows_the_new_schema_or_says_what_is_gone(library, lib
             (found,) = refused.body["diagnostics"]
             assert "born" in found["message"]
             assert (found["line"], found["column"]) == (1, text.index("born") + 1)
-        stale = server.post(
-            "mutate/if-graph-commit", {"query": add}, headers={"Omnigraph-If-Graph-Commit": head}
-        )
+        stale = server.post("mutate", {"query": add}, headers={"Omnigraph-If-Graph-Commit": head})
         assert stale.status == 412
     assert values(library, "Author", "died") == [None] * 4 + [5]
 

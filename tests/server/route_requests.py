@@ -34,7 +34,6 @@ ON = {"branch": "{branch}"}
 UNDO = {"commit": "{commit of main}", "branch": "{branch}", "dry_run": True}
 LINES = {"Content-Type": "application/x-ndjson"}
 OCTETS = {"Content-Type": "application/octet-stream"}
-AT_HEAD = {"Omnigraph-If-Graph-Commit": NOBODY}
 
 READS: Right = ("read", "{branch}", None)
 READS_MAIN: Right = ("read", "main", None)
@@ -58,22 +57,9 @@ REQUESTS: dict[str, Asked] = {
     "explain": Asked("POST", "explain", (READS,), {"query": FIND, **ON}),
     "lint": Asked("POST", "lint", (READS,), {"queries": FIND, **ON}),
     "listRows": Asked("GET", "rows?entity=node&type=Person&branch={branch}", (READS,)),
-    "read": Asked("POST", "read", (READS,), {"query_source": FIND, **ON}),
     "mutate": Asked("POST", "mutate", (CHANGES,), {"query": CLEAR, **ON}),
-    "mutate_if_graph_commit": Asked(
-        "POST", "mutate/if-graph-commit", (CHANGES,), {"query": CLEAR, **ON}, AT_HEAD
-    ),
-    "change": Asked("POST", "change", (CHANGES,), {"query": CLEAR, **ON}),
     "list_queries": Asked("GET", "queries", (READS_MAIN,)),
     "invoke_query": Asked("POST", "queries/find", (INVOKES, READS), ON, is_masked=True),
-    "invoke_query_if_graph_commit": Asked(
-        "POST",
-        "queries/clear/if-graph-commit",
-        (INVOKES, CHANGES),
-        ON,
-        AT_HEAD,
-        is_masked=True,
-    ),
     "getSchema": Asked("GET", "schema", (READS_ANY,)),
     "planSchema": Asked("POST", "schema/plan", (READS_ANY,), {"schema_source": SCHEMA, **ON}),
     "applySchema": Asked(
@@ -84,7 +70,6 @@ REQUESTS: dict[str, Asked] = {
     ),
     "load": Asked("POST", "load", (CHANGES,), {"data": "{}", **ON}),
     "loadNdjson": Asked("POST", "load/ndjson?branch={branch}", (CHANGES,), b"{}", LINES),
-    "ingest": Asked("POST", "ingest", (CHANGES,), {"data": "{}", **ON}),
     "export": Asked("POST", "export", (EXPORTS,), ON),
     "listBranches": Asked("GET", "branches", (READS_ANY,)),
     "createBranch": Asked(

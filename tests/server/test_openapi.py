@@ -53,34 +53,20 @@ def _require_types(server) -> None:
     head = server.get("commits").body["commits"][0]["graph_commit_id"]
     key = {"Idempotency-Key": "k/1"}
     schema = server.get("schema").body["schema_source"].replace("age: I32?", "age: I32?  n: I32?")
-    conditional = {"Omnigraph-If-Graph-Commit": head}
     add = {"query": ADD, "params": {"name": "Cy"}}
     lines = {"Content-Type": "application/x-ndjson"}
     octets = {"Content-Type": "application/octet-stream"}
     calls = {
-        "mutate_if_graph_commit": server.post("mutate/if-graph-commit", add, headers=conditional),
-        "invoke_query_if_graph_commit": server.post(
-            "queries/add/if-graph-commit",
-            {"params": {"name": "Di"}},
-            headers={
-                "Omnigraph-If-Graph-Commit": server.get("commits").body["commits"][0][
-                    "graph_commit_id"
-                ]
-            },
-        ),
         "list_queries": server.get("queries"),
         "health": server.get("/healthz"),
         "ready": server.get("/readyz"),
         "getSnapshot": server.get("snapshot"),
         "query": server.post("query", {"query": ALL}),
-        "read": server.post("read", {"query_source": ALL}),
         "mutate": server.post("mutate", add, headers=key),
-        "change": server.post("change", add),
         "getSchema": server.get("schema"),
         "applySchema": server.post("schema/apply", {"schema_source": schema}),
         "load": server.post("load", {"data": LINE}),
         "loadNdjson": server.post("load/ndjson", LINE.encode(), headers=lines),
-        "ingest": server.post("ingest", {"data": LINE}),
         "listBranches": server.get("branches?limit=1"),
         "createBranch": server.post("branches", {"name": "side"}),
         "mergeBranches": server.post("branches/merge", {"source": "side"}),

@@ -118,9 +118,7 @@ def test_an_actor_whom_no_rule_allows_it_changes_nothing(guarded) -> None:
     for actor in ("bot", "side", "eve"):
         who = token_of(actor)
         assert is_denied(guarded.post("mutate", add, **who), "change")
-        assert is_denied(guarded.post("change", add, **who), "change")
         assert is_denied(guarded.post("load", lines, **who), "change")
-        assert is_denied(guarded.post("ingest", lines, **who), "change")
         assert is_denied(guarded.ask("POST", "load/ndjson", b"", headers=ndjson, **who), "change")
         assert is_denied(guarded.ask("PUT", PHOTO, b"x", headers=octets, **who), "change")
         assert is_denied(guarded.post("branches", {"name": "main"}, **who), "branch_create")
@@ -173,7 +171,6 @@ def list_reads(branch: str) -> list[tuple[str, str, str, object]]:
     return [
         ("read", "GET", f"snapshot?branch={branch}", None),
         ("read", "POST", "query", {"query": ALL, "branch": branch}),
-        ("read", "POST", "read", {"query_source": ALL, "branch": branch}),
         ("read", "GET", f"commits?branch={branch}", None),
         ("read", "GET", f"changes?branch={branch}&start=beginning", None),
         ("read", "GET", f"{PHOTO}&branch={branch}", None),

@@ -67,7 +67,7 @@ def test_a_read_and_a_mutation_are_run_by_name(served) -> None:
     again = served.post("queries/add", add, headers=key, **maria)
     assert again.headers["omnigraph-replayed"] == "true"
     stale = {"Omnigraph-If-Graph-Commit": found.body["graph_commit_id"]}
-    late = served.post("queries/add/if-graph-commit", add, headers=stale, **maria)
+    late = served.post("queries/add", add, headers=stale, **maria)
     assert late.status == 412
 
 
@@ -75,13 +75,12 @@ def test_a_query_that_may_not_be_run_is_as_one_that_does_not_exist(served) -> No
     for actor, denied in (("bot", "secret"), ("side", "older"), ("side", "add")):
         unknown = "x" * len(denied)
         given = {"headers": {"X-Request-Id": "same"}, **token_of(actor)}
-        for rest in ("", "/if-graph-commit"):
-            forbidden = served.post(f"queries/{denied}{rest}", {}, **given)
-            missing = served.post(f"queries/{unknown}{rest}", {}, **given)
-            assert forbidden.status == missing.status == 404
-            assert forbidden.data.decode().replace(denied, unknown) == missing.data.decode()
-            same = {"date": ""}
-            assert {**forbidden.headers, **same} == {**missing.headers, **same}
+        forbidden = served.post(f"queries/{denied}", {}, **given)
+        missing = served.post(f"queries/{unknown}", {}, **given)
+        assert forbidden.status == missing.status == 404
+        assert forbidden.data.decode().replace(denied, unknown) == missing.data.decode()
+        same = {"date": ""}
+        assert {**forbidden.headers, **same} == {**missing.headers, **same}
 
 
 def test_the_list_has_what_the_actor_may_run(served) -> None:
@@ -107,9 +106,7 @@ def test_a_request_that_does_not_go_with_the_kind_of_a_query_is_refused(served) 
         served.post("queries/older", {**older, "expect_mutation": True}, **maria),
         served.post("queries/add", {**add, "expect_mutation": False}, **maria),
         served.post("queries/add", {**add, "snapshot": head}, **maria),
-        served.post("queries/older/if-graph-commit", older, headers=condition, **maria),
-        served.post("queries/add", add, headers=condition, **maria),
-        served.post("queries/add/if-graph-commit", add, **maria),
+        served.post("queries/older", older, headers=condition, **maria),
         served.post("queries/older", {"params": {"than": "x"}}, **maria),
     ):
         assert answer.status == 400

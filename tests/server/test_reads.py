@@ -76,14 +76,6 @@ def test_a_snapshot_is_read_by_a_commit_id(server) -> None:
     assert both.status == 400
 
 
-def test_the_old_route_says_that_it_is_old(shared) -> None:
-    answer = shared.post("read", {"query_source": ALL})
-    assert answer.status == 200
-    assert "graph_commit_id" not in answer.body
-    assert answer.headers["deprecation"] == "true"
-    assert answer.headers["link"] == '<query>; rel="successor-version"'
-
-
 def test_snapshot_and_schema_show_the_branch(shared) -> None:
     snapshot = shared.get("snapshot?branch=main").body
     counts = {table["table_key"]: table["entity_count"] for table in snapshot["tables"]}

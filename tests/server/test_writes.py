@@ -28,10 +28,6 @@ def test_a_mutation_answers_with_the_commit_it_made(server) -> None:
     twice = server.post("load", {"data": record, "mode": "append"})
     assert (twice.status, twice.body["code"]) == (409, "conflict")
     assert twice.body["key_conflict"]["entity_id"] == "Cy"
-    old = server.post(
-        "change", {"query_source": ADD, "query_name": "add", "params": {"name": "Di"}}
-    )
-    assert (old.status, old.headers["deprecation"]) == (200, "true")
 
 
 def test_a_load_finds_edges_by_the_columns_that_are_named(server) -> None:
@@ -48,16 +44,13 @@ def test_a_conditional_write_needs_the_head(server) -> None:
     head = server.get("commits").body["commits"][0]["graph_commit_id"]
     body = {"query": ADD, "params": {"name": "Cy"}}
     condition = {"Omnigraph-If-Graph-Commit": head}
-    assert server.post("mutate", body, headers=condition).status == 400
-    assert server.post("mutate/if-graph-commit", body).status == 400
+    assert server.post("load", {"data": ""}, headers=condition).status == 400
     for bad in ("*", f'"{head}"', f"W/{head}", f"{head},{head}", ""):
-        answer = server.post(
-            "mutate/if-graph-commit", body, headers={"Omnigraph-If-Graph-Commit": bad}
-        )
+        answer = server.post("mutate", body, headers={"Omnigraph-If-Graph-Commit": bad})
         assert answer.status == 400
-    assert server.post("mutate/if-graph-commit", body, headers=condition).status == 200
+    assert server.post("mutate", body, headers=condition).status == 200
     body["params"] = {"name": "Di"}
-    stale = server.post("mutate/if-graph-commit", body, headers=condition)
+    stale = server.post("mutate", body, headers=condition)
     assert stale.status == 412
     now = server.get("commits").body["commits"][0]["graph_commit_id"]
     known = {"branch": "main", "expected": head, "actual": now}
@@ -97,8 +90,8 @@ def test_a_condition_that_no_longer_holds_is_no_obstacle_for_a_repeated_write(se
     head = server.get("commits").body["commits"][0]["graph_commit_id"]
     given = {"Omnigraph-If-Graph-Commit": head, "Idempotency-Key": "k"}
     body = {"query": ADD, "params": {"name": "Cy"}}
-    first = server.post("mutate/if-graph-commit", body, headers=given)
-    assert server.post("mutate/if-graph-commit", body, headers=given).body == first.body
+    first = server.post("mutate", body, headers=given)
+    assert server.post("mutate", body, headers=given).body == first.body
 
 
 def test_writes_with_one_key_that_race_become_one_commit(server) -> None:

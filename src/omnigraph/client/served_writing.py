@@ -83,11 +83,8 @@ class ServedWriting(ServedReading):
             branch=where,
             message=message,
         )
-        request = ClientRequest("mutate", body=body)
         head = self._find_head(expected_head, branch)
-        if head is not None:
-            condition = {IF_GRAPH_COMMIT: head}
-            request = ClientRequest("mutate_if_graph_commit", body=body, headers=condition)
+        request = ClientRequest("mutate", body=body, headers=_make_condition(head))
         with with_source_name(text):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)
         done = self._connection.decode(answer, bodies.ChangeOutput)
@@ -186,10 +183,10 @@ class ServedWriting(ServedReading):
         )
         head = self._find_head(expected_head, branch)
         request = ClientRequest(
-            "invoke_query" if head is None else "invoke_query_if_graph_commit",
+            "invoke_query",
             path={"name": name},
             body=body,
-            headers={} if head is None else {IF_GRAPH_COMMIT: head},
+            headers=_make_condition(head),
             accept=f"{ARROW_STREAM}, {JSON};q=0.5",
         )
         return send_once(
@@ -219,6 +216,10 @@ class ServedWriting(ServedReading):
     def _read_catalog(self) -> Catalog:
         """Compile the accepted schema of the server."""
         return compile_catalog(SourceText(self.schema, "<schema>"))
+
+
+def _make_condition(head: str | None) -> dict[str, str]:
+    return {} if head is None else {IF_GRAPH_COMMIT: head}
 
 
 Rules = str | Mapping[str, str] | Sequence[str] | None

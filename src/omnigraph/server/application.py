@@ -93,19 +93,14 @@ HANDLERS: Mapping[str, Handler] = {
     "explain": read_routes.explain,
     "lint": read_routes.lint,
     "listRows": read_routes.list_rows,
-    "read": read_routes.read,
     "mutate": write_routes.mutate,
-    "mutate_if_graph_commit": write_routes.mutate,
-    "change": write_routes.change,
     "list_queries": read_routes.list_queries,
     "invoke_query": read_routes.invoke_query,
-    "invoke_query_if_graph_commit": read_routes.invoke_query,
     "getSchema": read_routes.get_schema,
     "planSchema": write_routes.plan_schema,
     "applySchema": write_routes.apply_schema,
     "load": write_routes.load,
     "loadNdjson": write_routes.load_ndjson,
-    "ingest": write_routes.load,
     "export": read_routes.export,
     "listBranches": write_routes.list_branches,
     "createBranch": write_routes.create_branch,
@@ -194,9 +189,6 @@ class _Endpoint:
         except PolicyDenied as denied:
             call.log_denial(denied)  # the graph itself denies types and properties
             raise
-        if route.successor is not None:
-            answer.headers["Deprecation"] = "true"
-            answer.headers["Link"] = f'<{route.successor}>; rel="successor-version"'
         await answer(request.scope, request.receive, send)
 
 
@@ -303,7 +295,7 @@ _CORS_REQUEST_HEADERS = (
 )
 _CORS_RESPONSE_HEADERS = (
     *("ETag", "Content-Range", "Accept-Ranges", "Location", "Retry-After"),
-    *("Deprecation", "Link", "WWW-Authenticate"),
+    *("WWW-Authenticate"),
     *(http_protocol.REQUEST_ID, http_protocol.COMMIT_ID, http_protocol.QUERY_NAME),
     *(http_protocol.SNAPSHOT_ID, http_protocol.ENTITY_KIND, http_protocol.REPLAYED),
 )

@@ -129,15 +129,16 @@ class ParsedRequest:
         return None
 
     def read_condition(self) -> str | None:
-        """Return the head a conditional route requires the branch to be at."""
+        """Return the commit the branch must be at, if the request is conditional.
+
+        Raises:
+            BadRequest: the header is malformed, or the route does not support it.
+        """
         given = self.request.headers.getlist(IF_GRAPH_COMMIT)
-        if not self.route.is_conditional:
-            if given:
-                raise BadRequest(
-                    f"{IF_GRAPH_COMMIT} is not for this route; use the one that ends with "
-                    "/if-graph-commit"
-                )
+        if not given:
             return None
+        if not self.route.is_conditional:
+            raise BadRequest(f"{IF_GRAPH_COMMIT} is not for this route")
         if len(given) != 1 or not given[0].isalnum() or not given[0].isascii():
             raise BadRequest(f"give {IF_GRAPH_COMMIT} once, with the id of a commit")
         return given[0]

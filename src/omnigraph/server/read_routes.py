@@ -34,7 +34,6 @@ from omnigraph.wire.request_bodies import (
     LintRequest,
     MutateRequest,
     QueryRequest,
-    ReadRequest,
 )
 
 
@@ -127,22 +126,7 @@ async def query(call: Call) -> Response:
     return await run_query(call, body, media)
 
 
-async def read(call: Call) -> Response:
-    """The old form, which says nothing of the commit."""
-    old, _ = await call.read_body(ReadRequest)
-    body = QueryRequest(
-        query=old.query_source,
-        name=old.query_name,
-        params=old.params,
-        branch=old.branch,
-        snapshot=old.snapshot,
-    )
-    return await run_query(call, body, JSON, names_commit=False)
-
-
-async def run_query(
-    call: Call, body: QueryRequest, media: str, *, names_commit: bool = True
-) -> Response:
+async def run_query(call: Call, body: QueryRequest, media: str) -> Response:
     """Run a query; return its rows in one document or as a stream."""
     branch = call.read_branch_unless(body.branch, body.snapshot)
     if branch is not None:
@@ -155,10 +139,7 @@ async def run_query(
     def work() -> tuple[int, Response]:
         view = _open_view(call, branch, body.snapshot)
         result = view.query(body.query, body.name, body.params, limits=limits)
-        document = result.wire()
-        if not names_commit:
-            del document["graph_commit_id"]
-        return len(result), json_response(document)
+        return len(result), json_response(result.wire())
 
     rows, answer = await call.read_limited(limits, work)
     call.service.metrics.count_rows(rows)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from starlette.responses import Response
 
-from omnigraph.errors import BadRequest, MergeConflicts, SchemaOfCluster
+from omnigraph.errors import MergeConflicts, SchemaOfCluster
 from omnigraph.language.source import SourceText
 from omnigraph.policy import Action
 from omnigraph.server.http_request import Call
@@ -19,7 +19,6 @@ from omnigraph.wire.request_bodies import (
     BranchCreateRequest,
     BranchMergeRequest,
     BranchRenameRequest,
-    ChangeRequest,
     LoadRequest,
     MutateRequest,
     RestoreRequest,
@@ -44,19 +43,6 @@ LOAD_BYTES = "graph_batch_request_bytes"
 
 async def mutate(call: Call) -> Response:
     body, size = await call.read_body(MutateRequest)
-    return await run_mutation(call, body, size)
-
-
-async def change(call: Call) -> Response:
-    """The old form, with old names beside the new ones."""
-    old, size = await call.read_body(ChangeRequest)
-    source = old.query if old.query_source is None else old.query_source
-    if source is None or (old.query is not None and old.query_source is not None):
-        raise BadRequest("the body: give query or query_source")
-    if old.name is not None and old.query_name is not None:
-        raise BadRequest("the body: give name or query_name")
-    name = old.name if old.query_name is None else old.query_name
-    body = MutateRequest(query=source, name=name, params=old.params, branch=old.branch)
     return await run_mutation(call, body, size)
 
 

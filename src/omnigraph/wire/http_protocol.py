@@ -93,11 +93,9 @@ class RouteSpec:
     is_write: bool = False
     """Whether it takes an idempotency key."""
     is_conditional: bool = False
-    """Whether it requires the expected head of the branch."""
+    """Whether it can require the branch to be at a commit."""
     is_open: bool = False
     """Whether it answers without a token."""
-    successor: str | None = None
-    """The route that replaces a deprecated one."""
     statuses: tuple[int, ...] = ()
     """Statuses besides success and the errors of all routes."""
 
@@ -116,7 +114,6 @@ class _More(TypedDict, total=False):
     is_write: bool
     is_conditional: bool
     is_open: bool
-    successor: str
     statuses: tuple[int, ...]
 
 

@@ -88,8 +88,6 @@ def _describe_route(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:
             "required": True,
             "content": {route.body_media: {"schema": _describe_raw(route.body_media)}},
         }
-    if route.successor is not None:
-        described["deprecated"] = True
     if has_auth and not route.is_open:
         described["security"] = [{"bearer_token": []}]
     return described
@@ -129,8 +127,8 @@ def _describe_headers(route: RouteSpec) -> list[dict[str, Any]]:
         meaning = "Names the write: sent again, it is answered from the commit it made."
         found.append(_describe_header(IDEMPOTENCY_KEY, meaning, maxLength=MAX_KEY_LENGTH))
     if route.is_conditional:
-        meaning = "The commit the branch must be at."
-        found.append(_describe_header(IF_GRAPH_COMMIT, meaning, is_required=True))
+        meaning = "Execute the write only if the branch is at this commit."
+        found.append(_describe_header(IF_GRAPH_COMMIT, meaning))
     if route.path.endswith("/blob"):
         found += [
             _describe_header("If-Match", "Only this value."),

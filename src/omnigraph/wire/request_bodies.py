@@ -23,16 +23,6 @@ class QueryRequest(RequestBody, frozen=True, kw_only=True):
     snapshot: str | None = None
 
 
-class ReadRequest(RequestBody, frozen=True, kw_only=True):
-    """The body of the old route `read`."""
-
-    query_source: str
-    query_name: str | None = None
-    params: dict[str, Any] | None = None
-    branch: str | None = None
-    snapshot: str | None = None
-
-
 class MutateRequest(RequestBody, frozen=True, kw_only=True):
     """A mutation, made as one commit."""
 
@@ -41,17 +31,6 @@ class MutateRequest(RequestBody, frozen=True, kw_only=True):
     params: dict[str, Any] | None = None
     branch: str | None = None
     message: str | None = None
-
-
-class ChangeRequest(RequestBody, frozen=True, kw_only=True):
-    """The body of the old route `change`; `query_source` and `query_name` are old names."""
-
-    query: str | None = None
-    query_source: str | None = None
-    name: str | None = None
-    query_name: str | None = None
-    params: dict[str, Any] | None = None
-    branch: str | None = None
 
 
 class InvokeQueryRequest(RequestBody, frozen=True, kw_only=True):

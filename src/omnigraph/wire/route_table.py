@@ -117,37 +117,18 @@ READING_ROUTES = (
         ),
         answer_media=(ARROW_STREAM,),
     ),
-    make_post(
-        "read",
-        "read",
-        "The old form of `query`.",
-        asks.ReadRequest,
-        gives.ReadOutput,
-        successor="query",
-    ),
 )
 
 
 CHANGING_ROUTES = (
     make_keyed_post(
-        "mutate", "mutate", "Run a mutation as one commit.", asks.MutateRequest, gives.ChangeOutput
-    ),
-    make_keyed_post(
-        "mutate_if_graph_commit",
-        "mutate/if-graph-commit",
-        "The same, only if the branch is at a commit.",
+        "mutate",
+        "mutate",
+        "Run a mutation as one commit.",
         asks.MutateRequest,
         gives.ChangeOutput,
         is_conditional=True,
         statuses=(412,),
-    ),
-    make_keyed_post(
-        "change",
-        "change",
-        "The old form of `mutate`.",
-        asks.ChangeRequest,
-        gives.ChangeOutput,
-        successor="mutate",
     ),
     make_get(
         "list_queries", "queries", "The stored queries that can be run.", gives.QueryListOutput
@@ -160,17 +141,8 @@ CHANGING_ROUTES = (
         None,
         answer_media=ROWS,
         is_body_optional=True,
-        statuses=(504,),
-    ),
-    make_keyed_post(
-        "invoke_query_if_graph_commit",
-        "queries/{name}/if-graph-commit",
-        "Run a stored mutation, only if the branch is at a commit.",
-        asks.InvokeQueryRequest,
-        gives.ChangeOutput,
-        is_body_optional=True,
         is_conditional=True,
-        statuses=(412,),
+        statuses=(412, 504),
     ),
     make_get(
         "getSchema",
@@ -230,15 +202,6 @@ CHANGING_ROUTES = (
         body_media=NDJSON,
         is_write=True,
         statuses=(412, 415),
-    ),
-    make_keyed_post(
-        "ingest",
-        "ingest",
-        "The old form of `load`.",
-        asks.LoadRequest,
-        gives.LoadOutput,
-        successor="load",
-        statuses=(412,),
     ),
     make_post(
         "export",
