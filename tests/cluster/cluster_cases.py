@@ -31,7 +31,7 @@ from omnigraph.cluster import find_graph_uri, read_serving_snapshot
 from omnigraph.cluster.state_ledger import StateLedger, decode_ledger, encode_ledger
 from omnigraph.errors import ClusterError
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 from omnigraph.storage.writer_heartbeat import keep_heartbeat
 
 CASES = Path(__file__).parents[1] / "cases" / "cluster"

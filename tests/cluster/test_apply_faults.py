@@ -13,7 +13,7 @@ from cluster.cluster_checks import settle
 from cluster.test_apply_cuts import SCENARIOS, add_book, count_books
 from omnigraph.cluster import apply_cluster, read_cluster_status
 from omnigraph.errors import ClusterError, StorageFailure, StorageKind
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 
 pytestmark = [pytest.mark.crash, pytest.mark.usefixtures("tables_in_turn")]
 

@@ -27,7 +27,7 @@ from omnigraph.cluster import (
 )
 from omnigraph.errors import ClusterError
 from omnigraph.settings import Settings
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 from store_places import LEASE_TERM_S, Bucket
 
 pytestmark = pytest.mark.object_store

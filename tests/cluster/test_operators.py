@@ -23,7 +23,7 @@ from omnigraph.cluster import apply_cluster, find_root, plan_cluster, read_clust
 from omnigraph.cluster.cluster_session import ClusterApplyResult
 from omnigraph.errors import ClusterError
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 
 REFUSALS = {"state_lock_held", "state_cas_mismatch", "cluster_recovery_pending"}
 

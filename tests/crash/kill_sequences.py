@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from crash.crash_scenario import OPEN, OPERATIONS, create
 from crash.harness import Workers
 from crash.kill_points import Cut
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 from store_places import Place, copy_graph, open_graph
 
 Step = tuple[str, int | None]

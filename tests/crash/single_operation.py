@@ -23,7 +23,7 @@ from crash.tracer import install
 from omnigraph.cluster import apply_cluster
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import Settings
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 
 assert Graph is not None  # imported here so that it is there when the job comes
 

@@ -13,7 +13,7 @@ from crash.harness import side_by_side
 from crash.kill_points import Cut
 from omnigraph.errors import AlreadyInitialized, GraphNotFound, InitializationClaimed
 from omnigraph.storage.layout import INIT_CLAIM, MANIFEST, SCHEMA_FILES
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 from store_places import init_graph, open_graph, root_of
 
 pytestmark = pytest.mark.crash

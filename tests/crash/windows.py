@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 from typing import Any
 
-from omnigraph.storage.objects.open_store import DurableWriteObserver, install_observer
+from omnigraph.storage.objects.object_store import DurableWriteObserver, install_observer
 
 TABLES = "*/[ne][od][dg]es/*"
 NODES, EDGES = "*/nodes/*", "*/edges/*"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatch
 
 from omnigraph.errors import StorageFailure, StorageKind
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 
 
 class Trouble:

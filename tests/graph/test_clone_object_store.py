@@ -10,8 +10,7 @@ import pytest
 import omnigraph
 from graph.music_graph import LABEL, RECORDS, SCHEMA, contents, everything, run
 from omnigraph.errors import CloneUnfinished
-from omnigraph.storage.objects.object_store import CHUNK_BYTES
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import CHUNK_BYTES, install_observer
 from store_places import Bucket, copy_graph, init_graph, open_graph, root_of, settings_of
 
 pytestmark = pytest.mark.object_store

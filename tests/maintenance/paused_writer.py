@@ -21,7 +21,7 @@ from omnigraph.errors import OmniError
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import Settings
 from omnigraph.storage.graph_root import GraphRoot, read_clock_us
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 
 
 def shift_of(place: Path) -> Path:

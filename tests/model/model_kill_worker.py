@@ -12,7 +12,7 @@ import sys
 import omnigraph
 from crash.kill_points import KillAfter
 from model.oracle_driver import Refusal, carry_out
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 
 
 class Armed:

@@ -23,7 +23,7 @@ from model.model_history import KnownBranch, KnownCommit, KnownHistory
 from model.model_strategies import loads, mutations, operations
 from model.oracle_driver import Refusal, carry_out, difference, read_state
 from omnigraph.errors import AlreadyExists, ConflictError
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 from omnigraph.storage.tables.table import open_newest
 
 NAMES = st.sampled_from(["dev", "dev/x", "old"])

@@ -11,7 +11,7 @@ import sys
 from fnmatch import fnmatch
 
 import omnigraph
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 
 MOMENTS = {
     "before the fence": ("before", "put*", "__recovery/*", 1),

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from crash.kill_points import KillAfter
 from omnigraph.spark_source.datasource import GraphSource
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import install_observer
 
 
 def main(graph: str, writes: str) -> None:

@@ -20,8 +20,7 @@ from fnmatch import fnmatch
 import omnigraph
 from omnigraph.errors import OmniError
 from omnigraph.settings import Settings
-from omnigraph.storage.objects.object_store import StoreKind
-from omnigraph.storage.objects.open_store import install_observer
+from omnigraph.storage.objects.object_store import StoreKind, install_observer
 from omnigraph.storage.writer_lease import LeaseFence, LeaseTerms
 
 

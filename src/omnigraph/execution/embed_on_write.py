@@ -7,12 +7,12 @@ in the settings it stays null; a required one is refused with what to configure.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.cache import Cache
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.constraints.table_changes import get_column
 from omnigraph.embedding.embed_files import build_embed_text
@@ -47,13 +47,21 @@ def is_configured(settings: EmbedSettings) -> bool:
     return settings.embeds_writes and _find_missing_key(settings) is None
 
 
-@lru_cache(maxsize=64)  # called by every write, mostly with the same settings
 def _find_missing_key(settings: EmbedSettings) -> str | None:
-    try:
-        open_embedder(settings)
-    except EmbeddingFailed as missing:
-        return missing.message
-    return None
+    # Called by every write, mostly with the same object, whose fields are slow to hash.
+    known = _missing_keys.find(id(settings))
+    if known is None:
+        try:
+            open_embedder(settings)
+            known = settings, None
+        except EmbeddingFailed as missing:
+            known = settings, missing.message
+        _missing_keys.keep(id(settings), known)
+    return known[1]
+
+
+_missing_keys: Cache[int, tuple[EmbedSettings, str | None]] = Cache(64)
+"""By identity; the settings are retained, so that no other object can get their id."""
 
 
 def find_obstacle(settings: EmbedSettings, property_: Property) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import assert_never
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
@@ -25,7 +25,7 @@ from omnigraph.language.query_ast import (
 from omnigraph.language.source import Problems, SourceText
 from omnigraph.plan.bind_conditions import ENDS, RowNames, bind_condition, list_column_words
 from omnigraph.plan.bind_expressions import MatchNames
-from omnigraph.plan.bind_match import bind_clauses, bind_value, find_name_span
+from omnigraph.plan.bind_match import bind_clauses, bind_value
 from omnigraph.plan.bind_output import (
     BoundOrder,
     bind_order,
@@ -63,16 +63,13 @@ from omnigraph.plan.scope import (
     Block,
     EdgeVariable,
     NodeVariable,
+    find_name_span,
     list_bound_names,
 )
 from omnigraph.plan.walk import (
     has_score,
     list_conjuncts,
-    list_edge_facts,
-    list_pattern_facts,
     list_predicate_variables,
-    make_fact,
-    sort_facts,
 )
 from omnigraph.types.property import PropertyType, Scalar, are_comparable
 
@@ -424,3 +421,44 @@ def _bind(decl: QueryDecl, catalog: Catalog, problems: Problems) -> Plan:
             return bind_read(decl, body, BindContext(catalog, problems, parameters, names))
         case MutationBody() as body:
             return bind_mutation(decl, body, BindContext(catalog, problems, parameters))
+
+
+# --- types read and written -----------------------------------------------------------------------
+
+
+_KIND_ORDER = {str(EntityKind.NODE): 0, str(EntityKind.EDGE): 1}
+
+
+def sort_facts(facts: Iterable[Fact]) -> tuple[Fact, ...]:
+    """Each fact once: nodes before edges, then by name."""
+    return tuple(sorted(set(facts), key=lambda f: (_KIND_ORDER[f.kind], f.type_name)))
+
+
+def make_fact(type_: NodeType | EdgeType) -> Fact:
+    return Fact(str(type_.kind), type_.name)
+
+
+def make_node_fact(type_name: str) -> Fact:
+    return Fact(str(EntityKind.NODE), type_name)
+
+
+def list_edge_facts(edge: EdgeType) -> Iterator[Fact]:
+    """An edge type and the node types at its ends."""
+    yield make_fact(edge)
+    yield make_node_fact(edge.from_type)
+    yield make_node_fact(edge.to_type)
+
+
+def list_pattern_facts(pattern: Pattern, catalog: Catalog) -> tuple[Fact, ...]:
+    """Every bound node type, every traversed edge type and its ends, in nested blocks too."""
+    return sort_facts(_list_pattern_reads(pattern, catalog))
+
+
+def _list_pattern_reads(pattern: Pattern, catalog: Catalog) -> Iterator[Fact]:
+    for node in pattern.nodes:
+        yield from (make_node_fact(type_name) for type_name in node.types)
+    for edge in pattern.edges:
+        for step in edge.steps:
+            yield from list_edge_facts(catalog.edges[step.edge_type])
+    for nested in (*pattern.negations, *pattern.optionals):
+        yield from _list_pattern_reads(nested, catalog)

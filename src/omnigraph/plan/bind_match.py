@@ -48,6 +48,7 @@ from omnigraph.plan.scope import (
     EdgeVariable,
     HopVariable,
     NodeVariable,
+    find_name_span,
     find_property,
     hint_property,
     list_bound_names,
@@ -83,10 +84,6 @@ def bind_property_match(match: PropertyMatch, node: NodeVariable, block: Block) 
         return None
     op = Comparator.HAS if type_.is_list else Comparator.EQ
     return Compare(make_property_value(node, match.name, type_), op, round_constant(value, element))
-
-
-def find_name_span(match: PropertyMatch) -> Span:
-    return Span(match.span.start, match.span.start + len(match.name))
 
 
 def _bind_matched_value(

@@ -142,7 +142,7 @@ def compile_plan(
         bound = bind_query(declaration, catalog, source)
     else:
         bound = known.bound
-    plan = optimize(bound, catalog, statistics)
+    plan = optimize(bound, catalog, statistics) if isinstance(bound, ReadPlan) else bound
     _compiled.keep((source, name, id(catalog)), _Compiled(catalog, bound, rows, plan))
     return plan
 

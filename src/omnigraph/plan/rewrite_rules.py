@@ -24,7 +24,6 @@ from omnigraph.plan.nodes import (
     Pattern,
     PatternEdge,
     PatternNode,
-    Plan,
     Project,
     Rank,
     ReadPlan,
@@ -367,10 +366,8 @@ RULES: tuple[RewriteRule, ...] = (
 )
 
 
-def optimize(plan: Plan, catalog: Catalog, statistics: Statistics | None = None) -> Plan:
-    """Apply every rule to a plan; a mutation is returned unchanged."""
-    if not isinstance(plan, ReadPlan):
-        return plan
+def optimize(plan: ReadPlan, catalog: Catalog, statistics: Statistics | None = None) -> ReadPlan:
+    """Apply every rule to a plan."""
     estimator = Estimator(catalog, statistics or Statistics())
     root = plan.root
     for rule in RULES:

@@ -16,6 +16,7 @@ from omnigraph.language.query_ast import (
     Filter,
     Negation,
     Optional,
+    PropertyMatch,
     PropertyRef,
     Traversal,
 )
@@ -315,3 +316,8 @@ def report_unbound(name: str, span: Span, block: Block) -> None:
 def suggest_variable(name: str, known: Iterable[str]) -> str | None:
     """A hint naming the variable most like `$name`, if one is close."""
     return suggest_closest(f"${name}", [f"${word}" for word in known])
+
+
+def find_name_span(match: PropertyMatch) -> Span:
+    """The span of the property name in a property match."""
+    return Span(match.span.start, match.span.start + len(match.name))

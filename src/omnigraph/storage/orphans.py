@@ -21,8 +21,12 @@ from omnigraph.errors import (
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import LOCAL_HIDDEN_PREFIX, ORPHAN_CANDIDATES
 from omnigraph.storage.manifest.manifest_reader import read_manifest
-from omnigraph.storage.objects.object_store import ObjectStore, StoreKind, translate_os_errors
-from omnigraph.storage.objects.open_store import report_write
+from omnigraph.storage.objects.object_store import (
+    ObjectStore,
+    StoreKind,
+    report_write,
+    translate_os_errors,
+)
 from omnigraph.storage.sealed_records import SEAL, is_sealed, seal
 from omnigraph.storage.tables.file_probes import is_lance_branch, is_version_path
 from omnigraph.storage.tables.location import TableLocation

@@ -137,7 +137,8 @@ def commit_write(request: WriteRequest, guard: FenceGuard) -> Published:
     snapshot, intent = request.snapshot, _make_intent(request)
     with drop_forks_on_failure(request.tables):
         resolve_all(snapshot.root, guard, snapshot.ref)
-        finish_rename(snapshot.root, guard, snapshot.ref)
+        if snapshot.ref.renamed_from is not None:
+            finish_rename(snapshot.root, guard, snapshot.ref)
         newest = require_unmoved(snapshot, request.expected_head)
         _require_source(request)
         _require_sole_branch(request)

@@ -5,13 +5,19 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import heapify, heappop, heappush
 from uuid import uuid4
 
 from omnigraph.cache import Cache
-from omnigraph.errors import ManifestCorrupt, StampRefused
+from omnigraph.errors import (
+    HistoricalVersionReclaimed,
+    ManifestCorrupt,
+    StampRefused,
+    StorageFailure,
+)
 from omnigraph.identity import CommitId
 from omnigraph.storage.manifest.commits import Commit, RecoveryAudit, decode_audit, decode_commit
 from omnigraph.storage.manifest.manifest_state import (
@@ -23,11 +29,11 @@ from omnigraph.storage.manifest.manifest_state import (
     decode_state,
 )
 from omnigraph.storage.tables.checksums import LOG
+from omnigraph.storage.tables.file_probes import read_file_mark
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import Generation, TableLocation
 from omnigraph.storage.tables.manifest_table import MARK, ManifestTableState, read_state
 from omnigraph.storage.tables.table import Table, open_newest, open_table
-from omnigraph.storage.tables.table_versions import find_mark, mark_of
 from omnigraph.storage.tables.version_files import find_lost_after
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
@@ -434,3 +440,25 @@ class ManifestCache:
         manifest = read_manifest(location, version)
         self.keep(manifest)
         return manifest
+
+
+# --- marks of versions ----------------------------------------------------------------------------
+
+
+def mark_of(table: Table) -> Hashable:
+    """Return a mark that no other version of the same number has: its file, or its newest data."""
+    folder = table.location.local_folder
+    if folder is not None:
+        return read_file_mark(folder, table.version)
+    newest = table.newest_fragment()
+    return None if newest is None else tuple(file.path for file in newest.files)
+
+
+def find_mark(location: TableLocation, version: int) -> Hashable:
+    """The mark of the version that is there now; None if there is none."""
+    folder = location.local_folder
+    if folder is not None:
+        return read_file_mark(folder, version)
+    with suppress(HistoricalVersionReclaimed, StorageFailure):
+        return mark_of(open_table(location, version))
+    return None

@@ -11,6 +11,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -447,3 +448,43 @@ def require_path(path: str) -> str:
 
 def require_prefix(prefix: str) -> str:
     return require_path(prefix) if prefix else ""
+
+
+# --- observation of writes ------------------------------------------------------------------------
+
+
+class DurableWriteObserver(Protocol):
+    """Told of every durable write: before it is tried, and after it took effect."""
+
+    def before(self, action: str, path: str) -> None: ...
+
+    def after(self, action: str, path: str) -> None: ...
+
+
+_observer: DurableWriteObserver | None = None
+
+
+def get_observer() -> DurableWriteObserver | None:
+    """Return the observer of durable writes in this process, if one is installed."""
+    return _observer
+
+
+def install_observer(chosen: DurableWriteObserver | None) -> None:
+    """Tell `chosen` of every durable write of the stores opened from now on."""
+    global _observer
+    _observer = chosen
+
+
+def report_write(action: str, path: str) -> AbstractContextManager[None]:
+    """Report one durable write that takes effect unless it raises."""
+    return _NOBODY if _observer is None else _tell(_observer, action, path)
+
+
+_NOBODY = nullcontext()
+
+
+@contextmanager
+def _tell(watching: DurableWriteObserver, action: str, path: str) -> Iterator[None]:
+    watching.before(action, path)
+    yield
+    watching.after(action, path)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from typing import Protocol
+from contextlib import contextmanager, suppress
 
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.identity import UlidSource
@@ -14,50 +13,15 @@ from omnigraph.settings import Settings
 from omnigraph.storage.layout import probe_path
 from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.objects.object_store import (
+    DurableWriteObserver,
     LocalAddress,
     ObjectStore,
     S3Address,
     StoreKind,
     Versioned,
+    get_observer,
     parse_address,
 )
-
-
-class DurableWriteObserver(Protocol):
-    """Told of every durable write: before it is tried, and after it took effect."""
-
-    def before(self, action: str, path: str) -> None: ...
-
-    def after(self, action: str, path: str) -> None: ...
-
-
-_observer: DurableWriteObserver | None = None
-
-
-def get_observer() -> DurableWriteObserver | None:
-    """Return the observer of durable writes in this process, if one is installed."""
-    return _observer
-
-
-def install_observer(chosen: DurableWriteObserver | None) -> None:
-    """Tell `chosen` of every durable write of the stores opened from now on."""
-    global _observer
-    _observer = chosen
-
-
-def report_write(action: str, path: str) -> AbstractContextManager[None]:
-    """Report one durable write that takes effect unless it raises."""
-    return _NOBODY if _observer is None else _tell(_observer, action, path)
-
-
-_NOBODY = nullcontext()
-
-
-@contextmanager
-def _tell(watching: DurableWriteObserver, action: str, path: str) -> Iterator[None]:
-    watching.before(action, path)
-    yield
-    watching.after(action, path)
 
 
 class CountingStore:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from contextlib import AbstractContextManager, suppress
 from functools import lru_cache
 from tempfile import TemporaryDirectory
@@ -16,7 +16,7 @@ from omnigraph.storage.objects.local_store import (
     require_no_links,
     require_no_links_below,
 )
-from omnigraph.storage.objects.open_store import report_write
+from omnigraph.storage.objects.object_store import report_write
 from omnigraph.storage.tables.checksums import LOG
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
@@ -82,6 +82,15 @@ NEWEST_NOTE = f"{VERSIONS}/latest_version_hint.json"
 def name_version_file(version: int) -> str:
     """The file that makes a version exist; names count down so that the newest sorts first."""
     return f"{VERSIONS}/{_NEWEST_FIRST - version:020d}{_VERSION_SUFFIX}"
+
+
+def read_file_mark(folder: str, version: int) -> Hashable:
+    """Return the identity of the file of a version; None if there is none."""
+    try:
+        file = os.stat(f"{folder}/{name_version_file(version)}")
+    except OSError:
+        return None
+    return file.st_dev, file.st_ino, file.st_mtime_ns, file.st_size
 
 
 def is_version_path(path: str) -> bool:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Hashable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +13,6 @@ from lance.dataset import Transaction
 from omnigraph.errors import (
     AlreadyExists,
     ConflictError,
-    HistoricalVersionReclaimed,
     ManifestCorrupt,
     StorageFailure,
     StorageKind,
@@ -24,7 +21,6 @@ from omnigraph.storage.tables import file_probes
 from omnigraph.storage.tables.file_probes import (
     is_version,
     name_branch_file,
-    name_version_file,
     read_file,
     report_native_write,
 )
@@ -33,34 +29,6 @@ from omnigraph.storage.tables.location import TableLocation, require_flat_name
 from omnigraph.storage.tables.table import Table, open_newest, open_table
 from omnigraph.storage.tables.version_files import note_branch
 from omnigraph.typed_reading import decode_into
-
-
-def mark_of(table: Table) -> Hashable:
-    """Return a mark that no other version of the same number has: its file, or its newest data."""
-    folder = table.location.local_folder
-    if folder is not None:
-        return _read_file_mark(folder, table.version)
-    newest = table.newest_fragment()
-    return None if newest is None else tuple(file.path for file in newest.files)
-
-
-def find_mark(location: TableLocation, version: int) -> Hashable:
-    """The mark of the version that is there now; None if there is none."""
-    folder = location.local_folder
-    if folder is not None:
-        return _read_file_mark(folder, version)
-    with suppress(HistoricalVersionReclaimed, StorageFailure):
-        return mark_of(open_table(location, version))
-    return None
-
-
-def _read_file_mark(folder: str, version: int) -> Hashable:
-    try:
-        file = os.stat(f"{folder}/{name_version_file(version)}")
-    except OSError:
-        return None
-    return file.st_dev, file.st_ino, file.st_mtime_ns, file.st_size
-
 
 RESERVE_FRAGMENTS = "ReserveFragments"
 
