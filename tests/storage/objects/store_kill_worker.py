@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 from crash.kill_points import KillAfter
-from omnigraph.storage.objects.open_store import install_observer, open_store, report_write
+from omnigraph.storage.objects.object_store import install_observer, report_write
+from omnigraph.storage.objects.open_store import open_store
 
 install_observer(KillAfter(int(sys.argv[2])))
 store = open_store(sys.argv[1])

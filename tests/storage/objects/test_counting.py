@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.storage.objects.open_store import CountingStore, install_observer, open_store
+from omnigraph.storage.objects.object_store import install_observer
+from omnigraph.storage.objects.open_store import CountingStore, open_store
 from storage.memory_store import MemoryObjectStore
 
 WORKER = Path(__file__).with_name("store_kill_worker.py")
