@@ -1,4 +1,4 @@
-"""Applying a cluster while a write fails, or its answer is lost, in a process that lives on."""
+"""Applying a cluster while a write fails, or its answer is lost, in a process that goes on."""
 
 from __future__ import annotations
 

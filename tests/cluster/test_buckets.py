@@ -45,7 +45,7 @@ def folder(tmp_path, root) -> Path:
     return tmp_path
 
 
-def test_a_cluster_in_a_bucket_lives_as_one_on_a_disk(folder, root, s3_server) -> None:
+def test_a_cluster_in_a_bucket_behaves_as_one_on_a_disk(folder, root, s3_server) -> None:
     settings = s3_server.settings
     assert apply_cluster(folder, actor="maria", settings=settings).converged
     assert plan_cluster(folder, settings=settings).changes == ()

@@ -1,4 +1,4 @@
-"""Random lives of a cluster, with kills, against a dictionary of what should be there."""
+"""Random histories of a cluster, with kills, against a dictionary of what should be there."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ class Model:
         (folder / "cluster.yaml").write_text(yaml.safe_dump(config))
 
 
-class Life:
+class ClusterHistory:
     """One folder, changed and applied again and again."""
 
     def __init__(self, folder: Path, workers: Workers, seed: int) -> None:
         self._folder, self._workers, self._rng = folder, workers, random.Random(seed)
         self._model = Model()
 
-    def live(self, steps: int) -> None:
+    def run(self, steps: int) -> None:
         for step in range(steps):
             for _ in range(self._rng.randint(1, 3)):
                 self._model.change(self._rng)
@@ -130,16 +130,16 @@ class Life:
             self._model.rows[graph].add(key)
 
 
-def live(folder: Path, workers: Workers, seed: int, steps: int) -> None:
+def run(folder: Path, workers: Workers, seed: int, steps: int) -> None:
     print(f"seed {seed}")
-    place = folder / f"life-{seed}"
+    place = folder / f"cluster_history-{seed}"
     place.mkdir()
-    Life(place, workers, seed).live(steps)
+    ClusterHistory(place, workers, seed).run(steps)
     shutil.rmtree(place)
 
 
 def test_a_cluster_is_what_was_declared_however_often_it_is_killed(tmp_path, workers) -> None:
-    live(tmp_path, workers, random.randrange(10**6), steps=3)
+    run(tmp_path, workers, random.randrange(10**6), steps=3)
 
 
 @pytest.mark.fuzz
@@ -147,4 +147,4 @@ def test_many_clusters_are_what_was_declared_however_often_they_are_killed(
     tmp_path, workers
 ) -> None:
     for _ in range(40):
-        live(tmp_path, workers, random.randrange(10**6), steps=12)
+        run(tmp_path, workers, random.randrange(10**6), steps=12)

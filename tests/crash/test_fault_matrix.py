@@ -1,6 +1,6 @@
 """Every durable write of every operation failing: before its effect, after it, and from there on.
 
-The writer lives on and is told. If it is told that the write failed, nothing of it may be left,
+The writer goes on and is told. If it is told that the write failed, nothing of it may be left,
 unless the error itself says that this could not be found out.
 """
 

@@ -1,4 +1,4 @@
-"""Calls that end in the middle, as with Ctrl-C, in a process that lives on."""
+"""Calls that end in the middle, as with Ctrl-C, in a process that goes on."""
 
 from __future__ import annotations
 

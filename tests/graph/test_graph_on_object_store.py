@@ -1,4 +1,4 @@
-"""The whole life of a graph on an S3-compatible server."""
+"""A graph from creation to removal on an S3-compatible server."""
 
 import pytest
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import omnigraph
-from history.lives import Life, applied, held
+from history.generated_history import GeneratedHistory, applied, held
 from omnigraph.errors import BadRequest, NotFoundError, TypeNotFound
 
 
@@ -35,22 +35,22 @@ def found(diff):
 
 
 @pytest.fixture(scope="module")
-def life(tmp_path_factory) -> Life:
+def generated(tmp_path_factory) -> GeneratedHistory:
     seed = 11
     print(f"seed {seed}")
-    life = Life(tmp_path_factory.mktemp("life") / "g.omni", seed)
+    generated = GeneratedHistory(tmp_path_factory.mktemp("generated") / "g.omni", seed)
     for _ in range(30):
-        life.step()
-    return life
+        generated.step()
+    return generated
 
 
-def test_a_diff_is_what_a_plain_comparison_finds(life: Life) -> None:
+def test_a_diff_is_what_a_plain_comparison_finds(generated: GeneratedHistory) -> None:
     chosen = random.Random(13)
-    commits = sorted(life.states)
+    commits = sorted(generated.states)
     for _ in range(60):
         a, b = chosen.choice(commits), chosen.choice(commits)
-        diff = life.graph.diff(a, b, images=True)
-        wanted = expected(life.states[a], life.states[b])
+        diff = generated.graph.diff(a, b, images=True)
+        wanted = expected(generated.states[a], generated.states[b])
         assert found(diff) == wanted, (a, b)
         ops = [op for op, _, _ in wanted.values()]
         totals = [
@@ -60,14 +60,14 @@ def test_a_diff_is_what_a_plain_comparison_finds(life: Life) -> None:
         assert totals == [ops.count(op) for op in ("insert", "update", "delete")]
         assert diff.is_empty == (not wanted)
         changes = [change.wire() for change in diff]
-        assert applied(life.states[a], changes) == life.states[b]
+        assert applied(generated.states[a], changes) == generated.states[b]
 
 
-def test_a_diff_without_images_names_the_same_changes(life: Life) -> None:
-    commits = sorted(life.states)
+def test_a_diff_without_images_names_the_same_changes(generated: GeneratedHistory) -> None:
+    commits = sorted(generated.states)
     for a, b in ((commits[0], commits[-1]), (commits[-1], commits[3])):
-        plain = list(life.graph.diff(a, b))
-        whole = list(life.graph.diff(a, b, images=True))
+        plain = list(generated.graph.diff(a, b))
+        whole = list(generated.graph.diff(a, b, images=True))
         assert [(c.type_name, c.id, c.op) for c in plain] == [
             (c.type_name, c.id, c.op) for c in whole
         ]
@@ -77,9 +77,9 @@ def test_a_diff_without_images_names_the_same_changes(life: Life) -> None:
             assert one.endpoints == image.endpoints
 
 
-def test_a_diff_as_tables(life: Life) -> None:
-    commits = sorted(life.states)
-    diff = life.graph.diff(commits[0], commits[-1], images=True)
+def test_a_diff_as_tables(generated: GeneratedHistory) -> None:
+    commits = sorted(generated.states)
+    diff = generated.graph.diff(commits[0], commits[-1], images=True)
     tables = diff.to_arrow()
     assert {name: table.num_rows for name, table in tables.items()} == {
         name: stats.total for name, stats in diff.stats.items()
@@ -89,12 +89,12 @@ def test_a_diff_as_tables(life: Life) -> None:
     assert people.column("before").null_count == people.num_rows
     ids = [row["id"] for row in people.column("after").to_pylist()]
     assert ids == people.column("id").to_pylist()
-    plain = life.graph.diff(commits[0], commits[-1]).to_arrow()["Person"]
+    plain = generated.graph.diff(commits[0], commits[-1]).to_arrow()["Person"]
     assert plain.column_names == ["id", "op"]
 
 
-def test_a_diff_takes_every_sort_of_place(life: Life) -> None:
-    graph = life.graph
+def test_a_diff_takes_every_sort_of_place(generated: GeneratedHistory) -> None:
+    graph = generated.graph
     first, last = graph.commits()[-1], graph.commits()[0]
     graph.tag("empty", first.commit_id)
     whole = found(graph.diff(first.commit_id, last.commit_id, images=True))
@@ -106,8 +106,8 @@ def test_a_diff_takes_every_sort_of_place(life: Life) -> None:
         graph.diff("nowhere")
 
 
-def test_a_diff_can_be_narrowed(life: Life) -> None:
-    graph = life.graph
+def test_a_diff_can_be_narrowed(generated: GeneratedHistory) -> None:
+    graph = generated.graph
     whole = list(graph.diff("1"))
     for given, fits in (
         ({"types": ["Knows"]}, lambda c: c.type_name == "Knows"),
@@ -124,24 +124,24 @@ def test_a_diff_can_be_narrowed(life: Life) -> None:
 # --- one entity -------------------------------------------------------------------------------
 
 
-def test_the_history_of_every_entity_is_what_its_states_say(life: Life) -> None:
-    for branch in life.branches[:3]:
-        line = [c.commit_id for c in life.graph.commits(branch)]
-        by_id = {c.commit_id: c for c in life.graph.commits(branch)}
-        keys = {key for commit in line for key in life.states[commit]}
+def test_the_history_of_every_entity_is_what_its_states_say(generated: GeneratedHistory) -> None:
+    for branch in generated.branches[:3]:
+        line = [c.commit_id for c in generated.graph.commits(branch)]
+        by_id = {c.commit_id: c for c in generated.graph.commits(branch)}
+        keys = {key for commit in line for key in generated.states[commit]}
         for type_name, id in sorted(keys)[:14]:
             wanted, now = [], None
             at = line[0]
             states = []
             while at is not None:
-                states.append((at, life.states[at].get((type_name, id))))
+                states.append((at, generated.states[at].get((type_name, id))))
                 at = by_id[at].parent_commit_id
             for commit, image in reversed(states):
                 if image != now:
                     op = "insert" if now is None else "delete" if image is None else "update"
                     wanted.append((commit, op, image))
                 now = image
-            history = life.graph.entity_history(type_name, id, branch=branch)
+            history = generated.graph.entity_history(type_name, id, branch=branch)
             assert history.is_complete
             versions = [
                 (one["cause"]["graph_commit_id"], one["op"], one["image"])
@@ -166,12 +166,12 @@ def test_the_history_of_an_entity_after_cleanup_says_what_is_missing(tmp_path: P
     ]
 
 
-def test_entities_and_types_that_never_were(life: Life) -> None:
-    assert life.graph.entity_history("Person", "nobody").versions == ()
+def test_entities_and_types_that_never_were(generated: GeneratedHistory) -> None:
+    assert generated.graph.entity_history("Person", "nobody").versions == ()
     with pytest.raises(TypeNotFound, match="no type 'Nobody'"):
-        life.graph.entity_history("Nobody", "x")
+        generated.graph.entity_history("Nobody", "x")
     with pytest.raises(TypeNotFound):
-        life.graph.entity_history("Person", "x", kind="edge")
+        generated.graph.entity_history("Person", "x", kind="edge")
 
 
 def test_the_wire_form_of_a_change(tmp_path: Path) -> None:

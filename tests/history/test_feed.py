@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from history.lives import Life, applied
+from history.generated_history import GeneratedHistory, applied
 from omnigraph.errors import BadRequest
 
 
@@ -41,27 +41,27 @@ def blocks(graph, position="beginning", **given):
 @pytest.mark.parametrize("seed", range(6))
 def test_replaying_the_feed_gives_the_graph_at_every_commit(tmp_path: Path, seed: int) -> None:
     print(f"seed {seed}")
-    life = Life(tmp_path / "g.omni", seed)
+    generated = GeneratedHistory(tmp_path / "g.omni", seed)
     for _ in range(25):
-        life.step()
-    for branch in life.branches:
+        generated.step()
+    for branch in generated.branches:
         entities: dict = {}
-        for block in blocks(life.graph, branch=branch):
+        for block in blocks(generated.graph, branch=branch):
             entities = applied(entities, block["changes"])
             commit = block["cause"]["graph_commit_id"]
-            assert entities == life.states[commit], (branch, commit)
+            assert entities == generated.states[commit], (branch, commit)
 
 
 @pytest.fixture(scope="module")
-def long_life(tmp_path_factory) -> Life:
-    life = Life(tmp_path_factory.mktemp("life") / "g.omni", seed=7)
+def long_history(tmp_path_factory) -> GeneratedHistory:
+    generated = GeneratedHistory(tmp_path_factory.mktemp("generated") / "g.omni", seed=7)
     for _ in range(14):
-        life.step()
-    return life
+        generated.step()
+    return generated
 
 
-def test_pages_of_any_size_give_the_same_stream(long_life: Life) -> None:
-    graph = long_life.graph
+def test_pages_of_any_size_give_the_same_stream(long_history: GeneratedHistory) -> None:
+    graph = long_history.graph
     whole = blocks(graph, max_changes=8_192, max_commits=512)
     total = sum(len(block["changes"]) for block in whole)
     for size in (1, 2, 3, 5, 8, total - 1, total, total + 1):
@@ -76,16 +76,16 @@ def test_pages_of_any_size_give_the_same_stream(long_life: Life) -> None:
         assert blocks(graph, **limits) == whole, limits
 
 
-def test_pages_keep_to_their_limits(long_life: Life) -> None:
-    for page in pages(long_life.graph, max_changes=3, max_commits=2):
+def test_pages_keep_to_their_limits(long_history: GeneratedHistory) -> None:
+    for page in pages(long_history.graph, max_changes=3, max_commits=2):
         assert sum(len(block.changes) for block in page.blocks) <= 3
         assert len(page.blocks) <= 2
-    for page in pages(long_life.graph, max_bytes=1):
+    for page in pages(long_history.graph, max_bytes=1):
         assert sum(len(block.changes) for block in page.blocks) <= 1
 
 
-def test_the_order_within_a_commit_never_changes(long_life: Life) -> None:
-    for block in blocks(long_life.graph):
+def test_the_order_within_a_commit_never_changes(long_history: GeneratedHistory) -> None:
+    for block in blocks(long_history.graph):
         keys = [
             (change["kind"] == "edge", change["type"]["id"], change["id"].encode())
             for change in block["changes"]
@@ -94,8 +94,8 @@ def test_the_order_within_a_commit_never_changes(long_life: Life) -> None:
         assert len(keys) == len(set(keys))
 
 
-def test_the_pages_of_one_commit_are_its_block(long_life: Life) -> None:
-    graph = long_life.graph
+def test_the_pages_of_one_commit_are_its_block(long_history: GeneratedHistory) -> None:
+    graph = long_history.graph
     for block in blocks(graph):
         for size in (1, 4, 1_000):
             changes, token = [], None
@@ -111,8 +111,8 @@ def test_the_pages_of_one_commit_are_its_block(long_life: Life) -> None:
             assert changes == block["changes"]
 
 
-def test_a_filter_gives_what_it_names_and_every_commit(long_life: Life) -> None:
-    graph = long_life.graph
+def test_a_filter_gives_what_it_names_and_every_commit(long_history: GeneratedHistory) -> None:
+    graph = long_history.graph
     whole = blocks(graph)
     for given, fits in (
         ({"kinds": ["edge"]}, lambda c: c["kind"] == "edge"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from history.lives import applied, held
+from history.generated_history import applied, held
 from omnigraph.errors import (
     BadRequest,
     BranchNotFound,

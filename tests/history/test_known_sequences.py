@@ -253,7 +253,7 @@ def test_a_blob_of_a_branch_that_was_made_again_is_never_that_of_the_new_one(tmp
     assert new.read() == b"new"
 
 
-def test_a_life_from_its_first_load_to_its_last_reopening_loses_nothing(graph):
+def test_a_history_from_first_load_to_last_reopening_loses_nothing(graph):
     """Branches, merges, another schema, maintenance and strict writes, one after the other."""
     for name in ("one", "two"):
         graph.create_branch(name)

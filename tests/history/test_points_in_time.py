@@ -31,14 +31,14 @@ def graph(tmp_path):
     return omnigraph.init(tmp_path / "graph", SCHEMA, settings=settings)
 
 
-class Life:
+class ExpectedBranch:
     """The expected content of a branch: ages by name, and who knows whom."""
 
     def __init__(self, ages=(), links=()):
         self.ages, self.links = dict(ages), set(links)
 
     def copy(self):
-        return Life(self.ages, self.links)
+        return ExpectedBranch(self.ages, self.links)
 
     def change(self, graph, branch: str, dice: random.Random) -> None:
         """One random commit: an insert, an update, a delete with its edges, or an edge."""
@@ -91,22 +91,22 @@ def run(graph, statements: str, branch: str = "main") -> None:
 def test_every_commit_of_two_branches_shows_rows_and_ways_as_they_were(graph, seed):
     """Warm and cold, after compactions and index builds, and by handles that were open before."""
     dice = random.Random(seed)
-    lives = {"main": Life(), "dev": Life()}
-    states: list[tuple[str, str, Life]] = []
+    expected = {"main": ExpectedBranch(), "dev": ExpectedBranch()}
+    states: list[tuple[str, str, ExpectedBranch]] = []
     graph.create_branch("dev")
     for number in range(40):
         branch = dice.choice(["main", "dev"])
-        lives[branch].change(graph, branch, dice)
-        states.append((branch, graph.commits(branch)[0].commit_id, lives[branch].copy()))
+        expected[branch].change(graph, branch, dice)
+        states.append((branch, graph.commits(branch)[0].commit_id, expected[branch].copy()))
         if number in (15, 30):
             graph.optimize(branch=branch)
     fresh = omnigraph.open(graph.uri)
-    for branch, commit, life in dice.sample(states, 12):
+    for branch, commit, content in dice.sample(states, 12):
         for reader in (graph, fresh):
-            life.require_shown_by(reader.at(commit=commit))
-            life.require_shown_by(reader.at(commit, branch=branch))
-    for branch, life in lives.items():
-        life.require_shown_by(fresh.branch(branch))
+            content.require_shown_by(reader.at(commit=commit))
+            content.require_shown_by(reader.at(commit, branch=branch))
+    for branch, content in expected.items():
+        content.require_shown_by(fresh.branch(branch))
 
 
 def test_a_branch_does_not_show_what_another_one_did_before_or_after(graph):

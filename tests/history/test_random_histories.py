@@ -1,4 +1,4 @@
-"""Random lives of branches that are written, merged, deleted and made again, against a model.
+"""Random histories of branches that are written, merged, deleted and made again, against a model.
 
 The model keeps every state there ever was and finds the base of a merge by itself.
 """
@@ -118,7 +118,7 @@ def content(graph, branch: str) -> State:
     return dict(zip(rows["slug"], rows["value"], strict=True))
 
 
-def live(path, seed: int, steps: int) -> Counter[str]:
+def run_history(path, seed: int, steps: int) -> Counter[str]:
     chance, model = random.Random(seed), Model()
     graph = omnigraph.init(path, SCHEMA)
     model.ids.append(graph.commits()[0].commit_id)
@@ -246,14 +246,14 @@ def merge(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_lives_of_branches_agree_with_the_model(tmp_path, seed):
-    print(live(tmp_path / "graph", seed, 40))
+def test_histories_of_branches_agree_with_the_model(tmp_path, seed):
+    print(run_history(tmp_path / "graph", seed, 40))
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("seed", range(100, 200))
-def test_long_lives_of_branches_agree_with_the_model(tmp_path, seed):
-    live(tmp_path / "graph", seed, 120)
+def test_long_histories_of_branches_agree_with_the_model(tmp_path, seed):
+    run_history(tmp_path / "graph", seed, 120)
 
 
 # --- an entity of one branch ------------------------------------------------------------------

@@ -359,7 +359,7 @@ def test_a_merge_is_picked_only_against_a_parent(graph):
 
 
 @pytest.fixture
-def lived(graph):
+def changed_graph(graph):
     """A graph with a past worth going back to, and the name of every place in it."""
     graph.tag("start")
     put(graph, person("Cy", photo="base64:Y3k="), person("Ada", age=11, tags=[]))
@@ -370,84 +370,84 @@ def lived(graph):
 
 
 @pytest.mark.parametrize("branch", ["main", "dev"])
-def test_a_branch_is_restored_to_every_commit_it_had(lived, branch):
+def test_a_branch_is_restored_to_every_commit_it_had(changed_graph, branch):
     if branch == "dev":
-        lived.create_branch("dev")
-        put(lived, person("Eve"), branch="dev")
-    for commit in lived.commits(branch):
-        wanted = content(lived, branch, commit=commit.commit_id)
-        was_there = content(lived, branch) == wanted
-        done = lived.restore(commit.commit_id, branch=branch)
+        changed_graph.create_branch("dev")
+        put(changed_graph, person("Eve"), branch="dev")
+    for commit in changed_graph.commits(branch):
+        wanted = content(changed_graph, branch, commit=commit.commit_id)
+        was_there = content(changed_graph, branch) == wanted
+        done = changed_graph.restore(commit.commit_id, branch=branch)
         assert (done.outcome == "unchanged") == was_there
-        assert content(lived, branch) == wanted
+        assert content(changed_graph, branch) == wanted
         assert done.applied_commit_id == commit.commit_id
-    assert lived.verify(deep=True).is_sound
+    assert changed_graph.verify(deep=True).is_sound
 
 
-def test_a_place_to_restore_is_named_in_any_way(lived):
+def test_a_place_to_restore_is_named_in_any_way(changed_graph):
     """A tag, the beginning of a commit id, a version and a time."""
-    start = lived.tags()[0].commit_id
-    wanted = content(lived, commit=start)
-    moment = lived.commit(start).created_at
+    start = changed_graph.tags()[0].commit_id
+    wanted = content(changed_graph, commit=start)
+    moment = changed_graph.commit(start).created_at
     time = datetime.datetime.fromtimestamp(moment // 1_000_000, datetime.UTC)
     time += datetime.timedelta(milliseconds=moment // 1_000 % 1_000)
-    version = lived.commit(start).manifest_version
+    version = changed_graph.commit(start).manifest_version
     for place in ("start", f"commit:{start[:20]}", str(version), time.isoformat()):
-        lived.restore(place)
-        assert content(lived) == wanted, place
-        put(lived, person(f"after {place}"))
+        changed_graph.restore(place)
+        assert content(changed_graph) == wanted, place
+        put(changed_graph, person(f"after {place}"))
 
 
-def test_a_restore_is_a_new_commit_and_loses_none(lived):
-    before = lived.commits()
-    done = lived.restore("start", actor="ben", message="back")
-    start = lived.tags()[0].commit_id
-    assert lived.commits() == (done.commit, *before)
+def test_a_restore_is_a_new_commit_and_loses_none(changed_graph):
+    before = changed_graph.commits()
+    done = changed_graph.restore("start", actor="ben", message="back")
+    start = changed_graph.tags()[0].commit_id
+    assert changed_graph.commits() == (done.commit, *before)
     assert done.commit.parents == (before[0].commit_id,)
     assert done.commit.details == {"restore": {"commit_id": start}, "message": "back"}
-    lived.revert(done.commit.commit_id)
-    assert content(lived) == content(lived, commit=before[0].commit_id)
+    changed_graph.revert(done.commit.commit_id)
+    assert content(changed_graph) == content(changed_graph, commit=before[0].commit_id)
 
 
-def test_a_branch_that_wrote_nothing_shows_the_versions_that_are_there(lived):
+def test_a_branch_that_wrote_nothing_shows_the_versions_that_are_there(changed_graph):
     """Nothing is copied: the tables are those of the commit."""
-    lived.create_branch("dev")
-    lived.restore("start", branch="dev")
-    now = {one.table_key: one.manifest_version for one in lived.snapshot("dev").tables}
-    then = {one.table_key: one.manifest_version for one in lived.at("start").info().tables}
+    changed_graph.create_branch("dev")
+    changed_graph.restore("start", branch="dev")
+    now = {one.table_key: one.manifest_version for one in changed_graph.snapshot("dev").tables}
+    then = {one.table_key: one.manifest_version for one in changed_graph.at("start").info().tables}
     assert now == then
-    put(lived, person("Eve"), branch="dev")
-    assert names(lived, "dev") == {"Ada", "Ben", "Eve"}
-    assert names(lived) == {"Ada", "Cy", "Di"}
+    put(changed_graph, person("Eve"), branch="dev")
+    assert names(changed_graph, "dev") == {"Ada", "Ben", "Eve"}
+    assert names(changed_graph) == {"Ada", "Cy", "Di"}
 
 
-def test_a_branch_is_restored_to_what_another_one_has(lived):
-    lived.create_branch("dev", commit=lived.tags()[0].commit_id)
-    put(lived, person("Eve", photo="base64:ZXZl"), branch="dev")
-    lived.restore("branch:dev")
-    assert content(lived) == content(lived, "dev")
-    lived.delete_tag("start")
-    lived.delete_branch("dev")
-    lived.cleanup(keep=1, confirm=True)
-    assert lived.read_blob("Person", "Eve", "photo").read() == b"eve"
-    assert lived.verify(deep=True).is_sound
+def test_a_branch_is_restored_to_what_another_one_has(changed_graph):
+    changed_graph.create_branch("dev", commit=changed_graph.tags()[0].commit_id)
+    put(changed_graph, person("Eve", photo="base64:ZXZl"), branch="dev")
+    changed_graph.restore("branch:dev")
+    assert content(changed_graph) == content(changed_graph, "dev")
+    changed_graph.delete_tag("start")
+    changed_graph.delete_branch("dev")
+    changed_graph.cleanup(keep=1, confirm=True)
+    assert changed_graph.read_blob("Person", "Eve", "photo").read() == b"eve"
+    assert changed_graph.verify(deep=True).is_sound
 
 
-def test_what_is_restored_can_be_merged_again(lived):
-    lived.create_branch("dev")
-    put(lived, person("Eve"), branch="dev")
-    lived.restore("start")
-    assert lived.merge("dev").outcome == "merged"
-    assert names(lived) == {"Ada", "Ben", "Eve"}
+def test_what_is_restored_can_be_merged_again(changed_graph):
+    changed_graph.create_branch("dev")
+    put(changed_graph, person("Eve"), branch="dev")
+    changed_graph.restore("start")
+    assert changed_graph.merge("dev").outcome == "merged"
+    assert names(changed_graph) == {"Ada", "Ben", "Eve"}
 
 
-def test_a_preview_of_a_restore_counts_and_writes_nothing(lived):
-    before = lived.commits()
-    preview = omnigraph.open(lived.uri, read_only=True).restore("start", dry_run=True)
+def test_a_preview_of_a_restore_counts_and_writes_nothing(changed_graph):
+    before = changed_graph.commits()
+    preview = omnigraph.open(changed_graph.uri, read_only=True).restore("start", dry_run=True)
     (knows, people) = preview.tables
     assert (people.inserted, people.updated, people.deleted) == (1, 1, 2)
     assert (knows.inserted, knows.updated, knows.deleted) == (1, 0, 0)
-    assert lived.commits() == before
+    assert changed_graph.commits() == before
 
 
 # --- what goes wrong --------------------------------------------------------------------------

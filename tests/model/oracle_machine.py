@@ -1,4 +1,4 @@
-"""Random lives of a graph, each step compared with the oracle.
+"""Random histories of a graph, each step compared with the oracle.
 
 Rules write, branch, look into the past, reopen and crash; after every step every live branch must
 export exactly what the oracle says, and list exactly the commits it knows of.
@@ -63,7 +63,7 @@ def make_template(place: Path) -> Path:
     return place
 
 
-class GraphLife(RuleBasedStateMachine):
+class GraphHistory(RuleBasedStateMachine):
     """One graph from a fresh copy to the end of the run."""
 
     template: Path

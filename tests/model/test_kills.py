@@ -76,12 +76,12 @@ def victims():
     processes.close()
 
 
-def live(template, victims, life):
+def execute(template, victims, operations):
     folder = Path(tempfile.mkdtemp(prefix="omnigraph-kills-"))
     place = shutil.copytree(template, folder / "graph.omni")
     omnigraph.open(place).create_branch("dev")
     try:
-        for operation, branch, writes in life:
+        for operation, branch, writes in operations:
             kill_one(place, victims, operation, branch, writes)
     finally:
         shutil.rmtree(folder)
@@ -114,17 +114,17 @@ def kill_one(place, victims, operation, branch, writes):
 def test_a_killed_operation_leaves_the_old_graph_or_the_new(template, victims):
     @FEW_LIVES
     @given(steps(2))
-    def one_life(life):
-        live(template, victims, life)
+    def one_history(operations):
+        execute(template, victims, operations)
 
-    one_life()
+    one_history()
 
 
 @pytest.mark.slow
 def test_many_killed_operations_leave_the_old_graph_or_the_new(template, victims):
     @settings(FEW_LIVES, max_examples=20)
     @given(steps(15))
-    def one_life(life):
-        live(template, victims, life)
+    def one_history(operations):
+        execute(template, victims, operations)
 
-    one_life()
+    one_history()

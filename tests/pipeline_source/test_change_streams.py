@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from history.lives import Life, applied
+from history.generated_history import GeneratedHistory, applied
 from omnigraph.errors import BadRequest, BranchNotFound, ChangeCursorRejected, ChangeFeedGap
 from pipeline_source.change_batches import (
     ALL,
@@ -51,25 +51,25 @@ def test_a_replica_equals_the_branch_however_often_the_stream_is_restarted(
 ) -> None:
     print(f"seed {seed}")
     chance = random.Random(seed)
-    life = Life(tmp_path / "g.omni", seed)
+    generated = GeneratedHistory(tmp_path / "g.omni", seed)
     at, replica = None, {}
     for _ in range(30):
-        life.step()
+        generated.step()
         if chance.random() < 0.5:
             continue
         options = {"maxCommitsPerTrigger": str(chance.randrange(1, 5))}
-        reader = stream(life.graph, startingAfter="beginning", **options)
+        reader = stream(generated.graph, startingAfter="beginning", **options)
         at = reader.initialOffset() if at is None else at
         end, rows = next_batch(reader, at)
         if chance.random() < 0.3:
             # Killed behind the offset log and before the commit log: planned again elsewhere.
-            again = stream(life.graph, startingAfter="beginning")
+            again = stream(generated.graph, startingAfter="beginning")
             rows = [] if kept(end) == kept(at) else rows_between(again, at, end)
         replica, at = apply_rows(replica, rows), kept(end)
-    at, rows = take_all(stream(life.graph, startingAfter="beginning"), at)
-    head = life.graph.commits()[0].commit_id
+    at, rows = take_all(stream(generated.graph, startingAfter="beginning"), at)
+    head = generated.graph.commits()[0].commit_id
     assert at["commit"] == head
-    assert apply_rows(replica, rows) == life.states[head]
+    assert apply_rows(replica, rows) == generated.states[head]
 
 
 def test_one_offset_is_one_commit_and_a_batch_has_at_most_so_many(graph) -> None:

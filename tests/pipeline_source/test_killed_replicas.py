@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from history.lives import Life, applied
+from history.generated_history import GeneratedHistory, applied
 
 DRIVER = Path(__file__).with_name("replica_driver.py")
 PATIENCE_S = 600
@@ -101,12 +101,12 @@ def in_wire_form(row: tuple) -> dict:
     return {"type": {"name": name}, "id": id, "op": op} | texts
 
 
-def require_everything(life: Life, rows: list[tuple]) -> None:
+def require_everything(generated: GeneratedHistory, rows: list[tuple]) -> None:
     """The rows are all changes of all commits, each once, and make up the graph."""
     told = []
     position, caught_up = "beginning", False
     while not caught_up:
-        page = life.graph.changes(position)
+        page = generated.graph.changes(position)
         for block in page.blocks:
             told += [(block.commit.commit_id, c.type_name, c.id, str(c.op)) for c in block.changes]
         position, caught_up = page.position, bool(page.caught_up)
@@ -114,36 +114,36 @@ def require_everything(life: Life, rows: list[tuple]) -> None:
     replica: dict = {}
     for place in sorted({row[0] for row in rows}):
         replica = applied(replica, [in_wire_form(row) for row in rows if row[0] == place])
-    assert replica == life.states[life.graph.commits()[0].commit_id]
+    assert replica == generated.states[generated.graph.commits()[0].commit_id]
 
 
-def kill_and_follow(folder: Path, *, lives: int, helpers: int) -> None:
-    """So many lives of the program, in each of which so many of its helpers are killed first."""
+def kill_and_follow(folder: Path, *, runs: int, helpers: int) -> None:
+    """Run the program several times; in each run some of its helpers are killed first."""
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     chance = random.Random(seed)
-    life = Life(folder / "g.omni", seed)
-    life.branches = _OnlyMain(life.branches)
-    follower, killed = Follower(life.graph, folder), 0
-    for _ in range(lives):
+    generated = GeneratedHistory(folder / "g.omni", seed)
+    generated.branches = _OnlyMain(generated.branches)
+    follower, killed = Follower(generated.graph, folder), 0
+    for _ in range(runs):
         with follower.running() as process:
             for turn in range(helpers + 1):
                 before = len(follower.rows())
-                life.step()
-                _write_a_row(life, chance)
+                generated.step()
+                _write_a_row(generated, chance)
                 follower.wait_for(process, lambda rows, before=before: len(rows) > before)
                 time.sleep(chance.uniform(0, 1))
-                living = [pid for pid in list_helpers(process) if not is_of_java(pid)]
-                if turn < helpers and living:
-                    kill(chance.choice(living))
+                alive = [pid for pid in list_helpers(process) if not is_of_java(pid)]
+                if turn < helpers and alive:
+                    kill(chance.choice(alive))
                     killed += 1
             killed += 1
         print(f"{killed} kills", flush=True)
     with follower.running() as process:
-        _write_a_row(life, chance)
-        head = life.graph.commits()[0].commit_id
+        _write_a_row(generated, chance)
+        head = generated.graph.commits()[0].commit_id
         follower.wait_for(process, lambda rows: any(row[1] == head for row in rows))
-    require_everything(life, follower.rows())
+    require_everything(generated, follower.rows())
 
 
 class _OnlyMain(list):
@@ -152,17 +152,17 @@ class _OnlyMain(list):
     def append(self, name: str) -> None: ...
 
 
-def _write_a_row(life: Life, chance: random.Random) -> None:
+def _write_a_row(generated: GeneratedHistory, chance: random.Random) -> None:
     """A commit that changes something for certain."""
     row = {"slug": f"last{chance.randrange(1 << 60)}"}
-    life.graph.load([{"type": "Place", "data": row}], "append")
-    life._keep("main")
+    generated.graph.load([{"type": "Place", "data": row}], "append")
+    generated._keep("main")
 
 
 @pytest.mark.slow
 @pytest.mark.crash
 def test_a_follower_that_is_killed_a_few_times_has_every_change_once(tmp_path: Path) -> None:
-    kill_and_follow(tmp_path, lives=2, helpers=1)
+    kill_and_follow(tmp_path, runs=2, helpers=1)
 
 
 @pytest.mark.slow
@@ -173,4 +173,4 @@ def test_a_follower_that_is_killed_hundreds_of_times_has_every_change_once(
     tmp_path: Path, part: int
 ) -> None:
     """Some of the kills each, so that it can be run in parts."""
-    kill_and_follow(tmp_path, lives=3, helpers=9)
+    kill_and_follow(tmp_path, runs=3, helpers=9)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from history.lives import Life
+from history.generated_history import GeneratedHistory
 from omnigraph.errors import BadRequest, ChangeFeedGap, TypeNotFound
 from pipeline_source.change_batches import in_wire_form, read, source
 
@@ -33,35 +33,37 @@ def order(pair):
 
 
 @pytest.fixture(scope="module")
-def life(tmp_path_factory) -> Life:
-    made = Life(tmp_path_factory.mktemp("life") / "g.omni", seed=11)
+def generated(tmp_path_factory) -> GeneratedHistory:
+    made = GeneratedHistory(tmp_path_factory.mktemp("generated") / "g.omni", seed=11)
     for _ in range(24):
         made.step()
     return made
 
 
 @pytest.mark.parametrize("rows", [1, 3, 1000])
-def test_rows_are_what_the_feed_tells_however_they_are_divided(life: Life, rows: int) -> None:
-    for branch in life.branches:
+def test_rows_are_what_the_feed_tells_however_they_are_divided(
+    generated: GeneratedHistory, rows: int
+) -> None:
+    for branch in generated.branches:
         found = read(
-            life.graph, branch=branch, startingAfter="beginning", rowsPerPartition=str(rows)
+            generated.graph, branch=branch, startingAfter="beginning", rowsPerPartition=str(rows)
         )
         pairs = [(row["commit"], in_wire_form(row)) for row in found]
-        assert sorted(pairs, key=order) == sorted(feed(life.graph, branch), key=order), branch
+        assert sorted(pairs, key=order) == sorted(feed(generated.graph, branch), key=order), branch
 
 
-def test_rows_carry_the_commit_they_belong_to(life: Life) -> None:
-    commits = {one.commit_id: one for one in life.graph.commits()}
-    for row in read(life.graph, startingAfter="beginning"):
+def test_rows_carry_the_commit_they_belong_to(generated: GeneratedHistory) -> None:
+    commits = {one.commit_id: one for one in generated.graph.commits()}
+    for row in read(generated.graph, startingAfter="beginning"):
         commit = commits[row["commit"]]
         assert row["position"] == commit.manifest_version
         assert int(row["time"].timestamp() * 1_000_000) == commit.created_at
         assert row["actor"] == commit.actor_id
 
 
-def test_positions_grow_along_a_branch(life: Life) -> None:
-    for branch in life.branches:
-        line = life.graph.commits(branch)
+def test_positions_grow_along_a_branch(generated: GeneratedHistory) -> None:
+    for branch in generated.branches:
+        line = generated.graph.commits(branch)
         by_id = {one.commit_id: one for one in line}
         at, positions = line[0], []
         while at is not None:
@@ -70,15 +72,17 @@ def test_positions_grow_along_a_branch(life: Life) -> None:
         assert positions == sorted(set(positions), reverse=True), branch
 
 
-def test_rows_are_chosen_by_types_kinds_and_operations(life: Life) -> None:
+def test_rows_are_chosen_by_types_kinds_and_operations(generated: GeneratedHistory) -> None:
     for given, options in (
         ({"types": ["Person", "Knows"]}, {"types": "Person, Knows"}),
         ({"kinds": ["edge"]}, {"kinds": "edge"}),
         ({"ops": ["delete", "update"]}, {"ops": "delete,update"}),
     ):
-        found = read(life.graph, startingAfter="beginning", **options)
+        found = read(generated.graph, startingAfter="beginning", **options)
         pairs = [(row["commit"], in_wire_form(row)) for row in found]
-        assert sorted(pairs, key=order) == sorted(feed(life.graph, **given), key=order), options
+        assert sorted(pairs, key=order) == sorted(feed(generated.graph, **given), key=order), (
+            options
+        )
 
 
 SCHEMA = """

@@ -1,4 +1,4 @@
-"""Data frames and views over the graph of a life: made once, used again and again.
+"""Data frames and views over the graph of a run: created once, used again and again.
 
 A frame belongs to the commit that was newest when it was loaded, or to the one it names, however
 often it is used and whatever was written since.
@@ -13,7 +13,6 @@ from random import Random
 from typing import Any
 
 from omnigraph.spark_source import register
-from reads.life import Life, Pin
 from reads.questions import (
     Answer,
     Question,
@@ -24,6 +23,7 @@ from reads.questions import (
 from reads.read_checks import Wrong, row_values
 from reads.read_conditions import Row, holds, make_condition
 from reads.read_model import COLUMNS, NODES, TABLES, VALUES, State
+from reads.read_run import Pin, ReadRun
 
 MOST_FRAMES = 5
 VIEWS = 3
@@ -61,12 +61,12 @@ class Statement:
     answer: Callable[[list[Row]], Answer]
 
 
-class SparkLife(Life):
-    """A life in which frames and views are made and asked too."""
+class SparkReadRun(ReadRun):
+    """A run in which frames and views are created and queried, too."""
 
     session: Any
 
-    def use(self, session: object) -> SparkLife:
+    def use(self, session: object) -> SparkReadRun:
         self.session = session
         register(self.session)
         self.frames: list[Frame] = []
@@ -74,7 +74,7 @@ class SparkLife(Life):
         return self
 
     def _branch(self, random: Random) -> str:
-        """Every second life is about a branch: its frames, and what changes, the first time."""
+        """Every second run is about a branch: its frames, and what changes, the first time."""
         names = list(self.world.branches)
         return names[self.turn % len(names)]
 
@@ -99,7 +99,7 @@ class SparkLife(Life):
         commit, table = random.choice(self.world.commits), random.choice(TABLES)
         reader = self._reader(table).option("branch", commit.branch)
         made = reader.option("commit", commit.commit_id).load(str(self.place))
-        pin = Pin(self.world.life, commit.incarnation, commit.moves, commit.state)
+        pin = Pin(self.world.graph_number, commit.incarnation, commit.moves, commit.state)
         what = f"frame of {table} at {commit.commit_id}"
         return self._keep_frame(Frame(what, made, table, pin, self.now()))
 

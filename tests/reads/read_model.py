@@ -139,9 +139,9 @@ class Known:
 
 @dataclass
 class World:
-    """The expected graph at the address. `life` counts the graphs that were created there."""
+    """The expected graph at the address. `graph_number` counts the graphs created there."""
 
-    life: int
+    graph_number: int
     branches: dict[str, Line]
     commits: list[Known] = field(default_factory=list)
     cleaned: dict[int, int] = field(default_factory=dict)
@@ -150,12 +150,12 @@ class World:
     def copy(self) -> World:
         """Another world that has come to the same; states are never changed, so they are shared."""
         branches = {name: replace(line) for name, line in self.branches.items()}
-        return World(self.life, branches, list(self.commits), dict(self.cleaned))
+        return World(self.graph_number, branches, list(self.commits), dict(self.cleaned))
 
     def line_of(self, incarnation: int) -> Line | None:
         return next((b for b in self.branches.values() if b.incarnation == incarnation), None)
 
-    def must_be_there(self, life: int, incarnation: int, moves: int) -> bool:
+    def must_be_there(self, graph_number: int, incarnation: int, moves: int) -> bool:
         """Return whether a state can be read for certain: none of its files was removed."""
-        is_live = self.life == life and self.line_of(incarnation) is not None
+        is_live = self.graph_number == graph_number and self.line_of(incarnation) is not None
         return is_live and moves >= self.cleaned.get(incarnation, 0)

@@ -1,4 +1,4 @@
-"""Running lives: several in one process at one path, and making one that fails short."""
+"""Execute runs, several in one process at one path, and shrink one that fails."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from reads.frames import SparkLife
-from reads.life import Life
+from reads.frames import SparkReadRun
+from reads.read_run import ReadRun
 from reads.steps import Step, make_steps
 from reads.templates import Templates
 
@@ -22,20 +22,20 @@ def run(
     session: object | None,
     tally: Counter[str],
 ) -> str | None:
-    """Live a life; gives what was wrong, with everything that was done until then."""
-    life = (
-        Life(place, templates, tally)
+    """Execute a run and return the mistake, with everything that was done until then."""
+    one = (
+        ReadRun(place, templates, tally)
         if session is None
-        else SparkLife(place, templates, tally).use(session)
+        else SparkReadRun(place, templates, tally).use(session)
     )
     try:
         for step in steps:
-            life.carry_out(step)
+            one.carry_out(step)
     except Exception as error:  # noqa: BLE001  # whatever it is, the steps must be printed
         lines = traceback.format_exception(error)[-3:]
-        return "\n".join(["what was done:", *(f"  {line}" for line in life.log), *lines])
+        return "\n".join(["what was done:", *(f"  {line}" for line in one.log), *lines])
     finally:
-        life.end()
+        one.end()
     return None
 
 
@@ -45,9 +45,9 @@ def run_seeds(
     templates: Templates,
     session: object | None = None,
 ) -> Counter[str]:
-    """One life after the other, each at the path of the one before; counts what was done.
+    """Execute one run after the other, each at the path of the one before, and count the steps.
 
-    A life that is wrong is lived again alone, and then with as few steps as still go wrong.
+    A run that fails is repeated alone, and then with as few steps as still fail.
     """
     tally: Counter[str] = Counter()
     begun: list[int] = []
@@ -80,8 +80,8 @@ def _described_alone(
 
     problem = fails(steps)
     if problem is None:
-        return f"Alone it is right: it needs the lives before it, seeds {begun}."
-    at = 1  # every life has a beginning
+        return f"Alone it is right: it needs the runs before it, seeds {begun}."
+    at = 1  # every run has a beginning
     while at < len(steps) and attempts < MOST_ATTEMPTS:
         fewer = steps[:at] + steps[at + 1 :]
         found = fails(fewer)

@@ -38,7 +38,7 @@ EMBEDDED = {
     "back up": 2,
     "restore": 3,
 }
-"""How often each kind comes up, in a life that does without Spark."""
+"""How often each kind comes up, in a run without Spark."""
 
 KEPT = ("keep rows", "keep a view", "keep a result")
 
@@ -77,7 +77,7 @@ class Step:
 
 
 def make_steps(seed: int, *, on_spark: bool) -> list[Step]:
-    """The life of a seed. It begins with rows."""
+    """Return the steps of a seed. They begin with rows."""
     random = Random(f"reads {seed} {on_spark}")
     if on_spark:
         kinds = _with_frames(random, seed)

@@ -1,6 +1,6 @@
-"""Graphs with rows in them, made once and copied wherever a life needs one.
+"""Graphs with rows in them, made once and copied wherever a run needs one.
 
-Loading and indexing take longer than all the rest of a life. A copy has the identity of what it was
+Loading and indexing take longer than the rest of a run. A copy has the identity of what it was
 copied from and grows another history, so it is also what a restored backup is.
 """
 
@@ -20,7 +20,7 @@ ROWS = 30
 
 
 class Filling(Writer):
-    """Gives an empty graph the rows that lives begin with."""
+    """Gives an empty graph the rows that runs begin with."""
 
     def __init__(self, place: Path, schema: int) -> None:
         self.graph = omnigraph.init(place, SCHEMAS[schema])
@@ -62,8 +62,8 @@ class Templates:
         return template.world
 
 
-def as_life(world: World, life: int, incarnation: int) -> World:
+def as_graph(world: World, graph_number: int, incarnation: int) -> World:
     """The world of a copy, under numbers of its own."""
     line = replace(world.branches["main"], incarnation=incarnation)
     commits = [replace(commit, incarnation=incarnation) for commit in world.commits]
-    return World(life, {"main": line}, commits)
+    return World(graph_number, {"main": line}, commits)

@@ -80,7 +80,7 @@ class Storm:
     write_seconds: list[float] = field(default_factory=list)
     read_seconds: list[float] = field(default_factory=list)
 
-    async def live(self, client: Client, number: int, turns: int, until: float, seed: int) -> None:
+    async def run(self, client: Client, number: int, turns: int, until: float, seed: int) -> None:
         """Write, read what was written, and read what anybody wrote, so often or so long."""
         chance = random.Random(seed * 1_000 + number)
         turn = 0

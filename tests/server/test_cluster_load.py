@@ -47,7 +47,7 @@ class Watch:
     seconds: list[float] = field(default_factory=list)
     is_over: bool = False
 
-    async def live(self, client: Client, number: int) -> None:
+    async def run(self, client: Client, number: int) -> None:
         """Write, read it back and run a stored query, until it is over."""
         turn = 0
         while not self.is_over or not turn:
@@ -152,7 +152,7 @@ def run_under_load(tmp_path: Path, clients: int, seconds: float) -> None:
 async def _live(server: Server, operator: Operator, clients: int, seconds: float) -> Watch:
     watch, until = Watch(), time.monotonic() + seconds
     made = [Client(server.host, server.port, server.graph) for _ in range(clients)]
-    lives = asyncio.gather(*(watch.live(client, n) for n, client in enumerate(made)))
+    clients_done = asyncio.gather(*(watch.run(client, n) for n, client in enumerate(made)))
     try:
         while True:
             await asyncio.to_thread(operator.work)
@@ -160,5 +160,5 @@ async def _live(server: Server, operator: Operator, clients: int, seconds: float
                 break
     finally:
         watch.is_over = True
-        await lives
+        await clients_done
     return watch

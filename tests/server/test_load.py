@@ -64,18 +64,18 @@ async def _storm(
     storm, chance = Storm(), random.Random(seed)
     until = time.monotonic() + seconds
     clients = [Client(server.host, server.port, server.graph) for _ in range(CLIENTS)]
-    lives = asyncio.gather(
-        *(storm.live(client, n, 1, until, seed) for n, client in enumerate(clients))
+    clients_done = asyncio.gather(
+        *(storm.run(client, n, 1, until, seed) for n, client in enumerate(clients))
     )
     peak = 0
-    while not lives.done():
-        await asyncio.wait([lives], timeout=chance.uniform(*between_kills))
+    while not clients_done.done():
+        await asyncio.wait([clients_done], timeout=chance.uniform(*between_kills))
         children = list_children(server.process.pid) if workers > 1 else [server.process.pid]
         peak = max([peak, *map(_read_peak, children)])
-        if workers > 1 and children and not lives.done():
+        if workers > 1 and children and not clients_done.done():
             with suppress(ProcessLookupError):
                 os.kill(chance.choice(children), signal.SIGKILL)
-    await lives
+    await clients_done
     return storm, peak
 
 
@@ -116,7 +116,7 @@ def test_stalled_readers_and_half_sent_bodies_hold_nobody_up(people) -> None:
 async def _live_a_little(server: Server) -> Storm:
     storm = Storm()
     clients = [Client(server.host, server.port, server.graph) for _ in range(5)]
-    await asyncio.gather(*(storm.live(one, n, 2, 0, n) for n, one in enumerate(clients)))
+    await asyncio.gather(*(storm.run(one, n, 2, 0, n) for n, one in enumerate(clients)))
     return storm
 
 

@@ -1,4 +1,4 @@
-"""Faults put into our code on purpose, to see that a simulated life finds them.
+"""Faults put into our code on purpose, to see that a simulated run finds them.
 
 Each takes one safeguard away. A simulation that finds none of these would find nothing else either.
 """

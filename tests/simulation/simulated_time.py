@@ -1,6 +1,6 @@
 """Simulated replacements of the clocks, threads and random ids of the standard library.
 
-Outside of a life the real ones answer.
+Outside of a run the real ones answer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Self
 from simulation.turns import Strand, Turns
 
 _turns: list[Turns] = []
-"""That of the life that is being lived, if one is."""
+"""The turns of the current run, if any."""
 
 _real = {
     name: getattr(time, name) for name in ("monotonic", "sleep", "time", "time_ns", "clock_gettime")
@@ -24,16 +24,16 @@ _real = {
 _real_uuid4 = uuid.uuid4
 
 
-def enter_life(turns: Turns) -> None:
+def enter_run(turns: Turns) -> None:
     _turns.append(turns)
 
 
-def leave_life() -> None:
+def leave_run() -> None:
     _turns.pop()
 
 
 def get_turns() -> Turns:
-    """The draw of the life that is being lived."""
+    """Return the draw of the current run."""
     return _turns[-1]
 
 

@@ -20,7 +20,7 @@ from lance.fragment import write_fragments as write_real_fragments
 
 from simulation import simulated_lance
 from simulation.simulated_files import Files
-from simulation.simulated_time import enter_life, leave_life
+from simulation.simulated_time import enter_run, leave_run
 from simulation.turns import DAY_US, Process, Turns
 
 SCHEMA = pa.schema([pa.field("id", pa.string()), pa.field("value", pa.int64())])
@@ -219,11 +219,11 @@ def play_simulated(seed: int) -> list[str]:
     turns, played = Turns(random.Random(0), 0.0), []
     uri = f"{simulated_lance.make_address(Files(), 0)}/t"
     turns.start(Process(0), lambda: played.extend(Script(seed, SimulatedLance, uri).play()))
-    enter_life(turns)
+    enter_run(turns)
     try:
         turns.run()
     finally:
-        leave_life()
+        leave_run()
     return played
 
 

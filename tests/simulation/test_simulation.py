@@ -1,6 +1,6 @@
-"""Thousands of short lives of a graph on a simulated store, each drawn from a seed.
+"""Thousands of short runs on a simulated store, each drawn from a seed.
 
-A seed that fails is the whole report: `docs/internals/simulation.md` says how to live it again.
+A seed that fails is the whole report: `docs/internals/simulation.md` says how to repeat it.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pytest
 
 TESTS = Path(__file__).parents[1]
 FIRST_SEEDS = (1, 100_001, 200_001, 300_001)
-LIVES_S = 15.0
-"""So much processor time each of them takes: a minute in all, some two thousand lives."""
+RUNS_S = 15.0
+"""So much processor time each of them takes: a minute in all, some two thousand runs."""
 LONG_S = 120.0
 SOAK_S = float(os.environ.get("SOAK_SECONDS", "3600"))
 
@@ -27,7 +27,7 @@ PLANTED = {
     "keep_no_forks": "names",
     "trust_the_clock": "cleaning",
 }
-"""Faults that are found within a second or two, and in which lives."""
+"""Faults that are found within a second or two, and in which runs."""
 SUBTLE = {
     "settle_nothing": "crashes",
     "skip_proof_of_files": "cleaning",
@@ -40,11 +40,11 @@ SUBTLE = {
 """Those that take longer: other safeguards cover most of what they cause."""
 
 
-def live(*given: str) -> dict[str, Any]:
+def simulate(*given: str) -> dict[str, Any]:
     """Return the output of a separate process that runs these histories."""
     path = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
     done = subprocess.run(
-        [sys.executable, "-m", "simulation.run_lives", *given],
+        [sys.executable, "-m", "simulation.run_simulation", *given],
         env={**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": path},
         capture_output=True,
         text=True,
@@ -54,19 +54,19 @@ def live(*given: str) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def require_right(lived: dict[str, Any], record_property: Any) -> None:
-    problems = lived.pop("problems")
-    print(lived)
-    record_property("seeds", lived["lives"])
-    record_property("states", lived["steps"])
+def require_right(result: dict[str, Any], record_property: Any) -> None:
+    problems = result.pop("problems")
+    print(result)
+    record_property("seeds", result["runs"])
+    record_property("states", result["steps"])
     assert problems == {}
-    assert min(lived.values()) > 0, "something never happened"
+    assert min(result.values()) > 0, "something never happened"
 
 
 @pytest.mark.parametrize("seed", FIRST_SEEDS)
 def test_whatever_happens_to_its_processes_a_graph_is_right(record_property, seed):
-    lived = live("--seed", str(seed), "--lives", "100000", "--seconds", str(LIVES_S))
-    require_right(lived, record_property)
+    result = simulate("--seed", str(seed), "--runs", "100000", "--seconds", str(RUNS_S))
+    require_right(result, record_property)
 
 
 FOUND = [
@@ -74,31 +74,31 @@ FOUND = [
     *(41005282, 41012502, 42004669, 42019152, 71006737, 72032230, 72071998),
     *(81012621, 82055122, 91053949, 131009115),
 ]
-"""Seeds of lives that ended badly once."""
+"""Seeds of runs that failed once."""
 
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_long_runs_have_found_stays_found(seed):
     """Somebody's step came late, after somebody else had gone on; `simulation.md` tells which."""
-    assert live("--seed", str(seed))["problems"] == {}
+    assert simulate("--seed", str(seed))["problems"] == {}
 
 
 @pytest.mark.fuzz
 def test_whatever_happens_to_its_processes_a_graph_is_right_in_a_long_run(record_property):
-    lived = live("--seed", "1000000", "--lives", "1000000", "--seconds", str(LONG_S))
-    require_right(lived, record_property)
+    result = simulate("--seed", "1000000", "--runs", "1000000", "--seconds", str(LONG_S))
+    require_right(result, record_property)
 
 
 @pytest.mark.slow
 @pytest.mark.fuzz
 @pytest.mark.soak
 def test_whatever_happens_to_its_processes_a_graph_is_right_for_an_hour(record_property):
-    lived = live("--seed", "2000000", "--lives", "10000000", "--seconds", str(SOAK_S))
-    require_right(lived, record_property)
+    result = simulate("--seed", "2000000", "--runs", "10000000", "--seconds", str(SOAK_S))
+    require_right(result, record_property)
 
 
-def test_a_seed_shows_the_same_life_every_time():
-    first, second = (live("--seed", "25", "--lives", "20") for _ in range(2))
+def test_a_seed_shows_the_same_run_every_time():
+    first, second = (simulate("--seed", "25", "--runs", "20") for _ in range(2))
     del first["seconds"], second["seconds"]
     assert first == second
 
@@ -114,5 +114,5 @@ def test_the_simulation_finds_a_planted_fault_that_others_cover(fault):
     assert find(fault, SUBTLE[fault], "20000")["problems"] != {}
 
 
-def find(fault: str, theme: str, lives: str) -> dict[str, Any]:
-    return live("--plant", fault, "--theme", theme, "--lives", lives, "--problems", "1")
+def find(fault: str, theme: str, runs: str) -> dict[str, Any]:
+    return simulate("--plant", fault, "--theme", theme, "--runs", runs, "--problems", "1")

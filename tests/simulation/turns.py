@@ -17,7 +17,7 @@ from math import inf
 STEP_S = 0.02
 """A step takes up to so long, by the one true clock."""
 MOST_STEPS = 60_000
-"""A life that takes more steps than this goes round in circles."""
+"""A run of more steps than this does not terminate."""
 DAY_US = 86_400_000_000
 EPOCH_US = 1_800_000_000_000_000
 
@@ -56,7 +56,7 @@ UNTROUBLED = Fate()
 
 @dataclass(eq=False)
 class Process:
-    """One simulated process: its clock, its fate, and whether it lives."""
+    """One simulated process: its clock, its fate, and whether it is alive."""
 
     number: int
     fate: Fate = UNTROUBLED
@@ -93,7 +93,7 @@ class Strand:
 
 
 class Turns:
-    """The draw, the one true clock, and the threads of all processes of one life."""
+    """The draw, the one true clock, and the threads of all processes of one run."""
 
     def __init__(self, chance: random.Random, switching: float) -> None:
         self.chance, self.switching = chance, switching

@@ -18,7 +18,7 @@ from reads.read_checks import Wrong, check_export, check_rows
 from reads.read_model import NODES, SCHEMAS, TABLES, State, World
 from reads.read_writes import Writer
 from reads.steps import Step
-from reads.templates import Filling, Templates, as_life
+from reads.templates import Filling, Templates, as_graph
 
 MOST_KEPT = 5
 SAME_QUESTIONS = 2
@@ -29,7 +29,7 @@ MADE_ON_THE_SPOT = 0.15
 class Pin:
     """A state that something kept was made from."""
 
-    life: int
+    graph_number: int
     incarnation: int
     moves: int
     state: State
@@ -46,7 +46,7 @@ class Kept:
 
 
 @dataclass
-class Life(Writer):
+class ReadRun(Writer):
     """Carries steps out; `log` says what they were and `tally` counts them."""
 
     place: Path
@@ -55,7 +55,7 @@ class Life(Writer):
     log: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.lives = self.incarnations = 0
+        self.graphs = self.incarnations = 0
         self.is_indexed = False
         self.questions: list[Question] = []
         self.kept: list[Kept] = []
@@ -64,7 +64,7 @@ class Life(Writer):
         self.backup: tuple[Path, World] | None = None
 
     def end(self) -> None:
-        """Remove what the life leaves behind."""
+        """Remove the files of the run."""
         shutil.rmtree(self.place, ignore_errors=True)
         if self.backup is not None:
             shutil.rmtree(self.backup[0])
@@ -73,7 +73,7 @@ class Life(Writer):
 
     def _make_graph(self, random: Random) -> str:
         """A graph with rows: mostly a copy, at times one that is made on the spot."""
-        self.lives += 1
+        self.graphs += 1
         self.incarnations += 1
         if random.random() < MADE_ON_THE_SPOT:
             filling = Filling(self.place, random.randrange(len(SCHEMAS)))
@@ -81,10 +81,10 @@ class Life(Writer):
         else:
             world = self.templates.copy(random, self.place, is_indexed=self.is_indexed)
             how = "copied"
-        self.world = as_life(world, self.lives, self.incarnations)
+        self.world = as_graph(world, self.graphs, self.incarnations)
         self.graph = omnigraph.open(self.place)
         self._ask_all(self.questions, "main")
-        return f"graph {self.lives}, {how}{', indexed' * self.is_indexed}"
+        return f"graph {self.graphs}, {how}{', indexed' * self.is_indexed}"
 
     def _remove(self) -> None:
         self.older = self.graph
@@ -112,7 +112,7 @@ class Life(Writer):
         place = self.place.with_name(f"{self.place.stem}-backup.omni")
         shutil.copytree(self.place, place)
         self.backup = place, self.world.copy()
-        return f"copy of graph {self.world.life}"
+        return f"copy of graph {self.world.graph_number}"
 
     def restore(self, random: Random) -> str:
         """The copy takes the place of what was written since: same identity, other history."""
@@ -121,11 +121,11 @@ class Life(Writer):
         place, world = self.backup
         self._remove()
         shutil.copytree(place, self.place)
-        self.lives += 1
+        self.graphs += 1
         self.world = world.copy()
-        self.world.life = self.lives
+        self.world.graph_number = self.graphs
         self.graph = omnigraph.open(self.place)
-        return f"the copy as graph {self.lives}"
+        return f"the copy as graph {self.graphs}"
 
     def open_again(self, random: Random) -> str:
         self.graph = omnigraph.open(self.place)
@@ -215,7 +215,7 @@ class Life(Writer):
 
     def pin(self, branch: str) -> Pin:
         line = self.world.branches[branch]
-        return Pin(self.world.life, line.incarnation, line.moves, line.state)
+        return Pin(self.world.graph_number, line.incarnation, line.moves, line.state)
 
     def _keep(self, what: str, pin: Pin, check: Callable[[State, Random], None]) -> str:
         self.kept = [*self.kept, Kept(what, pin, self.now(), check)][-MOST_KEPT:]
@@ -265,7 +265,7 @@ class Life(Writer):
         return f"{kept.what}{', refused: ' * bool(refused)}{''.join(refused)}"
 
     def now(self) -> int:
-        """A moment of this life, to ask later what happened since."""
+        """A moment of this run, to ask later what happened since."""
         return len(self.happened)
 
     def count(self, pin: Pin, made_at: int, kind: str, engine: str, *, is_refused: bool) -> None:
@@ -276,7 +276,7 @@ class Life(Writer):
             self.tally[f"asked after {event} / {engine}{outcome}"] += 1
 
     def _since(self, pin: Pin, made_at: int) -> Iterator[str]:
-        if pin.life != self.world.life:
+        if pin.graph_number != self.world.graph_number:
             yield "its graph was replaced"
             return
         line = self.world.line_of(pin.incarnation)
@@ -299,6 +299,6 @@ class Life(Writer):
         except Wrong:
             raise
         except kind as error:
-            if self.world.must_be_there(pin.life, pin.incarnation, pin.moves):
+            if self.world.must_be_there(pin.graph_number, pin.incarnation, pin.moves):
                 raise
             refused.append(type(error).__name__)

@@ -1,7 +1,7 @@
 """Commits and queries in one process, and how much memory that takes.
 
-long_life.py PLACE COMMITS QUERIES. Prints one line of JSON: what the process held at the end and at
-its peak, in bytes.
+long_process.py PLACE COMMITS QUERIES. Print one line of JSON: the memory of the process at the end
+and at its peak, in bytes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def held_bytes(what: str) -> int:
     return int(found[1]) << 10
 
 
-def live(place: str, commits: int, queries: int, report: int = 0) -> dict[str, int]:
+def run(place: str, commits: int, queries: int, report: int = 0) -> dict[str, int]:
     graph = omnigraph.init(place, SCHEMA)
     people = [{"type": "Person", "data": {"name": f"p{n}", "age": n}} for n in range(PEOPLE)]
     graph.load(people, "append")
@@ -60,5 +60,5 @@ def live(place: str, commits: int, queries: int, report: int = 0) -> dict[str, i
 
 
 if __name__ == "__main__":
-    told = live(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int([*sys.argv, "0"][4]))
+    told = run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int([*sys.argv, "0"][4]))
     print(json.dumps(told))

@@ -1,4 +1,4 @@
-"""One life of a graph: a few processes at work on it, dying, sleeping and starting again.
+"""One simulated run: a few processes at work on a graph, crashing, suspended and starting again.
 
 Everything is drawn from the seed. What is run is our own code from the write driver and cleanup
 down to the tables; what it runs on is simulated.
@@ -76,7 +76,7 @@ from omnigraph.writer.driver import Writer
 from simulation.expected_states import Fact, Journal, NeededFiles, State, Violation, Writing
 from simulation.simulated_files import Files
 from simulation.simulated_store import SimulatedStore
-from simulation.simulated_time import enter_life, leave_life
+from simulation.simulated_time import enter_run, leave_run
 from simulation.turns import DAY_US, UNTROUBLED, Crashed, Fate, Fault, Process, Turns
 
 TABLES = tuple(TableKey(key) for key in ("node:Item", "node:Place", "edge:In"))
@@ -399,7 +399,7 @@ def _encode_schema(number: int) -> str:
 
 
 @dataclass
-class Lived:
+class RunResult:
     """The result of a history."""
 
     seed: int
@@ -418,14 +418,14 @@ class Lived:
     trace: list[str] = field(default_factory=list)
 
 
-class Life:
-    """One life, drawn from its seed."""
+class SimulatedRun:
+    """One run, drawn from its seed."""
 
     def __init__(
         self, seed: int, template: Files, theme: str | None = None, *, traced: bool = False
     ) -> None:
         self.chance = chance = random.Random(seed)
-        self.lived = Lived(seed)
+        self.result = RunResult(seed)
         self.turns = Turns(chance, switching=chance.choice([0.02, 0.1, 0.3, 0.6]))
         self.turns.trace = [] if traced else None
         self.files = template.copy()
@@ -439,10 +439,10 @@ class Life:
         self._processes = 0
         self._numbers = len(TABLES)
 
-    def live(self) -> Lived:
-        """Live it to its end; gives what was done, and what went wrong."""
-        random.seed(self.lived.seed)
-        enter_life(self.turns)
+    def run(self) -> RunResult:
+        """Run to the end and return the counts and the problem found."""
+        random.seed(self.result.seed)
+        enter_run(self.turns)
         try:
             for _ in range(self.chance.choice([1, 2, 2, 3, 3, 4])):
                 self._start(self.chance.choice([1, 2, 3, 4]))
@@ -452,24 +452,24 @@ class Life:
             self._start_audit()
             self.turns.run()
         except Exception as error:
-            self.lived.problem = f"{type(error).__name__}: {error}"
+            self.result.problem = f"{type(error).__name__}: {error}"
             if self.turns.trace is not None:
                 raise
         finally:
-            leave_life()
+            leave_run()
             manifest_reader._known.clear()
             process_fence._locks.clear()
         return self._count()
 
-    def _count(self) -> Lived:
-        lived, turns = self.lived, self.turns
-        lived.steps, lived.effects, lived.crashes = turns.steps, turns.effects, turns.crashes
-        lived.sleeps, lived.faults = turns.sleeps, turns.faults
-        lived.writes = len(self.journal.facts)
-        lived.acknowledged = sum(f.acknowledged is not None for f in self.journal.facts.values())
-        lived.removals = self.needed.removals
-        lived.trace = turns.trace or []
-        return lived
+    def _count(self) -> RunResult:
+        result, turns = self.result, self.turns
+        result.steps, result.effects, result.crashes = turns.steps, turns.effects, turns.crashes
+        result.sleeps, result.faults = turns.sleeps, turns.faults
+        result.writes = len(self.journal.facts)
+        result.acknowledged = sum(f.acknowledged is not None for f in self.journal.facts.values())
+        result.removals = self.needed.removals
+        result.trace = turns.trace or []
+        return result
 
     # --- processes --------------------------------------------------------------------------------
 
@@ -680,7 +680,7 @@ class Life:
             raise BranchNotFound(name)
 
     def _read(self, graph: OpenGraph) -> None:
-        self.lived.reads += 1
+        self.result.reads += 1
         self._require_right(graph, self._pick_branch())
 
     def _require_right(self, graph: OpenGraph, branch: str) -> None:
@@ -723,7 +723,7 @@ class Life:
         view = self.chance.choice(graph.seen) if old else graph.views.read_newest(source)
         name = self.chance.choice(BRANCHES)
         ref = graph_branches.create(view.snapshot, name)
-        self.lived.branches += 1
+        self.result.branches += 1
         assert ref.incarnation is not None
         self.journal.created[ref.incarnation] = name
 
@@ -738,7 +738,7 @@ class Life:
         graph_branches.rename(graph.root, old, new)
 
     def _clean(self, graph: OpenGraph) -> None:
-        self.lived.cleanups += 1
+        self.result.cleanups += 1
         try:
             run_cleanup(graph.root, Retention(keep=self.keep))
         except ManifestCorrupt as error:
@@ -837,7 +837,7 @@ def _read_rows(view: CatalogSnapshot) -> State:
 
 
 def make_template() -> Files:
-    """A graph that was just created, for lives to start from."""
+    """A graph that was just created, for runs to start from."""
     files, turns = Files(), Turns(random.Random(0), 0.0)
     tables = [
         NewTable(TableIdentity(TypeId(at), TableIncarnationId(at)), key, SCHEMA)
@@ -850,11 +850,11 @@ def make_template() -> Files:
         root = GraphRoot(SimulatedStore(files, 0), Settings(), ids, turns.clock_us)
         initialize(root, tables, SchemaContract("", "", _encode_schema(0)))
 
-    enter_life(turns)
+    enter_run(turns)
     try:
         turns.start(Process(0), create)
         turns.run()
     finally:
-        leave_life()
+        leave_run()
         manifest_reader._known.clear()
     return files

@@ -59,7 +59,7 @@ def applied(entities: Entities, changes) -> Entities:
     return after
 
 
-class Life:
+class GeneratedHistory:
     """A graph to which things happen, and what it held after each commit."""
 
     def __init__(self, place: Path, seed: int, fold_after: int = 5) -> None:

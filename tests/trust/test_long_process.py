@@ -11,7 +11,7 @@ import pytest
 
 from crash.harness import environment
 
-SCRIPT = Path(__file__).with_name("long_life.py")
+SCRIPT = Path(__file__).with_name("long_process.py")
 MIB = 1 << 20
 
 
