@@ -21,7 +21,7 @@ from omnigraph.spark_source.datasource import GraphSource
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.recovery.intents import WriterKind
 from omnigraph.storage.writer_heartbeat import list_heartbeats
-from omnigraph.writer.change import Prepared
+from omnigraph.writer.change import Prepared, WriteOptions
 from omnigraph.writer.driver import MAX_PREPARATIONS
 
 SCHEMA = 'node Doc { slug: String @key  text: String?  v: Vector(3)? @embed("text") }'
@@ -246,7 +246,7 @@ def test_a_commit_may_change_no_table_and_keep_what_its_writer_says(graph):
     first = graph.commits()[-1].commit_id
     details = {"message": "a note", "rules": {"Doc.text": "ours"}}
     change = Note(graph, given=Prepared(merged_parent=first, details=details))
-    published = graph._open.writer.write(change, branch="main", actor="ada")
+    published = graph._open.writer.write(change, WriteOptions(branch="main", actor="ada"))
     found = omnigraph.open(graph.uri).commits()[0]
     assert found == published.commit
     assert (found.merged_parent_commit_id, found.details) == (first, details)
@@ -256,7 +256,7 @@ def test_a_commit_may_change_no_table_and_keep_what_its_writer_says(graph):
 
 def test_a_change_that_may_be_repeated_is_prepared_until_the_branch_stands_still(graph):
     change = Note(graph, overtaken=1)
-    assert graph._open.writer.write(change, branch="main") is not None
+    assert graph._open.writer.write(change, WriteOptions(branch="main")) is not None
     assert change.prepared == 2
 
 
@@ -283,14 +283,14 @@ def test_a_writer_that_lost_keeps_the_others_waiting_while_it_prepares_again(
     """One that takes long lets them pass four times more."""
     change = Overtaken(graph, overtaken=passes)
     change.is_costly = is_costly
-    assert graph._open.writer.write(change, branch="main") is not None
+    assert graph._open.writer.write(change, WriteOptions(branch="main")) is not None
     assert change.others == [True] * passes + [False]
 
 
 def test_a_change_that_may_not_be_repeated_says_what_moved(graph):
     change = Note(graph, overtaken=1, repeatable=False)
     with pytest.raises(ReadSetChanged, match="graph_head:main"):
-        graph._open.writer.write(change, branch="main")
+        graph._open.writer.write(change, WriteOptions(branch="main"))
     assert change.prepared == 1
 
 
@@ -298,7 +298,7 @@ def test_a_change_for_another_head_is_not_prepared(graph):
     head, change = graph.commits()[0].commit_id, Note(graph)
     graph.mutate(rename(0))
     with pytest.raises(PreconditionFailed):
-        graph._open.writer.write(change, branch="main", expected_head=head)
+        graph._open.writer.write(change, WriteOptions(branch="main", expected_head=head))
     assert change.prepared == 0
 
 
@@ -312,4 +312,4 @@ def test_a_branch_that_never_stands_still_is_given_up(graph, monkeypatch):
     monkeypatch.setattr("omnigraph.writer.driver.MAX_PREPARATIONS", 1)
     assert MAX_PREPARATIONS > 1
     with pytest.raises(ReadSetChanged):
-        graph._open.writer.write(Note(graph, overtaken=1), branch="main")
+        graph._open.writer.write(Note(graph, overtaken=1), WriteOptions(branch="main"))

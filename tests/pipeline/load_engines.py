@@ -20,6 +20,7 @@ from omnigraph.graph.input_forms import as_input
 from omnigraph.graph.load_changes import GraphLoadRequest
 from omnigraph.output_files import OutputFile
 from omnigraph.storage.tables.location import is_flat_name
+from omnigraph.writer.change import WriteOptions
 from pipeline.random_loads import normal
 
 ENGINES = ("small", "inline", "spark")
@@ -49,12 +50,8 @@ def load(graph, data, mode: str, engine: str, **options):
                 options["rejects"] = OutputFile(options["rejects"])
             asked = LoadOptions(mode=LoadMode(mode), **options)
             given, asked = as_input(data, asked, lambda: graph.catalog)
-            request = GraphLoadRequest(
-                options=asked,
-                branch=branch,
-                base=base,
-                expected_head=head,
-            )
+            write = WriteOptions(branch=branch, expected_head=head)
+            request = GraphLoadRequest(asked, write, base=base)
             return load_changes.bulk_load(graph._open.writer, given, request, runs_on)
 
 

@@ -71,7 +71,7 @@ from omnigraph.storage.tables.manifest_table import compact_lineage
 from omnigraph.storage.tables.table import open_newest
 from omnigraph.storage.writer_fence import make_fence_lost
 from omnigraph.storage.writer_lease import LeaseTerms, open_fence
-from omnigraph.writer.change import CatalogSnapshot, Change, Prepared
+from omnigraph.writer.change import CatalogSnapshot, Change, Prepared, WriteOptions
 from omnigraph.writer.driver import Writer
 from simulation.expected_states import Fact, Journal, NeededFiles, State, Violation, Writing
 from simulation.simulated_files import Files
@@ -649,7 +649,7 @@ class SimulatedRun:
     def _change(self, graph: OpenGraph, fact: Fact, change: Change) -> None:
         writing = fact.writing
         try:
-            published = graph.writer.write(change, branch=writing.branch)
+            published = graph.writer.write(change, WriteOptions(branch=writing.branch))
         except OmniError as error:
             if not isinstance(error, UNCERTAIN):
                 fact.failed = f"{type(error).__name__}: {error}"

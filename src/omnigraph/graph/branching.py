@@ -18,7 +18,7 @@ from omnigraph.policy.decision import Action
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch, normalize_deletable_branch
 from omnigraph.storage.refs import BranchRef, Tag, create_tag, find_ref, list_refs
-from omnigraph.writer.change import CatalogSnapshot
+from omnigraph.writer.change import CatalogSnapshot, WriteOptions
 
 _ID = "incarnation"
 _GIVEN_UP = "given_up"
@@ -46,10 +46,11 @@ class BranchVerbs(GraphHandle):
         ('review', 'main', 'maria')
         """
         self._open.require_writable()
-        creator, source = actor or self.actor, self._choose(source)
+        source = self._choose(source)
         self._guard.allow(Action.BRANCH_CREATE, branch=source, target_branch=name, actor=actor)
         start = self._find_commit_id(commit, source)
-        return create_branch(self._open.views, name, source, start, creator, idempotency_key)
+        options = self._make_write_options(name, actor, idempotency_key=idempotency_key)
+        return create_branch(self._open.views, source, start, options)
 
     def tag(
         self,
@@ -79,20 +80,14 @@ class BranchVerbs(GraphHandle):
 
 
 def create_branch(
-    views: BranchSnapshots,
-    name: str,
-    source: str,
-    commit: str | None,
-    actor: str | None,
-    idempotency_key: str | None,
+    views: BranchSnapshots, source: str, commit: str | None, options: WriteOptions
 ) -> CreatedBranch:
-    """A branch of another one as it is now, or as it was at a commit."""
+    """Create a branch from another one as it is now, or as it was at a commit."""
     from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
     from omnigraph.storage import graph_branches
 
-    root = views.root
-    asked = (normalize_branch(name), normalize_branch(source), commit)
-    key = WriteKey.of(idempotency_key, "create_branch", actor, *asked)
+    root, name, actor = views.root, options.branch, options.actor
+    key = WriteKey.of(options, "create_branch", normalize_branch(source), commit)
 
     def create(planned: Mapping[str, str]) -> BranchRef:
         given, given_up = planned.get(_ID), planned.get(_GIVEN_UP, "").split()
@@ -123,15 +118,13 @@ def create_branch(
     return _describe(made, is_replayed=is_replayed)
 
 
-def rename_branch(
-    root: GraphRoot, name: str, new_name: str, actor: str | None, idempotency_key: str | None
-) -> CreatedBranch:
+def rename_branch(root: GraphRoot, new_name: str, options: WriteOptions) -> CreatedBranch:
     """Give a branch another name."""
     from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
     from omnigraph.storage import graph_branches
 
-    asked = (normalize_branch(name), normalize_branch(new_name))
-    key = WriteKey.of(idempotency_key, "rename_branch", actor, *asked)
+    name = options.branch
+    key = WriteKey.of(options, "rename_branch", normalize_branch(new_name))
 
     def rename(planned: Mapping[str, str]) -> BranchRef:
         return graph_branches.rename(root, name, new_name, planned.get(_ID))
@@ -147,15 +140,14 @@ def rename_branch(
     return _describe(made, is_replayed=is_replayed)
 
 
-def delete_branch(
-    root: GraphRoot, name: str, actor: str | None, idempotency_key: str | None
-) -> DeletedBranch:
+def delete_branch(root: GraphRoot, options: WriteOptions) -> DeletedBranch:
     """Delete a branch; under a key, none that was created under its name since."""
     from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
     from omnigraph.storage import graph_branches
 
-    gone = DeletedBranch(name.strip(), actor)
-    key = WriteKey.of(idempotency_key, "delete_branch", actor, normalize_branch(name))
+    name = options.branch
+    gone = DeletedBranch(name.strip(), options.actor)
+    key = WriteKey.of(options, "delete_branch")
 
     def delete(planned: Mapping[str, str]) -> DeletedBranch:
         graph_branches.delete(root, name, planned.get(_ID))

@@ -5,26 +5,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest, ReadSetChanged
-from omnigraph.graph.engines import EngineName, open_tasks
+from omnigraph.graph.engines import EngineName, EngineOptions, open_tasks
 from omnigraph.graph.open_graph import GraphHandle
-from omnigraph.identity import MAIN
 from omnigraph.policy.decision import Action
 from omnigraph.settings import Settings
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.staged import Ticket
-from omnigraph.writer.change import CatalogSnapshot, Prepared
+from omnigraph.writer.change import CatalogSnapshot, Prepared, WriteOptions
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from omnigraph.embedding.embed_files import EmbedRequest, EmbedSpec, EmbedSummary
     from omnigraph.pipeline.staging_area import StagingArea
     from omnigraph.pipeline.tasks import Tasks
@@ -74,21 +71,16 @@ class EmbedVerbs(GraphHandle):
         (0, 1)
         """
         self._open.require_writable()
-        branch = self._choose(branch)
-        self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
+        self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
         request = GraphEmbedRequest(
-            branch=branch,
             types=tuple(types),
             spec=parse_embed_spec(spec),
             reembed_all=reembed_all,
             per_minute=per_minute,
-            actor=actor or self.actor,
-            message=message,
-            engine=engine,
-            session=session,  # type: ignore[arg-type]
-            spark_conf=spark_conf or {},
+            engine=EngineOptions(engine=engine, session=session, spark_conf=spark_conf or {}),
         )
-        return embed_graph(self._open.writer, request)
+        options = self._make_write_options(branch, actor, message)
+        return embed_graph(self._open.writer, request, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,20 +199,15 @@ def _open_files(
     return _Files(Path(source), Path(output), parsed)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GraphEmbedRequest:
-    """Which vectors of a branch are filled, and by whom."""
+    """The vectors of a branch to fill, and how."""
 
-    branch: str = MAIN
-    types: tuple[str, ...] = ()
-    spec: EmbedSpec | None = None
-    reembed_all: bool = False
-    per_minute: float | None = None
-    actor: str | None = None
-    message: str | None = None
-    engine: str = "spark"
-    session: SparkSession | None = None
-    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    types: tuple[str, ...]
+    spec: EmbedSpec | None
+    reembed_all: bool
+    per_minute: float | None
+    engine: EngineOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +238,9 @@ def parse_embed_spec(spec: str | Path | Mapping[str, object] | None) -> EmbedSpe
     return parse_spec(spec) if isinstance(spec, Mapping) else read_spec(Path(spec))
 
 
-def embed_graph(writer: Writer, request: GraphEmbedRequest) -> GraphEmbedSummary:
+def embed_graph(
+    writer: Writer, request: GraphEmbedRequest, options: WriteOptions
+) -> GraphEmbedSummary:
     """Fill vectors of a branch as one commit."""
     from omnigraph.embedding.embedder_choice import choose_model, open_embedder
     from omnigraph.pipeline.kernels.embed_kernel import forget_answers
@@ -260,14 +249,13 @@ def embed_graph(writer: Writer, request: GraphEmbedRequest) -> GraphEmbedSummary
         raise BadRequest("per_minute must be more than 0")
     settings = writer.branches.root.settings
     open_embedder(settings.embed)  # a missing key is said before anything is started
-    tasks = open_tasks(request.engine, settings, request.session, request.spark_conf)
-    with closing(_Embedding(request, tasks, choose_model(settings.embed))) as change:
-        published = writer.write(
-            change, branch=request.branch, actor=request.actor, message=request.message
-        )
+    engine = request.engine
+    tasks = open_tasks(engine.engine or "local", settings, engine.session, engine.spark_conf)
+    with closing(_Embedding(request, options, tasks, choose_model(settings.embed))) as change:
+        published = writer.write(change, options)
     forget_answers(writer.branches.root)
     return GraphEmbedSummary(
-        branch=normalize_branch(request.branch),
+        branch=normalize_branch(options.branch),
         embedded=change.vectors,
         model=change.model,
         engine=tasks.engine,
@@ -284,8 +272,10 @@ class _Embedding:
 
     kind, is_costly = WriterKind.LOAD, True
 
-    def __init__(self, request: GraphEmbedRequest, tasks: Tasks, model: str) -> None:
-        self._request, self._tasks, self.model = request, tasks, model
+    def __init__(
+        self, request: GraphEmbedRequest, options: WriteOptions, tasks: Tasks, model: str
+    ) -> None:
+        self._request, self._options, self._tasks, self.model = request, options, tasks, model
         self._area: StagingArea | None = None
         self.vectors = 0
 
@@ -311,10 +301,10 @@ class _Embedding:
             return None
         write = StagedWrite(
             uri=root.uri,
-            branch=request.branch,
+            branch=self._options.branch,
             mode=LoadMode.MERGE,
             partial=False,
-            actor=request.actor,
+            actor=self._options.actor,
             area=self._area.id,
             ir=encode_ir(view.catalog),
             splits=[one.split for one in rows],

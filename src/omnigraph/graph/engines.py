@@ -70,13 +70,8 @@ def open_tasks(
 class MergeEngine:
     """The engine that compares the rows of a merge; Spark is started when the first are sent."""
 
-    def __init__(
-        self,
-        engine: str,
-        settings: Settings,
-        session: object | None = None,
-        spark_conf: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, options: EngineOptions, settings: Settings) -> None:
+        engine = options.engine or "local"
         if engine not in MERGE_ENGINES:
             known = ", ".join(sorted(MERGE_ENGINES))
             raise BadRequest(f"engine '{engine}' is not one of {known}")
@@ -84,8 +79,7 @@ class MergeEngine:
             require_spark()
         elif not is_spark_installed():
             engine = "local"
-        self._engine, self._settings = engine, settings
-        self._session, self._conf = session, spark_conf
+        self._engine, self._options, self._settings = engine, options, settings
 
     @property
     def run(self) -> RunComparison:
@@ -103,4 +97,4 @@ class MergeEngine:
 
     @cached_property
     def _tasks(self) -> Tasks:
-        return open_tasks("spark", self._settings, self._session, self._conf)
+        return open_tasks("spark", self._settings, self._options.session, self._options.spark_conf)

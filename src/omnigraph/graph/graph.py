@@ -308,7 +308,8 @@ class Graph(Verbs, GraphMaintenance):
 
         self._open.require_writable()
         self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
-        return branching.delete_branch(self._open.views.root, name, self.actor, idempotency_key)
+        options = self._make_write_options(name, None, idempotency_key=idempotency_key)
+        return branching.delete_branch(self._open.views.root, options)
 
     def rename_branch(
         self, name: str, new_name: str, *, idempotency_key: str | None = None
@@ -328,8 +329,8 @@ class Graph(Verbs, GraphMaintenance):
         self._open.require_writable()
         self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
         self._guard.allow(Action.BRANCH_CREATE, branch=name, target_branch=new_name)
-        root = self._open.views.root
-        return branching.rename_branch(root, name, new_name, self.actor, idempotency_key)
+        options = self._make_write_options(name, None, idempotency_key=idempotency_key)
+        return branching.rename_branch(self._open.views.root, new_name, options)
 
     def branch(self, name: str) -> Branch:
         """The same verbs, bound to one branch.

@@ -35,7 +35,7 @@ from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Ticket
 from omnigraph.typed_reading import convert_into
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, Prepared
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, Prepared, WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.writer.driver import Writer
@@ -55,19 +55,18 @@ class WriteKey:
     digest: str
 
     @classmethod
-    def of(
-        cls, key: str | None, operation: str, actor: str | None, *asked: object
-    ) -> WriteKey | None:
-        """The key of a write that asks for this; None without one."""
+    def of(cls, options: WriteOptions, operation: str, *asked: object) -> WriteKey | None:
+        """Return the key of a write with a digest of all that it asks for; None without a key."""
+        key = options.idempotency_key
         if key is None:
             return None
         if not 1 <= len(key) <= _MAX_KEY_LENGTH:
             raise BadRequest(f"an idempotency key has 1 to {_MAX_KEY_LENGTH} characters")
         digest = hashlib.sha256(operation.encode())
-        for one in asked:
+        for one in (options.branch.strip(), options.expected_head, options.message, *asked):
             digest.update(one if isinstance(one, bytes) else msgspec.json.encode(one, enc_hook=str))
             digest.update(b"\0")
-        return cls(key, operation, actor, digest.hexdigest())
+        return cls(key, operation, options.actor, digest.hexdigest())
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +100,8 @@ def write_once(
     writer: Writer,
     change: Change,
     describe: Callable[[], Mapping[str, object]],
+    options: WriteOptions,
     key: WriteKey | None,
-    *,
-    branch: str,
-    actor: str | None,
-    expected_head: str | None,
-    message: str | None,
 ) -> KeyedWrite:
     """Make a change, or find the commit that was made under its key before.
 
@@ -114,32 +109,25 @@ def write_once(
         writer: What makes it.
         change: The change.
         describe: The answer, once the change is prepared.
+        options: The branch, the author, and what the commit depends on.
         key: Its key, if it has one.
-        branch: The branch to change.
-        actor: Who the commit is recorded for.
-        expected_head: Only if the branch is at this commit.
-        message: What is said about it; kept with the commit.
 
     Raises:
         IdempotencyKeyReused: something else was asked for under this key.
     """
     if key is None:
-        published = writer.write(
-            change, branch=branch, actor=actor, expected_head=expected_head, message=message
-        )
+        published = writer.write(change, options)
         return KeyedWrite(published.commit if published else None)
     branches = writer.branches
-    kept = _find(branches, branches.read_newest(branch).snapshot, key)
+    kept = _find(branches, branches.read_newest(options.branch).snapshot, key)
     if kept is not None:
         return KeyedWrite(kept.commit, kept)
     keyed = _KeyedChange(branches, change, key, describe)
     try:
-        published = writer.write(
-            keyed, branch=branch, actor=actor, expected_head=expected_head, message=message
-        )
+        published = writer.write(keyed, options)
     except ConflictError:
         # The other one with this key may be what came in between.
-        kept = _find(branches, branches.read_newest(branch).snapshot, key)
+        kept = _find(branches, branches.read_newest(options.branch).snapshot, key)
         if kept is None:
             raise
         return KeyedWrite(kept.commit, kept)

@@ -46,7 +46,7 @@ from omnigraph.storage.staged import Ticket
 from omnigraph.storage.writer_heartbeat import continue_heartbeat
 from omnigraph.typed_reading import convert_into
 from omnigraph.types.jsonl import ParsedLines
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared, WriteOptions
 from omnigraph.writer.driver import Writer
 
 REPORTED_PROBLEMS = 100
@@ -54,19 +54,16 @@ COSTLY_BYTES = 1 << 20
 """More input than this takes long to prepare, and is not prepared while others wait."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class GraphLoadRequest:
-    """One load: how, to which branch, and for whom; the input too, where it is in one piece."""
+    """One load: how and to which branch; the input too, where it is in one piece."""
 
     options: LoadOptions
-    branch: str
+    write: WriteOptions
     base: str | None = None
-    actor_id: str | None = None
-    expected_head: str | None = None
     data: bytes = b""
     file: str | None = None
     key: WriteKey | None = None
-    message: str | None = None
 
     @property
     def mode(self) -> LoadMode:
@@ -77,6 +74,15 @@ class GraphLoadRequest:
         """Whether it means the same on a branch that others changed; an overwrite does not."""
         return self.mode is not LoadMode.OVERWRITE
 
+    def make_key(self, content: object) -> WriteKey | None:
+        """Make the key, with all that tells two loads into a branch apart."""
+        from omnigraph.graph.idempotency import WriteKey
+
+        options = self.options
+        how = (str(options.mode), options.format, options.partial, options.on_error)
+        what = (options.type, dict(options.columns), options.select, options.delimiter)
+        return WriteKey.of(self.write, "load", *how, *what, options.match, self.base, content)
+
 
 def has_branch(root: GraphRoot, branch: str) -> bool:
     return find_ref(root.store, normalize_branch(branch)) is not None
@@ -84,13 +90,13 @@ def has_branch(root: GraphRoot, branch: str) -> bool:
 
 def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
     """Create the branch if it is missing and a base was given; tells whether it did."""
-    name = normalize_branch(request.branch)
+    name = normalize_branch(request.write.branch)
     if find_ref(views.root.store, name) is not None:
         return False
     if request.base is None:
         raise BranchNotFound(name, "name another branch to create it from")
     try:
-        graph_branches.create(views.read_newest(request.base).snapshot, name, request.actor_id)
+        graph_branches.create(views.read_newest(request.base).snapshot, name, request.write.actor)
     except AlreadyExists:
         return False  # another load wanted it too, and was first
     return True
@@ -124,14 +130,14 @@ def load_result(
     answer = describe_load(loaded, request, created=created) if kept is None else kept.answer
     counts = convert_into({kind: answer[kind] for kind in ("nodes", "edges")}, _Counts)
     return LoadResult(
-        branch=normalize_branch(request.branch),
+        branch=normalize_branch(request.write.branch),
         base_branch=request.base,
         branch_created=bool(answer["branch_created"]),
         mode=str(request.mode),
         engine="local",
         nodes=counts.nodes,
         edges=counts.edges,
-        actor_id=request.actor_id,
+        actor_id=request.write.actor,
         commit=written.commit,
         is_replayed=kept is not None,
     )
@@ -145,18 +151,15 @@ def load(writer: Writer, request: GraphLoadRequest) -> LoadResult:
     created = ensure_branch(writer.branches, request)
     settings = writer.branches.root.settings.embed
     is_costly = embeds_on_write(
-        settings, lambda: writer.branches.read_newest(request.branch).catalog
+        settings, lambda: writer.branches.read_newest(request.write.branch).catalog
     )
     change = _Load(request, WriteVectors(settings), is_costly=is_costly)
     written = write_once(
         writer,
         change,
         lambda: describe_load(change.counts, request, created=created),
+        request.write,
         request.key,
-        branch=request.branch,
-        actor=request.actor_id,
-        expected_head=request.expected_head,
-        message=request.message,
     )
     return load_result(change.counts, request, written, created=created)
 
@@ -232,11 +235,8 @@ def bulk_load(
             writer,
             change,
             lambda: describe_load(change.job.counts, request, created=created),
+            request.write,
             request.key,
-            branch=request.branch,
-            actor=request.actor_id,
-            expected_head=request.expected_head,
-            message=request.message,
         )
         if is_configured(root.settings.embed):
             forget_answers(root)
@@ -332,9 +332,7 @@ def commit_rows(views: BranchSnapshots, write: StagedWrite) -> str | None:
         try:
             published = Writer(views).write(
                 _StagedRows(views, job, write),
-                branch=write.branch,
-                actor=write.actor,
-                message=write.message,
+                WriteOptions(branch=write.branch, actor=write.actor, message=write.message),
                 note=note,
             )
         finally:

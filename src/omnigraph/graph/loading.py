@@ -120,16 +120,15 @@ class LoadVerbs(GraphHandle):
         )
         views, schema_of = self._open.views, base or branch
         given, options = as_input(records, options, lambda: views.read_newest(schema_of).catalog)
+        # A branch that is made first is at the head of its base.
+        head = self._find_commit_id(expected_head, schema_of)
         request = GraphLoadRequest(
-            options=options,
-            branch=branch,
+            options,
+            self._make_write_options(branch, actor, message, head, idempotency_key),
             base=base,
-            actor_id=actor or self.actor,
-            message=message,
-            expected_head=self._find_commit_id(expected_head, schema_of),
         )
         runs_on = EngineOptions(engine=engine, session=session, spark_conf=spark_conf or {})
-        return _load_input(self._open.writer, given, request, runs_on, idempotency_key)
+        return _load_input(self._open.writer, given, request, runs_on)
 
     def _allow_load(self, branch: str, base: str | None, actor: str | None) -> None:
 
@@ -139,24 +138,6 @@ class LoadVerbs(GraphHandle):
         if base is not None and not has_branch(self._open.views.root, branch):
             self._guard.allow(Action.BRANCH_CREATE, branch=base, target_branch=branch, actor=actor)
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
-
-
-def _list_given(message: str | None) -> tuple[str, ...]:
-    """A message among what is asked; without one, requests are those of earlier releases."""
-    return () if message is None else (message,)
-
-
-def _list_asked(request: GraphLoadRequest) -> tuple[object, ...]:
-    """All that makes two loads of the same input different, beside who asks."""
-    options = request.options
-    how = (str(options.mode), options.format, options.partial, options.on_error)
-    what: tuple[object, ...] = (options.type, dict(options.columns), options.select)
-    if options.delimiter is not None:  # so that loads are known by what they were before
-        what = (*what, options.delimiter)
-    if options.match:
-        what = (*what, options.match)
-    where = (request.branch.strip(), request.base, request.expected_head)
-    return (*how, *what, *where, *_list_given(request.message))
 
 
 def _parse_mode(mode: LoadMode | str) -> LoadMode:
@@ -174,10 +155,8 @@ def _load_input(
     given: Any,  # noqa: ANN401 - what `as_input` gives
     request: GraphLoadRequest,
     runs_on: EngineOptions,
-    idempotency_key: str | None,
 ) -> LoadResult:
     """Load in one piece what is small, and the rest through the pipeline."""
-    from omnigraph.graph.idempotency import WriteKey
     from omnigraph.graph.input_forms import identify_input, needs_pipeline, read_records
     from omnigraph.graph.load_changes import bulk_load, load
 
@@ -186,14 +165,10 @@ def _load_input(
     if not uses_pipeline:
         data, file = read_records(given)
         request = replace(request, data=data, file=file)
-    if idempotency_key is not None:
+    if request.write.idempotency_key is not None:
         aws = writer.branches.root.settings.aws
-        asked = (
-            *_list_asked(request),
-            identify_input(given, aws) if uses_pipeline else request.data,
-        )
-        key = WriteKey.of(idempotency_key, "load", request.actor_id, *asked)
-        request = replace(request, key=key)
+        content = identify_input(given, aws) if uses_pipeline else request.data
+        request = replace(request, key=request.make_key(content))
     if not uses_pipeline:
         return replace(load(writer, request), engine_reason=chosen.reason)
 

@@ -54,7 +54,7 @@ class MaintenanceVerbs(GraphHandle):
         self._open.require_writable()
         self._guard.allow(Action.ADMIN, actor=actor)
         workers = self._open_workers(engine, session, spark_conf)
-        options = OptimizeOptions(self._choose(branch), actor or self.actor)
+        options = OptimizeOptions(self._make_write_options(branch, actor))
         return optimize(self._open.views, options, workers)
 
     def ensure_indices(
@@ -78,7 +78,7 @@ class MaintenanceVerbs(GraphHandle):
         self._open.require_writable()
         self._guard.allow(Action.ADMIN, actor=actor)
         workers = self._open_workers(engine, session, spark_conf)
-        options = OptimizeOptions(self._choose(branch), actor or self.actor, indexes_only=True)
+        options = OptimizeOptions(self._make_write_options(branch, actor), indexes_only=True)
         return optimize(self._open.views, options, workers).pending_indexes
 
     def _open_workers(

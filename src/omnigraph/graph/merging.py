@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.engines import MergeEngine, MergeEngineName
+from omnigraph.graph.engines import EngineOptions, MergeEngine, MergeEngineName
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.graph.schema_changes import adopt_schema
@@ -32,7 +32,7 @@ from omnigraph.storage.manifest import Commit, RowCounts
 from omnigraph.storage.recovery import WriterKind, hash_contract
 from omnigraph.storage.staged import Merging, Ticket
 from omnigraph.typed_reading import convert_into
-from omnigraph.writer.change import CatalogSnapshot, Prepared
+from omnigraph.writer.change import CatalogSnapshot, Prepared, WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.graph.idempotency import RecordedWrite, WriteKey
@@ -93,55 +93,49 @@ class MergeVerbs(GraphHandle):
         >>> str(graph.merge("review").outcome), len(graph.nodes("Person"))
         ('fast_forward', 3)
         """
-        from omnigraph.graph.idempotency import WriteKey
-
         if not dry_run:
             self._open.require_writable()
         into = self._choose(into)
         self._guard.allow(Action.BRANCH_MERGE, branch=source, target_branch=into, actor=actor)
         if delete_branch:
             self._guard.allow(Action.BRANCH_DELETE, target_branch=source, actor=actor)
-        given = load_decisions(decisions)
-        who, head = actor or self.actor, self._find_commit_id(expected_head, into)
-        asked = (source.strip(), into.strip(), resolve, list(given), head, message)
         request = MergeRequest(
             source=source,
-            target=into,
+            options=self._make_write_options(into, actor, message, expected_head, idempotency_key),
             resolve=resolve,
-            decisions=given,
-            actor=who,
-            expected_head=head,
+            decisions=load_decisions(decisions),
             dry_run=dry_run,
             delete_branch=delete_branch,
-            message=message,
-            engine=engine,
-            session=session,
-            spark_conf=spark_conf,
-            key=WriteKey.of(idempotency_key, "merge", who, *asked),
+            engine=EngineOptions(engine=engine, session=session, spark_conf=spark_conf or {}),
         )
         with self._hiding_conflicts(into, actor):
             result = merge_branches(self._open.views, self._open.writer, request)
         return replace(result, conflicts=self._hide_values(result.conflicts, into, actor))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
-    """A merge, as a caller asks for it."""
+    """A merge of `source` into the branch of the options."""
 
     source: str
-    target: str
+    options: WriteOptions
     resolve: Given = None
     decisions: Sequence[Mapping[str, object]] = ()
-    actor: str | None = None
-    expected_head: str | None = None
     dry_run: bool = False
     delete_branch: bool = False
-    message: str | None = None
-    engine: str = "local"
-    session: object | None = None
-    """A Spark session of the caller's."""
-    spark_conf: Mapping[str, str] | None = None
-    key: WriteKey | None = None
+    engine: EngineOptions = field(default_factory=EngineOptions)
+
+    @property
+    def target(self) -> str:
+        return self.options.branch
+
+    @property
+    def key(self) -> WriteKey | None:
+        """The key, with all that tells two merges into a branch apart."""
+        from omnigraph.graph.idempotency import WriteKey
+
+        asked = (self.source.strip(), self.resolve, list(self.decisions))
+        return WriteKey.of(self.options, "merge", *asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,20 +205,15 @@ def merge_branches(views: BranchSnapshots, writer: Writer, request: MergeRequest
     if request.dry_run:
         plan = change.plan_on(views.read_newest(target))
         return _make_result(request, plan, change.engine, None)
-    kept = find_recorded(views, target, request.key)
+    key = request.key
+    kept = find_recorded(views, target, key)
     if kept is not None:  # before anything is done for it: its source may be gone
         return _finish(views, request, _make_replayed_result(request, kept))
     carried = _carry_schema(views, writer, change, request)
-    written = write_once(
-        writer,
-        change,
-        change.describe,
-        request.key,
-        branch=target,
-        actor=request.actor,
-        expected_head=request.expected_head if carried is None else carried,
-        message=request.message,
+    options = (
+        request.options if carried is None else replace(request.options, expected_head=carried)
     )
+    written = write_once(writer, change, change.describe, options, key)
     if written.kept is not None:
         result = _make_replayed_result(request, written.kept)
     else:
@@ -251,16 +240,21 @@ def _carry_schema(
     source, target = views.read_newest(request.source), views.read_newest(request.target)
     if not list_lacking_steps(target, source):
         return None
-    if request.expected_head is not None and target.snapshot.head != request.expected_head:
+    if (
+        request.options.expected_head is not None
+        and target.snapshot.head != request.options.expected_head
+    ):
         raise PreconditionFailed(
-            target.snapshot.branch, CommitId(request.expected_head), target.snapshot.head
+            target.snapshot.branch, CommitId(request.options.expected_head), target.snapshot.head
         )
     plan = change.plan_on(target)
     if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
         return None
     _require_no_conflicts(plan)
-    adopt_schema(writer, source, request.target, request.actor)
-    return views.read_newest(request.target).snapshot.head if request.expected_head else None
+    adopt_schema(writer, source, request.target, request.options.actor)
+    return (
+        views.read_newest(request.target).snapshot.head if request.options.expected_head else None
+    )
 
 
 def _require_no_conflicts(plan: MergePlan) -> None:
@@ -277,9 +271,7 @@ class BranchMerge:
 
     def __init__(self, views: BranchSnapshots, request: MergeRequest) -> None:
         self._views, self._request = views, request
-        self.engine = MergeEngine(
-            request.engine, views.root.settings, request.session, request.spark_conf
-        )
+        self.engine = MergeEngine(request.engine, views.root.settings)
         self.plan: MergePlan | None = None
         """What the newest preparation came to."""
 
@@ -372,7 +364,7 @@ def _make_result(
         tables=plan.changes.counts,
         conflicts=plan.changes.conflicts,
         resolved=plan.changes.resolved,
-        actor_id=request.actor,
+        actor_id=request.options.actor,
         dry_run=request.dry_run,
         engine=engine.used,
         commit=commit,
@@ -393,7 +385,7 @@ def _make_replayed_result(request: MergeRequest, recorded: RecordedWrite) -> Mer
         tables=convert_into(answer["tables"], tuple[TableCounts, ...]),
         conflicts=(),
         resolved=convert_into(answer["resolved"], dict[str, int]),
-        actor_id=request.actor,
+        actor_id=request.options.actor,
         dry_run=False,
         commit=recorded.commit,
         is_replayed=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +26,11 @@ from omnigraph.storage.staged import Ticket
 from omnigraph.stored_queries import QueryRegistry
 from omnigraph.stored_queries.query_registry import StoredQuery, describe_queries
 from omnigraph.types.parameters import coerce_parameters
-from omnigraph.writer.change import CatalogSnapshot, Prepared
+from omnigraph.writer.change import CatalogSnapshot, Prepared, WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.execution.mutate import MutationInput, MutationRun
     from omnigraph.execution.pending_rows import PendingTable, Placement
-    from omnigraph.graph.idempotency import WriteKey
     from omnigraph.writer.driver import Writer
 
 
@@ -60,20 +58,12 @@ class MutationVerbs(GraphHandle):
         >>> graph.mutate('query q() { insert Person { name: "Cy" } }').affected_nodes
         1
         """
-        from omnigraph.graph.idempotency import WriteKey
-
         self._open.require_writable()
-        source, who, where = (
-            as_source_text(query, "<query>"),
-            actor or self.actor,
-            self._choose(branch),
-        )
-        head = self._find_commit_id(expected_head, where)
-        asked = (source.text, name, params, where.strip(), head, *_list_given(message))
-        key = WriteKey.of(idempotency_key, "mutate", who, *asked)
-        self._guard.allow(Action.CHANGE, branch=where, actor=actor)
-        request = MutationRequest(source, name, params, where, who, head, key, self._guard, message)
-        return commit_mutation(self._open.writer, request)
+        self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
+        options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
+        source = as_source_text(query, "<query>")
+        mutation = Mutation(source, name, params, options.actor, self._guard)
+        return commit_mutation(self._open.writer, mutation, options)
 
 
 class StoredQueryVerbs(ReadVerbs, MutationVerbs):
@@ -139,51 +129,27 @@ class StoredQueryVerbs(ReadVerbs, MutationVerbs):
         return self.at(snapshot=read_at, branch=branch).query(found.source, name, params)
 
 
-@dataclass(frozen=True, slots=True)
-class MutationRequest:
-    """A mutation, as a caller asks for it."""
-
-    source: SourceText
-    name: str | None
-    parameters: Mapping[str, object] | None
-    branch: str
-    actor_id: str | None
-    expected_head: str | None
-    key: WriteKey | None = None
-    guard: Guard = field(default_factory=Guard)
-    message: str | None = None
-
-
-def commit_mutation(writer: Writer, request: MutationRequest) -> MutationResult:
+def commit_mutation(writer: Writer, mutation: Mutation, options: WriteOptions) -> MutationResult:
     """Run one mutation as one commit."""
     from omnigraph.execution.embed_on_write import embeds_on_write
-    from omnigraph.graph.idempotency import write_once
+    from omnigraph.graph.idempotency import WriteKey, write_once
 
-    settings = writer.branches.root.settings.embed
-    is_costly = embeds_on_write(
-        settings, lambda: writer.branches.read_newest(request.branch).catalog
+    key = WriteKey.of(options, "mutate", *mutation.identity)
+    branches = writer.branches
+    mutation.is_costly = embeds_on_write(
+        branches.root.settings.embed, lambda: branches.read_newest(options.branch).catalog
     )
-    mutation = Mutation(request, is_costly=is_costly)
-    if request.expected_head is not None:
+    if options.expected_head is not None:
         # A mistake in the text is reported as such, wherever the head is.
-        mutation.bind(writer.branches.read_newest(request.branch))
-    written = write_once(
-        writer,
-        mutation,
-        mutation.describe,
-        request.key,
-        branch=request.branch,
-        actor=request.actor_id,
-        expected_head=request.expected_head,
-        message=request.message,
-    )
+        mutation.bind(branches.read_newest(options.branch))
+    written = write_once(writer, mutation, mutation.describe, options, key)
     answer = mutation.describe() if written.kept is None else written.kept.answer
     return MutationResult(
-        branch=normalize_branch(request.branch),
+        branch=normalize_branch(options.branch),
         query_name=str(answer["query_name"]),
         affected_nodes=int(str(answer["affected_nodes"])),
         affected_edges=int(str(answer["affected_edges"])),
-        actor_id=request.actor_id,
+        actor_id=options.actor,
         commit=written.commit,
         is_replayed=written.kept is not None,
     )
@@ -194,24 +160,57 @@ class Mutation:
 
     kind = WriterKind.MUTATION
 
-    def __init__(self, request: MutationRequest, *, is_costly: bool = False) -> None:
-        self._request, self.is_costly = request, is_costly
+    def __init__(
+        self,
+        source: SourceText,
+        name: str | None,
+        parameters: Mapping[str, object] | None,
+        actor: str | None,
+        guard: Guard,
+    ) -> None:
+        self._source, self._name, self._parameters = source, name, parameters
+        self._actor, self._guard = actor, guard
+        self.is_costly = False
+        """Whether it embeds texts, which takes long."""
         self._given: MutationInput | None = None
         self.done: tuple[MutationPlan, MutationRun] | None = None
 
     @property
+    def identity(self) -> tuple[object, ...]:
+        """All that tells two mutations of a branch apart."""
+        return self._source.text, self._name, self._parameters
+
+    @property
     def name(self) -> str:
-        """What it is called, once it is prepared."""
+        """The name of its query, once it is prepared."""
         assert self.done is not None, "what was written was prepared"
         return self.done[0].name
 
     def bind(self, view: CatalogSnapshot) -> tuple[MutationPlan, MutationInput]:
         """The plan for the schema of a view, and what it is given."""
-        plan = _plan(view, self._request)
+        plan = self._plan(view)
         if self._given is None:
             # Taken once: a retry must not see another moment or other parameters.
-            self._given = _make_input(view.snapshot.root, plan, self._request)
+            self._given = self._make_input(view.snapshot.root, plan)
         return plan, self._given
+
+    def _plan(self, view: CatalogSnapshot) -> MutationPlan:
+        plan = compile_plan(self._source, view.catalog, self._name)
+        if not isinstance(plan, MutationPlan):
+            raise BadRequest(f"query '{plan.name}' only reads; run it with `query`")
+        self._guard.check_mutation(plan, view, self._actor)
+        return plan
+
+    def _make_input(self, root: GraphRoot, plan: MutationPlan) -> MutationInput:
+        from omnigraph.execution.embed_on_write import WriteVectors
+        from omnigraph.execution.mutate import MutationInput
+
+        declared = [(p.name, p.type) for p in plan.parameters]
+        parameters = coerce_parameters(declared, self._parameters)
+        microseconds = root.now_us() // 1_000 * 1_000
+        epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+        now = epoch + datetime.timedelta(microseconds=microseconds)
+        return MutationInput(parameters, now, root.ids, WriteVectors(root.settings.embed))
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
         from omnigraph.constraints.constraint_checks import require_valid
@@ -251,36 +250,11 @@ class Mutation:
         return True
 
 
-def _plan(view: CatalogSnapshot, request: MutationRequest) -> MutationPlan:
-    plan = compile_plan(request.source, view.catalog, request.name)
-    if not isinstance(plan, MutationPlan):
-        raise BadRequest(f"query '{plan.name}' only reads; run it with `query`")
-    request.guard.check_mutation(plan, view, request.actor_id)
-    return plan
-
-
-def _make_input(root: GraphRoot, plan: MutationPlan, request: MutationRequest) -> MutationInput:
-    from omnigraph.execution.embed_on_write import WriteVectors
-    from omnigraph.execution.mutate import MutationInput
-
-    declared = [(p.name, p.type) for p in plan.parameters]
-    parameters = coerce_parameters(declared, request.parameters)
-    microseconds = root.now_us() // 1_000 * 1_000
-    epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-    now = epoch + datetime.timedelta(microseconds=microseconds)
-    return MutationInput(parameters, now, root.ids, WriteVectors(root.settings.embed))
-
-
 def _find_placement(table: PendingTable) -> Placement:
     from omnigraph.execution.pending_rows import Placement
 
     only_new = table.are_all_new and not len(table.deleted)
     return Placement.FRESH if only_new else Placement.UPSERT
-
-
-def _list_given(message: str | None) -> tuple[str, ...]:
-    """A message among what is asked; without one, requests are those of earlier releases."""
-    return () if message is None else (message,)
 
 
 # --- stored queries -------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ from omnigraph.storage.recovery import (
     resolve_all,
 )
 from omnigraph.stored_queries.query_registry import QueryRegistry
+from omnigraph.writer.change import WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.maintenance.autopilot import Autopilot
@@ -296,6 +297,24 @@ class GraphHandle:
         if is_full_id(wanted):
             return wanted
         return revisions.find_commit(self._open.views, wanted, branch).commit_id
+
+    def _make_write_options(
+        self,
+        branch: str | None,
+        actor: str | None,
+        message: str | None = None,
+        expected_head: RevisionLike | None = None,
+        idempotency_key: str | None = None,
+    ) -> WriteOptions:
+        """Make the options of a write from the arguments of a verb."""
+        where = self._choose(branch)
+        return WriteOptions(
+            branch=where,
+            actor=actor or self.actor,
+            message=message,
+            expected_head=self._find_commit_id(expected_head, where),
+            idempotency_key=idempotency_key,
+        )
 
     def _pin(self, view: CatalogSnapshot, snapshot: str | None = None) -> GraphView:
         return GraphView(view, self._open.query_settings, snapshot, self._guard)

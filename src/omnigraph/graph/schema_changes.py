@@ -16,7 +16,7 @@ from omnigraph.errors import CompileError
 from omnigraph.graph.engines import EngineName, require_engine
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.guard import Guard
-from omnigraph.graph.mutating import Mutation, MutationRequest
+from omnigraph.graph.mutating import Mutation
 from omnigraph.graph.open_graph import GraphHandle, rewrite_mirror
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.identity import MAIN
@@ -28,14 +28,14 @@ from omnigraph.storage.layout import SCHEMA_SOURCE, normalize_branch
 from omnigraph.storage.manifest import Commit, History
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.typed_reading import convert_into
-from omnigraph.writer.change import CatalogSnapshot
+from omnigraph.writer.change import CatalogSnapshot, WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.evolution.apply_result import AppliedMutation, SchemaApplyResult
     from omnigraph.evolution.migration_plan import MigrationPlan
     from omnigraph.evolution.schema_apply import SchemaApply
     from omnigraph.evolution.table_rewrites import ColumnWriters
-    from omnigraph.graph.idempotency import RecordedWrite, WriteKey
+    from omnigraph.graph.idempotency import RecordedWrite
     from omnigraph.writer.driver import Writer
 
 _OLD_SCHEMA = (
@@ -117,43 +117,25 @@ class SchemaVerbs(GraphHandle):
         >>> [(step.describe(), done.applied) for step in done.steps]
         [('add property Person.nick: String?', True)]
         """
-        from omnigraph.graph.idempotency import WriteKey
-
         if mutations or not dry_run:
             self._open.require_writable()
         branch = self._choose(branch)
         self._guard.allow(Action.SCHEMA_APPLY, target_branch=branch, actor=actor)
         if mutations:
             self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
-        source, who = as_source_text(schema, "<schema>"), actor or self.actor
-        texts = [as_source_text(text, "<mutation>") for text in mutations]
-        head = self._find_commit_id(expected_head, branch)
-        asked = (
-            source.text,
-            branch.strip(),
-            allow_data_loss,
-            head,
-            expressions,
-            [text.text for text in texts],
-            *(() if message is None else (message,)),
-        )
-        request = SchemaRequest(
-            source,
-            branch,
-            who,
-            allow_data_loss,
-            allow_drop_all,
-            head,
-            dry_run,
-            expressions or {},
-            texts,
-            self._make_query_check(),
-            self._guard,
-            WriteKey.of(idempotency_key, "apply_schema", who, *asked),
-            message,
+        options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
+        migration = Migration(
+            as_source_text(schema, "<schema>"),
+            allow_data_loss=allow_data_loss,
+            allow_drop_all=allow_drop_all,
+            expressions=expressions or {},
+            mutations=[as_source_text(text, "<mutation>") for text in mutations],
+            check=self._make_query_check(),
+            guard=self._guard,
         )
         writers = self._column_writers(engine, session, spark_conf)
-        return apply_schema(self._open.writer, request, writers)
+        apply = preview_migration if dry_run else apply_migration
+        return apply(self._open.writer, migration, options, writers)
 
     def _make_query_check(self) -> Callable[[Catalog, Catalog], None] | None:
         """What raises if stored queries that run with one schema would not run with another."""
@@ -176,28 +158,52 @@ class SchemaVerbs(GraphHandle):
         return TaskColumnWriters(lambda: open_tasks(engine, self.settings, session, spark_conf))
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaRequest:
-    """A change of the schema, as a caller asks for it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Migration:
+    """Another schema for a branch, and how to get there."""
 
-    schema: SourceText
-    branch: str
-    actor: str | None
+    schema: SourceText = field(kw_only=False)
     allow_data_loss: bool = False
     allow_drop_all: bool = False
-    expected_head: str | None = None
-    dry_run: bool = False
     expressions: Mapping[str, str] = field(default_factory=dict)
     mutations: Sequence[SourceText] = ()
     """Texts whose queries are run first, all of them in order."""
     check: Callable[[Catalog, Catalog], None] | None = None
     guard: Guard = field(default_factory=Guard)
-    key: WriteKey | None = None
-    message: str | None = None
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """All that tells two migrations of a branch apart."""
+        texts = [text.text for text in self.mutations]
+        return self.schema.text, self.allow_data_loss, self.expressions, texts
+
+    def list_mutations(self, actor: str | None) -> tuple[Mutation, ...]:
+        return tuple(
+            Mutation(source, query.name, None, actor, self.guard)
+            for source in self.mutations
+            for query in parse_query_file(source).queries
+        )
+
+    def make_change(
+        self, mutations: tuple[Mutation, ...], writers: ColumnWriters | None
+    ) -> SchemaApply:
+        from omnigraph.catalog.build import compile_schema
+        from omnigraph.evolution.schema_apply import DesiredSchema, SchemaApply
+        from omnigraph.evolution.table_rewrites import Threads
+
+        desired = DesiredSchema(
+            compile_schema(self.schema),
+            self.allow_data_loss,
+            self.allow_drop_all,
+            self.expressions,
+            mutations=mutations,
+            check=self.check,
+        )
+        return SchemaApply(desired, writers or Threads())
 
 
-def apply_schema(
-    writer: Writer, request: SchemaRequest, writers: ColumnWriters | None = None
+def apply_migration(
+    writer: Writer, migration: Migration, options: WriteOptions, writers: ColumnWriters | None
 ) -> SchemaApplyResult:
     """Give a branch another schema as one commit, or leave everything as it is.
 
@@ -210,55 +216,34 @@ def apply_schema(
         ConstraintViolated: rows break what the schema demands from now on.
         ReadSetChanged: somebody else gave the branch another schema meanwhile.
     """
-    from omnigraph.catalog.build import compile_schema
-    from omnigraph.evolution.schema_apply import DesiredSchema, SchemaApply
-    from omnigraph.evolution.table_rewrites import Threads
-    from omnigraph.graph.idempotency import write_once
+    from omnigraph.graph.idempotency import WriteKey, write_once
 
-    mutations = tuple(_list_mutations(request))
-    wanted = DesiredSchema(
-        compile_schema(request.schema),
-        request.allow_data_loss,
-        request.allow_drop_all,
-        request.expressions,
-        mutations=mutations,
-        check=request.check,
-    )
-    change = SchemaApply(wanted, writers or Threads())
-    with _advise_on_mutations(request.mutations):
-        if request.dry_run:
-            change.preview(writer.branches.read_newest(request.branch))
-            return _make_result(writer, request, change, mutations, None)
-        written = write_once(
-            writer,
-            change,
-            lambda: _describe(change, mutations),
-            request.key,
-            branch=request.branch,
-            actor=request.actor,
-            expected_head=request.expected_head,
-            message=request.message,
-        )
+    key = WriteKey.of(options, "apply_schema", *migration.identity)
+    mutations = migration.list_mutations(options.actor)
+    change = migration.make_change(mutations, writers)
+    with _advise_on_mutations(migration.mutations):
+        written = write_once(writer, change, lambda: _describe(change, mutations), options, key)
     if written.kept is not None:
-        return _make_replayed_result(request, written.kept)
-    return _make_result(writer, request, change, mutations, written.commit)
+        return _make_replayed_result(options, written.kept)
+    snapshot = writer.branches.read_newest(options.branch).snapshot
+    if written.commit is not None:
+        _mirror(snapshot)
+    if migration.allow_data_loss:
+        purge_dropped(writer, snapshot, options.actor)
+    return _make_result(snapshot, options, change, mutations, written.commit)
 
 
-def _list_mutations(request: SchemaRequest) -> Iterator[Mutation]:
-    for source in request.mutations:
-        for query in parse_query_file(source).queries:
-            yield Mutation(
-                MutationRequest(
-                    source,
-                    query.name,
-                    None,
-                    request.branch,
-                    request.actor,
-                    None,
-                    None,
-                    request.guard,
-                )
-            )
+def preview_migration(
+    writer: Writer, migration: Migration, options: WriteOptions, writers: ColumnWriters | None
+) -> SchemaApplyResult:
+    """Return what `apply_migration` would do, or raise what it would; write nothing visible."""
+    mutations = migration.list_mutations(options.actor)
+    change = migration.make_change(mutations, writers)
+    with _advise_on_mutations(migration.mutations):
+        change.preview(writer.branches.read_newest(options.branch))
+    snapshot = writer.branches.read_newest(options.branch).snapshot
+    result = _make_result(snapshot, options, change, mutations, None)
+    return replace(result, dry_run=True)
 
 
 @contextmanager
@@ -287,7 +272,7 @@ def _describe(change: SchemaApply, mutations: Sequence[Mutation]) -> dict[str, o
     }
 
 
-def _make_replayed_result(request: SchemaRequest, kept: RecordedWrite) -> SchemaApplyResult:
+def _make_replayed_result(options: WriteOptions, kept: RecordedWrite) -> SchemaApplyResult:
     """The same as the first time, from what was kept with the commit."""
     from omnigraph.evolution.apply_result import (
         AppliedMutation,
@@ -301,12 +286,12 @@ def _make_replayed_result(request: SchemaRequest, kept: RecordedWrite) -> Schema
     tables = convert_into(answer.pop("tables"), tuple[ChangedTable, ...])
     mutations = convert_into(answer.pop("mutations"), tuple[AppliedMutation, ...])
     return SchemaApplyResult(
-        branch=normalize_branch(request.branch),
+        branch=normalize_branch(options.branch),
         plan=convert_into(answer, RecordedPlan),
         tables=tables,
         dry_run=False,
         manifest_version=kept.commit.manifest_version,
-        actor_id=request.actor,
+        actor_id=options.actor,
         commit=kept.commit,
         mutations=mutations,
         is_replayed=True,
@@ -321,13 +306,13 @@ def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str
 
     schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
     change = SchemaApply(DesiredSchema(schema, other=other), Threads())
-    if writer.write(change, branch=branch, actor=actor) is not None:
+    if writer.write(change, WriteOptions(branch=branch, actor=actor)) is not None:
         _mirror(writer.branches.read_newest(branch).snapshot)
 
 
 def _make_result(
-    writer: Writer,
-    request: SchemaRequest,
+    snapshot: Snapshot,
+    options: WriteOptions,
     change: SchemaApply,
     mutations: Sequence[Mutation],
     commit: Commit | None,
@@ -335,18 +320,13 @@ def _make_result(
     from omnigraph.evolution.apply_result import SchemaApplyResult
 
     assert change.outline is not None, "what was written or tried was planned"
-    snapshot = writer.branches.read_newest(request.branch).snapshot
-    if commit is not None:
-        _mirror(snapshot)
-    if request.allow_data_loss and not request.dry_run:
-        purge_dropped(writer, snapshot, request.actor)
     return SchemaApplyResult(
-        branch=normalize_branch(request.branch),
+        branch=normalize_branch(options.branch),
         plan=change.outline.plan,
         tables=change.outline.tables,
-        dry_run=request.dry_run,
+        dry_run=False,
         manifest_version=snapshot.manifest_version,
-        actor_id=request.actor,
+        actor_id=options.actor,
         commit=commit,
         mutations=_list_runs(mutations),
     )
@@ -380,7 +360,7 @@ def purge_dropped(writer: Writer, snapshot: Snapshot, actor: str | None) -> None
     if not _is_due(snapshot):
         return
     root = snapshot.root
-    writer.write(ForgetColumns(), branch=snapshot.branch, actor=actor)
+    writer.write(ForgetColumns(), WriteOptions(branch=snapshot.branch, actor=actor))
     run_cleanup(root, Retention(keep=1))
     _delete_folders(root, snapshot)
 

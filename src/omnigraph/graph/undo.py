@@ -20,7 +20,7 @@ from omnigraph.errors import (
     SchemaContractMismatch,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.merging import list_row_counts, read_decisions
+from omnigraph.graph.merging import list_row_counts, load_decisions, read_decisions
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.revisions import RevisionLike, find_commit, format_revision, resolve_revision
 from omnigraph.identity import CommitId
@@ -31,7 +31,7 @@ from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.staged import Ticket
 from omnigraph.typed_reading import convert_into
-from omnigraph.writer.change import CatalogSnapshot, Prepared
+from omnigraph.writer.change import CatalogSnapshot, Prepared, WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.graph.idempotency import RecordedWrite, WriteKey
@@ -88,18 +88,16 @@ class UndoVerbs(GraphHandle):
         >>> sorted(graph.nodes("Person").to_arrow()["name"].to_pylist())
         ['Ada', 'Ben', 'Di']
         """
-        request = self._ask_for_commit(
-            commit,
-            branch,
-            parent,
-            resolve,
-            decisions,
-            actor,
-            expected_head,
-            message,
+        options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
+        request = ApplyRequest(
+            format_revision(commit),
+            options,
+            parent=parent,
+            resolve=resolve,
+            decisions=load_decisions(decisions),
             dry_run=dry_run,
         )
-        return self._undo(revert, "revert", request, idempotency_key)
+        return self._undo(revert, "revert", request)
 
     def cherry_pick(
         self,
@@ -132,18 +130,16 @@ class UndoVerbs(GraphHandle):
         >>> sorted(graph.nodes("Person").to_arrow()["name"].to_pylist())
         ['Ada', 'Ben', 'Di']
         """
-        request = self._ask_for_commit(
-            commit,
-            branch,
-            parent,
-            resolve,
-            decisions,
-            actor,
-            expected_head,
-            message,
+        options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
+        request = ApplyRequest(
+            format_revision(commit),
+            options,
+            parent=parent,
+            resolve=resolve,
+            decisions=load_decisions(decisions),
             dry_run=dry_run,
         )
-        return self._undo(cherry_pick, "cherry_pick", request, idempotency_key)
+        return self._undo(cherry_pick, "cherry_pick", request)
 
     def restore(
         self,
@@ -172,59 +168,20 @@ class UndoVerbs(GraphHandle):
         >>> str(graph.restore("before").outcome), len(graph.nodes("Person"))
         ('restored', 2)
         """
-        request = ApplyRequest(
-            format_revision(place),
-            self._choose(branch),
-            actor=actor or self.actor,
-            expected_head=self._find_commit_id(expected_head, self._choose(branch)),
-            dry_run=dry_run,
-            message=message,
-        )
-        return self._undo(restore, "restore", request, idempotency_key)
-
-    def _ask_for_commit(
-        self,
-        commit: RevisionLike,
-        branch: str | None,
-        parent: int | None,
-        resolve: Given,
-        decisions: str | Path | Sequence[Mapping[str, object]],
-        actor: str | None,
-        expected_head: RevisionLike | None,
-        message: str | None,
-        *,
-        dry_run: bool,
-    ) -> ApplyRequest:
-        """What is asked for when a commit is reverted or picked."""
-        from omnigraph.graph import merging
-
-        return ApplyRequest(
-            format_revision(commit),
-            self._choose(branch),
-            parent,
-            resolve,
-            merging.load_decisions(decisions),
-            actor or self.actor,
-            self._find_commit_id(expected_head, self._choose(branch)),
-            dry_run,
-            message,
-        )
+        options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
+        request = ApplyRequest(format_revision(place), options, dry_run=dry_run)
+        return self._undo(restore, "restore", request)
 
     def _undo(
         self,
         verb: Callable[[BranchSnapshots, Writer, ApplyRequest], ApplyResult],
         operation: str,
         asked: ApplyRequest,
-        idempotency_key: str | None,
     ) -> ApplyResult:
         """Go on if the actor may change the branch and read that of the commit."""
-        from omnigraph.graph.idempotency import WriteKey
-        from omnigraph.graph.revisions import find_commit, resolve_revision
-
-        branch, actor = asked.branch, asked.actor
+        branch, actor = asked.options.branch, asked.options.actor
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
-        key = WriteKey.of(idempotency_key, operation, actor, *_list_asked(asked))
-        request = replace(asked, key=key)
+        request = replace(asked, key=asked.make_key(operation))
         done = find_applied(self._open.views, request)
         if done is not None:  # before its commit is looked for: the place may mean another now
             return done
@@ -252,19 +209,24 @@ class ApplyOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """Which commit to apply to which branch; `commit` is anything that names one."""
+    """A commit to apply to the branch of the options; `commit` is any revision."""
 
     commit: str
-    branch: str
+    options: WriteOptions
     parent: int | None = None
-    """Of a merge, against which of its parents its changes are told: 1 or 2."""
+    """The parent of a merge its changes are relative to: 1 or 2."""
     resolve: Given = None
     decisions: Sequence[Mapping[str, object]] = ()
-    actor: str | None = None
-    expected_head: str | None = None
     dry_run: bool = False
-    message: str | None = None
     key: WriteKey | None = None
+
+    def make_key(self, operation: str) -> WriteKey | None:
+        """Make the key, with all that tells two requests to a branch apart."""
+        from omnigraph.graph.idempotency import WriteKey
+
+        decided = [dict(one) for one in self.decisions]
+        asked = (self.commit.strip(), self.parent, self.resolve, decided)
+        return WriteKey.of(self.options, operation, *asked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,7 +300,7 @@ def find_applied(views: BranchSnapshots, request: ApplyRequest) -> ApplyResult |
     """What the same request came to before, under its key; None if it was not made yet."""
     from omnigraph.graph.idempotency import find_recorded
 
-    kept = None if request.dry_run else find_recorded(views, request.branch, request.key)
+    kept = None if request.dry_run else find_recorded(views, request.options.branch, request.key)
     return None if kept is None else _make_replayed_result(request, kept)
 
 
@@ -375,8 +337,8 @@ def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> Ap
     from omnigraph.history.ancestry import PastState
     from omnigraph.history.merge import require_one_schema
 
-    view = resolve_revision(views, request.commit, request.branch).view
-    require_one_schema(view, views.read_newest(request.branch))
+    view = resolve_revision(views, request.commit, request.options.branch).view
+    require_one_schema(view, views.read_newest(request.options.branch))
     head = view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     wanted = PastState(head, view.snapshot.entries)
@@ -390,10 +352,10 @@ def _find_commit_and_parent(
     views: BranchSnapshots, request: ApplyRequest
 ) -> tuple[PastState, PastState]:
     """The states right after a commit, and before it."""
-    commit = find_commit(views, request.commit, request.branch)
+    commit = find_commit(views, request.commit, request.options.branch)
     _require_no_schema_change(commit)
     parent = _choose_parent(commit, request.parent)
-    past = _collect_past(views, commit.commit_id, views.read_newest(request.branch))
+    past = _collect_past(views, commit.commit_id, views.read_newest(request.options.branch))
     return past.read(commit.commit_id), past.read(parent)
 
 
@@ -537,30 +499,21 @@ def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
 
     request, written = change.request, KeyedWrite(None)
     if request.dry_run:
-        plan = change.views.with_newest(request.branch, change.plan_on)
+        plan = change.views.with_newest(request.options.branch, change.plan_on)
     else:
-        written = write_once(
-            writer,
-            change,
-            change.describe,
-            request.key,
-            branch=request.branch,
-            actor=request.actor,
-            expected_head=request.expected_head,
-            message=request.message,
-        )
+        written = write_once(writer, change, change.describe, request.options, request.key)
         if written.kept is not None:
             return _make_replayed_result(request, written.kept)
         plan = change.plan
     is_unchanged = plan.is_empty and not plan.conflicts
     return ApplyResult(
-        branch=normalize_branch(request.branch),
+        branch=normalize_branch(request.options.branch),
         outcome=ApplyOutcome.UNCHANGED if is_unchanged else change.operation.outcome,
         applied_commit_id=change.applied,
         tables=plan.counts,
         conflicts=plan.conflicts,
         resolved=plan.resolved,
-        actor_id=request.actor,
+        actor_id=request.options.actor,
         dry_run=request.dry_run,
         commit=written.commit,
     )
@@ -572,21 +525,14 @@ def _make_replayed_result(request: ApplyRequest, recorded: RecordedWrite) -> App
 
     answer = recorded.answer
     return ApplyResult(
-        branch=normalize_branch(request.branch),
+        branch=normalize_branch(request.options.branch),
         outcome=ApplyOutcome(str(answer["outcome"])),
         applied_commit_id=str(answer["applied_commit_id"]),
         tables=convert_into(answer["tables"], tuple[TableCounts, ...]),
         conflicts=(),
         resolved=convert_into(answer["resolved"], dict[str, int]),
-        actor_id=request.actor,
+        actor_id=request.options.actor,
         dry_run=False,
         commit=recorded.commit,
         is_replayed=True,
     )
-
-
-def _list_asked(request: ApplyRequest) -> tuple[object, ...]:
-    """All that makes two requests different, beside who asks."""
-    decided = [dict(one) for one in request.decisions]
-    place = (request.commit.strip(), request.branch.strip(), request.parent)
-    return (*place, request.resolve, decided, request.expected_head, request.message)

@@ -55,7 +55,7 @@ from omnigraph.storage.tables.remove_versions import stage_without_auto_cleanup
 from omnigraph.storage.tables.table import find_latest_version, open_newest
 from omnigraph.storage.writer_fence import FenceGuard
 from omnigraph.storage.writer_heartbeat import Heartbeat, start_heartbeat
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared, WriteOptions
 from omnigraph.writer.driver import Writer
 
 MAX_ROUNDS = 16
@@ -65,10 +65,9 @@ MAX_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class OptimizeOptions:
-    """Options of a run: branch, actor, steps, and whether it records a commit."""
+    """Options of a run: those of its write, its steps, and whether it records a commit."""
 
-    branch: str = MAIN
-    actor: str | None = None
+    write: WriteOptions = field(default_factory=lambda: WriteOptions(branch=MAIN))
     indexes_only: bool = False
     records_commit: bool = True
 
@@ -151,7 +150,7 @@ def optimize(
             run.note.end()
     commit = _record_commit(run) if run.is_productive and options.records_commit else None
     manifest = () if options.indexes_only else (_compact_manifest(run),)
-    branch = normalize_branch(options.branch)
+    branch = normalize_branch(options.write.branch)
     return OptimizeResult(branch, (*_report(run), *manifest), commit)
 
 
@@ -183,7 +182,7 @@ def _begin(run: _OptimizeRun) -> None:
 
 def _read_recovered(run: _OptimizeRun, guard: FenceGuard) -> Snapshot:
     """Return the current branch, after recovering its pending writes."""
-    ref = read_ref(run.root.store, normalize_branch(run.options.branch))
+    ref = read_ref(run.root.store, normalize_branch(run.options.write.branch))
     resolve_all(run.root, guard, ref)
     return Snapshot(run.root, ref, read_newest(run.root.manifest(ref.incarnation)))
 
@@ -216,7 +215,7 @@ def _check_drift(
 
 def _prepare(run: _OptimizeRun) -> dict[TableKey, MaintenanceStep]:
     """Return the next step of every table that has one, with its files written."""
-    seen = run.branches.read_newest(run.options.branch)
+    seen = run.branches.read_newest(run.options.write.branch)
     waiting = [e for e in list_owned_entries(seen.snapshot) if not _is_done(run, e.table_key)]
     with ThreadPoolExecutor(run.root.settings.maintenance_concurrency) as pool:
         planned = list(pool.map(lambda entry: _plan_table(run, seen, entry), waiting))
@@ -285,9 +284,7 @@ def _publish_steps(run: _OptimizeRun, change: _StepCommit) -> bool:
     options = run.options
     try:
         with run.root.acquire_fence() as guard:
-            published = run.writer.write_held(
-                change, guard, branch=options.branch, actor=options.actor, note=run.note
-            )
+            published = run.writer.write_held(change, guard, options.write, note=run.note)
     except UncoveredDrift as drift:
         table = run.tables[TableKey(drift.table_key)]
         table.is_done, table.drift = True, drift
@@ -327,9 +324,7 @@ class _StepCommit:
 def _record_commit(run: _OptimizeRun) -> Commit | None:
     """Record the one commit of the whole run; it changes no table."""
     options = run.options
-    published = run.writer.write(
-        _CommitRecord(options.kind), branch=options.branch, actor=options.actor
-    )
+    published = run.writer.write(_CommitRecord(options.kind), options.write)
     return published.commit if published else None
 
 
@@ -380,7 +375,7 @@ def _compact_manifest(run: _OptimizeRun) -> OptimizedTable:
 
 
 def _report(run: _OptimizeRun) -> list[OptimizedTable]:
-    seen = run.branches.read_newest(run.options.branch)
+    seen = run.branches.read_newest(run.options.write.branch)
     return [_describe(run, seen, key) for key in sorted(run.tables)]
 
 

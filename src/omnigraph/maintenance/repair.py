@@ -46,7 +46,7 @@ from omnigraph.storage.tables.table_versions import (
     read_history,
 )
 from omnigraph.storage.writer_fence import FenceGuard
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared, WriteOptions
 from omnigraph.writer.driver import Writer
 
 
@@ -264,7 +264,7 @@ def _accept(branches: BranchReader, decided: Sequence[_DriftedTable], guard: Fen
         return
     is_forced = any(one.row.action is RepairAction.FORCED for one in chosen)
     actor = FORCED_ACTOR if is_forced else REPAIR_ACTOR
-    Writer(branches).write_held(_Acceptance(chosen), guard, branch=MAIN, actor=actor)
+    Writer(branches).write_held(_Acceptance(chosen), guard, WriteOptions(branch=MAIN, actor=actor))
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,22 @@ class CatalogSnapshot:
         return f"CatalogSnapshot({at.root.uri!r}, {str(at.branch)!r}, {at.id!r})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What every write takes, whatever it changes."""
+
+    branch: str
+    """The branch to change."""
+    actor: str | None = None
+    """Who the commit is recorded for."""
+    message: str | None = None
+    """A text stored with the commit."""
+    expected_head: str | None = None
+    """The commit the branch must be at."""
+    idempotency_key: str | None = None
+    """Names the write, so that it is made once however often it is sent."""
+
+
 class BranchReader(Protocol):
     """Access to the branches of a graph, and to what was just published."""
 

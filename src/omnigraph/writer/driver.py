@@ -43,7 +43,14 @@ from omnigraph.storage.transaction import (
 )
 from omnigraph.storage.writer_fence import FenceGuard, is_valid
 from omnigraph.storage.writer_heartbeat import Heartbeat, keep_heartbeat
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, Prepared, count_rows
+from omnigraph.writer.change import (
+    BranchReader,
+    CatalogSnapshot,
+    Change,
+    Prepared,
+    WriteOptions,
+    count_rows,
+)
 
 COSTLY_RACES = 4
 """So many races a write that takes long to prepare loses before it keeps others waiting."""
@@ -177,38 +184,28 @@ class Writer:
     wrote: Callable[[], None] = _tell_nobody
 
     def write(
-        self,
-        change: Change,
-        *,
-        branch: str,
-        actor: str | None = None,
-        expected_head: str | None = None,
-        message: str | None = None,
-        note: Heartbeat | None = None,
+        self, change: Change, options: WriteOptions, *, note: Heartbeat | None = None
     ) -> Published | None:
-        """Make a change visible as one publish; gives None if there was nothing to do.
+        """Make a change visible as one publish; return None if there was nothing to do.
 
         Args:
             change: What to do; prepared as often as needed.
-            branch: The branch to change.
-            actor: Who the commit is recorded for.
-            expected_head: Only if the branch is at this commit.
-            message: What is said about it; kept with the commit.
-            note: What protects files that were written before; its author ends it.
+            options: The branch, the author, and what the commit depends on.
+            note: The heartbeat that protects files written before; its author ends it.
 
         Raises:
             ReadSetChanged: the branch moved and the change must not be prepared again, or it
                 moved every time.
             PreconditionFailed: the branch is not at the expected head.
-            BadOptions: the message cannot be kept.
+            BadOptions: the message cannot be stored.
         """
-        said = normalize_message(message)
-        root = self.branches.root
-        expected = None if expected_head is None else CommitId(expected_head)
+        message, root = normalize_message(options.message), self.branches.root
+        head = options.expected_head
+        expected = None if head is None else CommitId(head)
         noted = keep_heartbeat(root) if change.is_costly and note is None else nullcontext(note)
         with noted as protecting, WriteFence(root, is_costly=change.is_costly) as window:
-            attempt = _Attempt(change, actor, expected, protecting, said)
-            published = self._run_attempts(attempt, branch, window)
+            attempt = _Attempt(change, options.actor, expected, protecting, message)
+            published = self._run_attempts(attempt, options.branch, window)
         if published is not None:
             self.wrote()
         return published
@@ -234,20 +231,19 @@ class Writer:
         self,
         change: Change,
         guard: FenceGuard,
+        options: WriteOptions,
         *,
-        branch: str,
-        actor: str | None = None,
         note: Heartbeat | None = None,
     ) -> Published | None:
-        """Write under a guard that the caller holds: one attempt, with nothing pending.
+        """Make a change under a guard that the caller holds: one attempt, with nothing pending.
 
         Raises:
-            ReadSetChanged: the hold was lost, or a late effect of an ended write was undone.
+            ReadSetChanged: the guard was lost, or a late effect of an ended write was undone.
         """
-        ref = read_ref(self.branches.root.store, normalize_branch(branch))
+        ref = read_ref(self.branches.root.store, normalize_branch(options.branch))
         resolve_all(self.branches.root, guard, ref)
-        view = self.branches.read_newest(branch)
-        published = _Attempt(change, actor, None, note).run(view, lambda: guard)
+        view = self.branches.read_newest(options.branch)
+        published = _Attempt(change, options.actor, None, note).run(view, lambda: guard)
         if published is not None:
             self.branches.remember(view.snapshot.ref, published.manifest)
         return published
