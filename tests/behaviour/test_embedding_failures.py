@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph
 from commands.quick_command import quick_command
-from execution.embed.provider import running_provider
+from embedding.provider import running_provider
 from omnigraph.errors import EmbeddingFailed
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 

@@ -46,8 +46,8 @@ def raises(spec):
 
 def hangs(spec):
     """Never answers, and neither does the process it starts."""
-    sleeper = subprocess.Popen(["sleep", "600"])
-    Path(spec["parameters"]["pid_file"]).write_text(str(sleeper.pid))
+    suspended = subprocess.Popen(["sleep", "600"])
+    Path(spec["parameters"]["pid_file"]).write_text(str(suspended.pid))
     time.sleep(600)
 
 

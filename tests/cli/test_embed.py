@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from commands.quick_command import quick_command
-from execution.embed.provider import Provider, running_provider
+from embedding.provider import Provider, running_provider
 
 SPEC = {"dimension": 2, "types": {"Album": {"target": "vibe", "fields": ["title"]}}}
 WELL_WITHIN_S = 300

@@ -37,7 +37,11 @@ def test_the_package_itself_loads_nothing_heavy_until_it_is_used() -> None:
 
 UNWANTED = (
     *("polars", "pyspark", "pandas", "yaml", "http.client", "rich"),
-    *("omnigraph.catalog.build", "omnigraph.execution.embed", "omnigraph.plan.query_lint"),
+    *(
+        "omnigraph.catalog.build",
+        "omnigraph.embedding.remote_embedder",
+        "omnigraph.plan.query_lint",
+    ),
     *("omnigraph.storage.writer_lease", "omnigraph.storage.transaction"),
 )
 QUERY = """

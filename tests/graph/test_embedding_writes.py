@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from execution.embed.provider import Provider, running_provider
+from embedding.provider import Provider, running_provider
 from omnigraph.errors import BadRequest, CompileError, EmbeddingFailed, RowsRejected
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 

@@ -1,8 +1,8 @@
-"""A writer that falls asleep at one of its durable writes, as if stopped by an operator.
+"""A writer that is suspended at one of its durable writes, as if stopped by an operator.
 
-Run as `python sleeper.py PLACE JOB MOMENT PATH`, where MOMENT is such as `after compact` and PATH a
-pattern. Prints "done", or the code of the error. What the writer takes for the time is shifted by
-the seconds in a file beside the graph.
+Run as `python paused_writer.py PLACE JOB MOMENT PATH`, with a MOMENT such as `after compact` and a
+PATH pattern. It prints "done", or the code of the error. The clock of the writer is shifted by the
+seconds in a file beside the graph.
 """
 
 from __future__ import annotations

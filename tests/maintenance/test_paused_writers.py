@@ -32,7 +32,7 @@ LONG_WORK = [
 ]
 
 
-class Sleeper:
+class SuspendedProcess:
     """A process that has fallen asleep."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -51,7 +51,7 @@ class Sleeper:
 
 
 @contextmanager
-def asleep(place: Path, job: str, moment: str, path: str) -> Iterator[Sleeper]:
+def asleep(place: Path, job: str, moment: str, path: str) -> Iterator[SuspendedProcess]:
     script = str(Path(__file__).with_name("paused_writer.py"))
     process = subprocess.Popen(
         [sys.executable, script, str(place), job, moment, path],
@@ -63,7 +63,7 @@ def asleep(place: Path, job: str, moment: str, path: str) -> Iterator[Sleeper]:
     try:
         _, status = os.waitpid(process.pid, os.WUNTRACED)
         assert os.WIFSTOPPED(status), f"it never got there: {status}"
-        yield Sleeper(process)
+        yield SuspendedProcess(process)
     finally:
         process.kill()
         process.wait()
@@ -86,10 +86,10 @@ def clean(place: Path, settings: Settings) -> None:
 @pytest.mark.parametrize(("job", "moment", "path"), LONG_WORK)
 def test_long_work_that_sleeps_finds_all_its_files(place, busy, job, moment, path):
     before = {branch: len(rows_of(busy, branch)) for branch in ("main", "dev")}
-    with asleep(place, job, moment, path) as sleeper:
+    with asleep(place, job, moment, path) as suspended:
         shift_of(place).write_text(str(2 * DAY))
         clean(place, IMPATIENT)
-        assert sleeper.wake() == "done"
+        assert suspended.wake() == "done"
     after = {branch: len(rows_of(opened(place), branch)) for branch in ("main", "dev")}
     loaded = {"load": "main", "load a branch": "dev"}.get(job)
     assert after == {name: rows + 50 * (name == loaded) for name, rows in before.items()}
@@ -99,9 +99,9 @@ def test_long_work_that_sleeps_finds_all_its_files(place, busy, job, moment, pat
 
 @pytest.mark.parametrize(("job", "moment", "path"), LONG_WORK[::2])
 def test_what_long_work_leaves_goes_once_it_is_dead(place, busy, job, moment, path):
-    with asleep(place, job, moment, path) as sleeper:
+    with asleep(place, job, moment, path) as suspended:
         clean(place, IMPATIENT)
-        sleeper.kill()
+        suspended.kill()
     clean(place, IMPATIENT)
     assert list((place / HEARTBEATS).iterdir()) == []
     assert not (place / STAGING).exists() or list((place / STAGING).rglob("*.*")) == []
@@ -113,21 +113,21 @@ def test_what_long_work_leaves_goes_once_it_is_dead(place, busy, job, moment, pa
 @pytest.mark.parametrize("moment", ["before write_fragments", "after write_fragments"])
 def test_a_small_write_that_slept_for_days_starts_over_if_it_must(place, busy, moment):
     before = rows_of(busy)
-    with asleep(place, "mutate", moment, "*/nodes/*") as sleeper:
+    with asleep(place, "mutate", moment, "*/nodes/*") as suspended:
         clean(place, Settings())
         shift_of(place).write_text(str(DAY + 60))
         clean(place, Settings())
-        assert sleeper.wake() == "done"
+        assert suspended.wake() == "done"
     assert len(rows_of(opened(place))) == len(before) + 2
     assert opened(place).verify(deep=True).findings == ()
 
 
 def test_a_small_write_that_slept_for_less_is_not(place, busy):
     before = rows_of(busy)
-    with asleep(place, "mutate", "before write_fragments", "*/nodes/*") as sleeper:
+    with asleep(place, "mutate", "before write_fragments", "*/nodes/*") as suspended:
         clean(place, Settings())
         shift_of(place).write_text(str(DAY - 60))
         clean(place, Settings())
-        assert sleeper.wake() == "done"
+        assert suspended.wake() == "done"
     assert len(rows_of(opened(place))) == len(before) + 2
     assert opened(place).verify(deep=True).findings == ()

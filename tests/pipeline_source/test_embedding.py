@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import omnigraph
-from execution.embed.provider import running_provider
+from embedding.provider import running_provider
 from omnigraph.cli.commands.embed_command import embed
 from omnigraph.embedding.embed_files import EmbedRequest, EmbedSpec, EmbedTarget, embed_file
 from omnigraph.embedding.embedder import MockEmbedder

@@ -72,9 +72,9 @@ print(json.dumps((made @ made.T).tolist()))
 
 def test_vectors_are_those_of_the_exact_computation(run):
     difference = run("""
-from execution.embed.small_model import exact_vector
+from embedding.small_model import exact_vector
 from omnigraph.embedding.local_embedder import load_shared_model
-from omnigraph.execution.embed import local_files as files
+from omnigraph.embedding import local_embedder as files
 
 tensors = files.read_tensors(files.read_published(files.find_model_folder(), files.WEIGHTS))
 texts = ["", "Tides", "A slow tide rises over the silent harbour, année après année. " * 6]

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from execution.embed.small_model import (
+from embedding.small_model import (
     DIMENSION,
     HEADS,
     LONGEST,

@@ -1,7 +1,7 @@
 """Writers that were thought dead and act once more.
 
-Where the fence is a lease, a writer may sleep between its last look at the lease and its effect.
-Another takes over, settles the sleeper's operation and goes on; then the sleeper wakes.
+Where the fence is a lease, a writer may be suspended between its last check of the lease and its
+effect. Another takes over, recovers the operation and goes on; then the suspended writer resumes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class LeaseInNameOnly:
         return self._hold
 
 
-class Sleeper:
+class SuspendedWriter:
     """A writer on a lease that will be lost."""
 
     def __init__(self, place) -> None:
@@ -94,7 +94,7 @@ class Sleeper:
     def opens(self, **settings):
         root = GraphRoot.at(str(self._place), replace(settings_of(self._place), **settings))
         root.__dict__["fence"] = LeaseInNameOnly(self.hold)
-        return Graph(root, actor="sleeper")
+        return Graph(root, actor="suspended")
 
     def applies(self, schema):
         """Changes the schema, where whatever may be slept on is announced."""
@@ -130,8 +130,8 @@ def graph(place):
 
 
 @pytest.fixture
-def sleeper(place):
-    return Sleeper(place)
+def suspended(place):
+    return SuspendedWriter(place)
 
 
 def drifted(place):
@@ -143,21 +143,23 @@ def kinds(graph, branch="main"):
     return [str(audit.kind) for audit in graph.recovery_list(branch)]
 
 
-def leave_late_effect(place, sleeper, statements, path, recoveries):
+def leave_late_effect(place, suspended, statements, path, recoveries):
     """Let a table version arrive after its operation was settled; gives the graph's content."""
-    with parked("before", "commit", path, sleeper.mutates(statements)) as asleep:
+    with parked("before", "commit", path, suspended.mutates(statements)) as asleep:
         graph = open_graph(place, actor="other")
         assert kinds(graph) == recoveries
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     assert content_of(graph) == before, "readers do not see what arrived late"
     return before
 
 
 @pytest.mark.parametrize("statements", [INSERT, UPDATE, 'delete Person where slug = "cy"'])
-def test_a_late_effect_is_undone_by_the_next_writer_which_then_succeeds(place, sleeper, statements):
-    before = leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
+def test_a_late_effect_is_undone_by_the_next_writer_which_then_succeeds(
+    place, suspended, statements
+):
+    before = leave_late_effect(place, suspended, INSERT, NODES, ["Abandoned"])
     assert drifted(place) == ["node:Person"]
     graph = open_graph(place, actor="other")
     run(graph, statements)
@@ -172,13 +174,13 @@ def quarantine_pending(place):
     omnigraph.quarantine(str(place), name.removesuffix(".json"), settings=settings_of(place))
 
 
-def test_a_late_effect_of_a_write_that_was_set_aside_is_undone(place, graph, sleeper):
-    with parked("before", "commit", NODES, sleeper.mutates(INSERT)) as asleep:
+def test_a_late_effect_of_a_write_that_was_set_aside_is_undone(place, graph, suspended):
+    with parked("before", "commit", NODES, suspended.mutates(INSERT)) as asleep:
         before = content_of(graph)
         quarantine_pending(place)
         assert (kinds(graph), intents(place)) == (["Abandoned"], [])
         with pytest.raises(RecoveryRequired):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     assert drifted(place) == ["node:Person"]
     assert content_of(graph) == before
     run(graph, UPDATE)
@@ -186,47 +188,47 @@ def test_a_late_effect_of_a_write_that_was_set_aside_is_undone(place, graph, sle
     check_order(place, graph)
 
 
-def test_a_late_publish_of_a_write_that_was_set_aside_fails(place, graph, sleeper):
-    with parked("before", "commit", MANIFEST, sleeper.applies(MORE_TYPES)) as asleep:
+def test_a_late_publish_of_a_write_that_was_set_aside_fails(place, graph, suspended):
+    with parked("before", "commit", MANIFEST, suspended.applies(MORE_TYPES)) as asleep:
         before = content_of(graph)
         quarantine_pending(place)
         with pytest.raises(ReadSetChanged, match="writer_fence"):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     assert kinds(graph) == ["Abandoned"]
-    assert check(place, {"without the sleeper": before})
+    assert check(place, {"without the suspended write": before})
 
 
-def test_a_write_that_is_visible_already_is_set_aside_without_a_word(place, graph, sleeper):
-    with parked("before", "delete", INTENTS, sleeper.mutates(PAIR)) as asleep:
+def test_a_write_that_is_visible_already_is_set_aside_without_a_word(place, graph, suspended):
+    with parked("before", "delete", INTENTS, suspended.mutates(PAIR)) as asleep:
         after = content_of(graph)
         quarantine_pending(place)
         assert (kinds(graph), intents(place)) == ([], [])
-        sleeper.wakes(asleep)
-    assert check(place, {"with the sleeper's write": after})
+        suspended.wakes(asleep)
+    assert check(place, {"with the suspended write": after})
 
 
-def test_a_write_to_a_branch_that_is_gone_is_set_aside_without_a_word(place, graph, sleeper):
+def test_a_write_to_a_branch_that_is_gone_is_set_aside_without_a_word(place, graph, suspended):
     graph.create_branch("dev")
-    with parked("before", "put", INTENTS, sleeper.mutates(INSERT, "dev")) as asleep:
+    with parked("before", "put", INTENTS, suspended.mutates(INSERT, "dev")) as asleep:
         graph.delete_branch("dev")
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     quarantine_pending(place)
     assert (kinds(graph), intents(place)) == ([], [])
-    assert check(place, {"without the sleeper": before})
+    assert check(place, {"without the suspended write": before})
 
 
-def test_a_late_effect_on_one_table_does_not_stop_writers_of_others(place, sleeper):
-    leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
+def test_a_late_effect_on_one_table_does_not_stop_writers_of_others(place, suspended):
+    leave_late_effect(place, suspended, INSERT, NODES, ["Abandoned"])
     graph = open_graph(place)
     run(graph, 'insert City {slug: "lima", name: "L"}')
     assert drifted(place) == ["node:Person"]
 
 
-def test_a_late_effect_after_a_rollback_is_undone(place, sleeper):
-    """The sleeper had moved one of two tables, which was undone, and then moves the other."""
-    before = leave_late_effect(place, sleeper, PAIR, NODES, ["RolledBack"])
+def test_a_late_effect_after_a_rollback_is_undone(place, suspended):
+    """It had moved one of two tables, which was undone, and then moves the other."""
+    before = leave_late_effect(place, suspended, PAIR, NODES, ["RolledBack"])
     assert drifted(place) == ["node:Person"]
     graph = open_graph(place)
     run(graph, PAIR)
@@ -236,9 +238,9 @@ def test_a_late_effect_after_a_rollback_is_undone(place, sleeper):
     check_order(place, graph)
 
 
-def test_a_writer_that_had_moved_a_table_before_it_met_a_late_effect_succeeds(place, sleeper):
+def test_a_writer_that_had_moved_a_table_before_it_met_a_late_effect_succeeds(place, suspended):
     """The first of its tables is undone and moved again; its restore is not taken for drift."""
-    leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
+    leave_late_effect(place, suspended, INSERT, NODES, ["Abandoned"])
     graph = open_graph(place, actor="other")
     run(graph, PAIR)
     revoked = [audit for audit in graph.recovery_list() if str(audit.kind) == "RevokedEffect"]
@@ -249,8 +251,8 @@ def test_a_writer_that_had_moved_a_table_before_it_met_a_late_effect_succeeds(pl
 
 def test_late_effects_on_two_tables_are_undone_one_after_the_other(place):
     city = 'insert City {slug: "lima", name: "L"}'
-    leave_late_effect(place, Sleeper(place), city, NODES, ["Abandoned"])
-    leave_late_effect(place, Sleeper(place), INSERT, NODES, ["Abandoned"] * 2)
+    leave_late_effect(place, SuspendedWriter(place), city, NODES, ["Abandoned"])
+    leave_late_effect(place, SuspendedWriter(place), INSERT, NODES, ["Abandoned"] * 2)
     assert drifted(place) == ["node:City", "node:Person"]
     graph = open_graph(place)
     run(graph, f"{city} {INSERT}")
@@ -259,7 +261,7 @@ def test_late_effects_on_two_tables_are_undone_one_after_the_other(place):
     check_order(place, graph)
 
 
-def test_two_late_effects_of_one_operation_are_both_undone_and_told(place, sleeper, monkeypatch):
+def test_two_late_effects_of_one_operation_are_both_undone_and_told(place, suspended, monkeypatch):
     """Its tables move at the same time, so it may sleep before both of them."""
     monkeypatch.setenv("OMNIGRAPH_WRITE_CONCURRENCY", "8")
     arrived, go, told = threading.Semaphore(0), threading.Event(), []
@@ -274,13 +276,13 @@ def test_two_late_effects_of_one_operation_are_both_undone_and_told(place, sleep
         told.append(True)
 
     with watched(At("before", "commit", TABLES, sleep, times=2)):
-        asleep = threading.Thread(target=write, args=(sleeper.opens(),), daemon=True)
+        asleep = threading.Thread(target=write, args=(suspended.opens(),), daemon=True)
         asleep.start()
         for _ in range(2):
             assert arrived.acquire(timeout=600)
     graph = open_graph(place, actor="other")
     before = content_of(graph)
-    sleeper.hold.is_lost = True
+    suspended.hold.is_lost = True
     go.set()
     asleep.join(600)
     assert told
@@ -293,25 +295,25 @@ def test_two_late_effects_of_one_operation_are_both_undone_and_told(place, sleep
     check_order(place, graph)
 
 
-def test_a_late_effect_after_the_branch_moved_on_finds_its_place_taken(place, graph, sleeper):
-    with parked("before", "commit", NODES, sleeper.mutates(INSERT)) as asleep:
+def test_a_late_effect_after_the_branch_moved_on_finds_its_place_taken(place, graph, suspended):
+    with parked("before", "commit", NODES, suspended.mutates(INSERT)) as asleep:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     assert content_of(graph) == before
     assert drifted(place) == []
-    assert check(place, {"without the sleeper": before})
+    assert check(place, {"without the suspended write": before})
 
 
-def test_a_late_announcement_is_abandoned_by_the_next_writer(place, graph, sleeper):
-    with parked("before", "put", INTENTS, sleeper.mutates(PAIR)) as asleep:
+def test_a_late_announcement_is_abandoned_by_the_next_writer(place, graph, suspended):
+    with parked("before", "put", INTENTS, suspended.mutates(PAIR)) as asleep:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     assert len(intents(place)) == 1
-    assert check(place, {"without the sleeper": before})
+    assert check(place, {"without the suspended write": before})
 
 
 def clean_up_days_later(place, days):
@@ -329,10 +331,10 @@ def clean_up_days_later(place, days):
     ],
 )
 def test_a_late_announcement_for_a_type_that_was_dropped_is_abandoned(
-    place, graph, sleeper, cleanups
+    place, graph, suspended, cleanups
 ):
     city = 'insert City {{slug: "{}", name: "L"}}'
-    with parked("before", "put", INTENTS, sleeper.mutates(city.format("late"))) as asleep:
+    with parked("before", "put", INTENTS, suspended.mutates(city.format("late"))) as asleep:
         for slug in ("lima", "bern", "kyiv"):
             run(graph, city.format(slug))
         for days in (day for day in cleanups if day < 0):
@@ -342,7 +344,7 @@ def test_a_late_announcement_for_a_type_that_was_dropped_is_abandoned(
             clean_up_days_later(place, days)
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     assert len(intents(place)) == 1
     graph = open_graph(place)
     assert kinds(graph) == ["Abandoned"]
@@ -351,38 +353,38 @@ def test_a_late_announcement_for_a_type_that_was_dropped_is_abandoned(
     check_order(place, graph, is_cleaned=True)
 
 
-def test_a_late_publish_fails_and_its_write_is_visible_once(place, graph, sleeper):
+def test_a_late_publish_fails_and_its_write_is_visible_once(place, graph, suspended):
     """The process that took over completed the write, so its writer may report success."""
-    with parked("before", "commit", MANIFEST, sleeper.mutates(PAIR)) as asleep:
+    with parked("before", "commit", MANIFEST, suspended.mutates(PAIR)) as asleep:
         graph.recover()
         assert kinds(graph) == ["RolledForward"]
         after = content_of(graph)
-        sleeper.wakes(asleep)
-    assert check(place, {"with the sleeper's write": after})
+        suspended.wakes(asleep)
+    assert check(place, {"with the suspended write": after})
 
 
-def test_a_late_publish_after_others_went_on_is_no_second_commit(place, graph, sleeper):
-    with parked("before", "commit", MANIFEST, sleeper.mutates(PAIR)) as asleep:
+def test_a_late_publish_after_others_went_on_is_no_second_commit(place, graph, suspended):
+    with parked("before", "commit", MANIFEST, suspended.mutates(PAIR)) as asleep:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
         after = content_of(graph)
-        sleeper.wakes(asleep)
+        suspended.wakes(asleep)
     assert check(place, {"both writes": after})
 
 
-def test_a_late_publish_that_nobody_forestalled_is_a_whole_commit(place, graph, sleeper):
-    with parked("before", "commit", MANIFEST, sleeper.mutates(PAIR)) as asleep:
+def test_a_late_publish_that_nobody_forestalled_is_a_whole_commit(place, graph, suspended):
+    with parked("before", "commit", MANIFEST, suspended.mutates(PAIR)) as asleep:
         before = content_of(graph)
-        sleeper.wakes(asleep)
+        suspended.wakes(asleep)
     after = content_of(graph)
     assert len(after["main"]) == len(before["main"]) + 2
-    assert check(place, {"with the sleeper's write": after})
+    assert check(place, {"with the suspended write": after})
 
 
-def test_a_late_publish_of_what_is_being_given_up_is_a_whole_commit(place, graph, sleeper):
+def test_a_late_publish_of_what_is_being_given_up_is_a_whole_commit(place, graph, suspended):
     """Others find no effect of it, and it comes right before they have said so."""
     with (
-        parked("before", "commit", MANIFEST, sleeper.applies(MORE_TYPES)) as asleep,
-        watched(At("before", "commit", MANIFEST, lambda: sleeper.wakes(asleep))),
+        parked("before", "commit", MANIFEST, suspended.applies(MORE_TYPES)) as asleep,
+        watched(At("before", "commit", MANIFEST, lambda: suspended.wakes(asleep))),
     ):
         open_graph(place)
     assert kinds(graph) == []
@@ -391,24 +393,24 @@ def test_a_late_publish_of_what_is_being_given_up_is_a_whole_commit(place, graph
     assert check(place, {"with another schema": content_of(graph)})
 
 
-def test_a_late_publish_of_what_was_given_up_says_that_the_fence_was_lost(place, graph, sleeper):
+def test_a_late_publish_of_what_was_given_up_says_that_the_fence_was_lost(place, graph, suspended):
     """There is nothing to recover: whoever has the fence now has settled it."""
-    with parked("before", "commit", MANIFEST, sleeper.applies(MORE_TYPES)) as asleep:
+    with parked("before", "commit", MANIFEST, suspended.applies(MORE_TYPES)) as asleep:
         open_graph(place)
         assert kinds(graph) == ["Abandoned"]
         before = content_of(graph)
         with pytest.raises(ReadSetChanged, match="writer_fence"):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     assert graph.schema == SCHEMA
     assert check(place, {"without the schema": before})
 
 
-def test_a_late_note_of_a_consumer_replaces_no_other(place, graph, sleeper, monkeypatch):
-    late, find = sleeper.opens(), LocalObjectStore.find_versioned
+def test_a_late_note_of_a_consumer_replaces_no_other(place, graph, suspended, monkeypatch):
+    late, find = suspended.opens(), LocalObjectStore.find_versioned
 
     def find_late(store, path):
-        if "consumers" in path and not sleeper.hold.is_lost:
-            sleeper.hold.is_lost = True
+        if "consumers" in path and not suspended.hold.is_lost:
+            suspended.hold.is_lost = True
             graph.set_consumer("reader", lasts=timedelta(days=30))
         return find(store, path)
 
@@ -419,38 +421,38 @@ def test_a_late_note_of_a_consumer_replaces_no_other(place, graph, sleeper, monk
     assert noted.expires_at - noted.updated_at == timedelta(days=30) / timedelta(microseconds=1)
 
 
-def test_a_late_removal_of_an_announcement_harms_nobody(place, graph, sleeper):
-    with parked("before", "delete", INTENTS, sleeper.mutates(PAIR)) as asleep:
+def test_a_late_removal_of_an_announcement_harms_nobody(place, graph, suspended):
+    with parked("before", "delete", INTENTS, suspended.mutates(PAIR)) as asleep:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
         after = content_of(graph)
-        sleeper.wakes(asleep)
+        suspended.wakes(asleep)
     assert check(place, {"both writes": after})
 
 
-def test_a_late_publish_of_a_recovery_is_no_second_commit(place, sleeper):
+def test_a_late_publish_of_a_recovery_is_no_second_commit(place, suspended):
     """The one who recovers falls asleep: somebody else finishes the write and goes on."""
     with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
         run(open_graph(place), PAIR)
-    with parked("before", "commit", MANIFEST, lambda: sleeper.opens) as asleep:
+    with parked("before", "commit", MANIFEST, lambda: suspended.opens) as asleep:
         graph = open_graph(place)
         run(graph, INSERT.replace("eve", "fay"))
         after = content_of(graph)
         with pytest.raises(ConflictError):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     assert kinds(graph) == ["RolledForward"]
     assert check(place, {"finished once": after})
 
 
-def test_a_late_restore_of_a_recovery_is_undone(place, sleeper):
+def test_a_late_restore_of_a_recovery_is_undone(place, suspended):
     """The one who recovers falls asleep: somebody else recovers, then its restore arrives."""
     with watched(At("after", "commit", EDGES, stop)), pytest.raises(Stopped):
         run(open_graph(place), PAIR)
     before = content_of(open_graph(place, read_only=True))
-    with parked("before", "restore", EDGES, lambda: sleeper.opens) as asleep:
+    with parked("before", "restore", EDGES, lambda: suspended.opens) as asleep:
         graph = open_graph(place)
         assert kinds(graph) == ["RolledBack"]
         with pytest.raises(ReadSetChanged, match="writer_fence"):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     assert drifted(place) == ["edge:Knows"]
     run(graph, PAIR)
     assert kinds(graph)[-1] == "RevokedEffect"
@@ -458,25 +460,25 @@ def test_a_late_restore_of_a_recovery_is_undone(place, sleeper):
     check_order(place, graph)
 
 
-def leave_late_restore_on_top(place, sleeper):
+def leave_late_restore_on_top(place, suspended):
     """The one who recovers falls asleep, somebody else recovers, and somebody else dies in a write
     to the same table; then the restore arrives. Gives the content of the graph.
     """
     with watched(At("after", "commit", EDGES, stop)), pytest.raises(Stopped):
         run(open_graph(place), PAIR)
-    with parked("before", "restore", EDGES, lambda: sleeper.opens) as asleep:
+    with parked("before", "restore", EDGES, lambda: suspended.opens) as asleep:
         graph = open_graph(place)
         assert kinds(graph) == ["RolledBack"]
         before = content_of(graph)
         with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
             run(open_graph(place), 'insert Knows {from: "ada", to: "cy"}')
         with pytest.raises(ReadSetChanged, match="writer_fence"):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     return before
 
 
-def test_a_late_restore_on_top_of_an_interrupted_write_is_undone_together_with_it(place, sleeper):
-    before = leave_late_restore_on_top(place, sleeper)
+def test_a_late_restore_on_top_of_an_interrupted_write_is_undone_together_with_it(place, suspended):
+    before = leave_late_restore_on_top(place, suspended)
     (pending,) = open_graph(place, read_only=True).recovery_pending()
     assert pending.decision == "roll_back"
     assert check(place, {"without both": before})
@@ -484,15 +486,15 @@ def test_a_late_restore_on_top_of_an_interrupted_write_is_undone_together_with_i
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_undoing_a_late_restore_with_a_write_may_itself_be_stopped(place, sleeper, moment):
-    before = leave_late_restore_on_top(place, sleeper)
+def test_undoing_a_late_restore_with_a_write_may_itself_be_stopped(place, suspended, moment):
+    before = leave_late_restore_on_top(place, suspended)
     with watched(At(moment, "restore", EDGES, stop)), pytest.raises(Stopped):
         open_graph(place)
     assert check(place, {"without both": before})
 
 
-def test_a_version_of_a_stranger_on_top_of_both_is_never_undone(place, sleeper):
-    before = leave_late_restore_on_top(place, sleeper)
+def test_a_version_of_a_stranger_on_top_of_both_is_never_undone(place, suspended):
+    before = leave_late_restore_on_top(place, suspended)
     graph = open_graph(place, read_only=True)
     append_raw(place, graph, "edge:Knows")
     with pytest.raises(RecoveryRequired, match="buried"):
@@ -511,21 +513,21 @@ def indexed(tmp_path):
     return place
 
 
-def optimizes_late(sleeper):
+def optimizes_late(suspended):
     """Sleeps right before it commits an index, which Lance puts on top of whatever is there."""
-    return parked("before", "commit", NODES, lambda: sleeper.opens().optimize, nth=2)
+    return parked("before", "commit", NODES, lambda: suspended.opens().optimize, nth=2)
 
 
 def test_a_late_index_on_top_of_an_interrupted_write_is_undone_together_with_it(indexed):
-    sleeper = Sleeper(indexed)
-    with optimizes_late(sleeper) as asleep:
+    suspended = SuspendedWriter(indexed)
+    with optimizes_late(suspended) as asleep:
         graph = open_graph(indexed)
         assert kinds(graph) == ["Abandoned"]
         before = content_of(graph)
         with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
             run(open_graph(indexed), INSERT)
         with pytest.raises(RecoveryRequired):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     graph = open_graph(indexed)
     assert kinds(graph) == ["Abandoned", "RolledBack"]
     assert content_of(graph) == before
@@ -536,13 +538,13 @@ def test_a_late_index_on_top_of_an_interrupted_write_is_undone_together_with_it(
 def test_a_late_index_right_before_the_commit_of_a_writer_is_undone_and_the_writer_succeeds(
     indexed,
 ):
-    sleeper = Sleeper(indexed)
+    suspended = SuspendedWriter(indexed)
 
     def arrive():
         with pytest.raises(RecoveryRequired):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
 
-    with optimizes_late(sleeper) as asleep, watched(At("before", "commit", NODES, arrive)):
+    with optimizes_late(suspended) as asleep, watched(At("before", "commit", NODES, arrive)):
         graph = open_graph(indexed)
         before = content_of(graph)
         run(graph, INSERT)
@@ -551,26 +553,26 @@ def test_a_late_index_right_before_the_commit_of_a_writer_is_undone_and_the_writ
     check_order(indexed, graph)
 
 
-def test_a_late_effect_on_a_fork_that_was_removed_reaches_nobody(place, graph, sleeper):
+def test_a_late_effect_on_a_fork_that_was_removed_reaches_nobody(place, graph, suspended):
     graph.create_branch("dev")
     window = ("before", "commit", NODES)
-    with parked(*window, sleeper.mutates(INSERT, "dev")) as asleep:
+    with parked(*window, suspended.mutates(INSERT, "dev")) as asleep:
         open_graph(place)
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     assert kinds(graph, "dev") == ["Abandoned"]
-    assert check(place, {"without the sleeper": before})
+    assert check(place, {"without the suspended write": before})
 
 
-def test_a_late_effect_on_a_branch_is_undone_on_that_branch(place, graph, sleeper):
+def test_a_late_effect_on_a_branch_is_undone_on_that_branch(place, graph, suspended):
     graph.create_branch("dev")
     run(graph, INSERT.replace("eve", "fay"), "dev")
     window = ("before", "commit", NODES)
-    with parked(*window, sleeper.mutates(INSERT, "dev")) as asleep:
+    with parked(*window, suspended.mutates(INSERT, "dev")) as asleep:
         open_graph(place)
         with pytest.raises(RecoveryRequired):
-            sleeper.wakes(asleep)
+            suspended.wakes(asleep)
     main = content_of(graph)["main"]
     run(graph, INSERT.replace("eve", "gus"), "dev")
     assert "RevokedEffect" in kinds(graph, "dev")
@@ -580,8 +582,8 @@ def test_a_late_effect_on_a_branch_is_undone_on_that_branch(place, graph, sleepe
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_undoing_a_late_effect_may_itself_be_stopped(place, sleeper, moment):
-    leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
+def test_undoing_a_late_effect_may_itself_be_stopped(place, suspended, moment):
+    leave_late_effect(place, suspended, INSERT, NODES, ["Abandoned"])
     with watched(At(moment, "restore", NODES, stop)), pytest.raises(Stopped):
         run(open_graph(place), UPDATE)
     graph = open_graph(place)
@@ -603,8 +605,8 @@ def test_a_version_of_a_stranger_is_never_undone(place, graph):
     run(graph, 'insert City {slug: "lima", name: "L"}')
 
 
-def test_a_late_effect_with_a_version_of_a_stranger_on_top_is_left_alone(place, sleeper):
-    before = leave_late_effect(place, sleeper, INSERT, NODES, ["Abandoned"])
+def test_a_late_effect_with_a_version_of_a_stranger_on_top_is_left_alone(place, suspended):
+    before = leave_late_effect(place, suspended, INSERT, NODES, ["Abandoned"])
     graph = open_graph(place)
     append_raw(place, graph, "node:Person")
     with pytest.raises(UncoveredDrift):

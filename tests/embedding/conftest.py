@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from execution.embed.provider import running_provider
+from embedding.provider import running_provider
 
 
 @pytest.fixture
