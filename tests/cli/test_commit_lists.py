@@ -21,6 +21,17 @@ edge Made: Artist -> Album
 ADD = 'insert Artist {{ slug: "{0}", name: "{0}" }}'
 
 
+def make_commit(commit_id, first=None, second=None) -> Commit:
+    return Commit(
+        commit_id=commit_id,
+        branch="main",
+        manifest_version=1,
+        parent_commit_id=first,
+        merged_parent_commit_id=second,
+        created_at=0,
+    )
+
+
 @pytest.fixture(scope="module")
 def story(tmp_path_factory):
     """A graph with a commit of nearly every kind."""
@@ -106,7 +117,7 @@ def test_what_cannot_be_listed_is_refused(story) -> None:
 def test_commits_of_earlier_releases_are_listed_with_every_type(story) -> None:
     from omnigraph.graph.revisions import _may_concern
 
-    old = Commit(story.commits()[0].commit_id, "main", 1, None, None, None, 0)
+    old = make_commit(story.commits()[0].commit_id)
     assert (old.kind, old.message, old.tables) == (None, None, ())
     assert _may_concern(old, ["Album"])
 
@@ -201,7 +212,7 @@ def draw(*commits: str) -> list[str]:
     for text in commits:
         id, *parents = text.split()
         first, second = (*parents, None, None)[:2]
-        made.append(Commit(id, "main", 0, first, second, None, 0))
+        made.append(make_commit(id, first, second))
     return [f"{line} {one.commit_id}" if one else line for line, one in draw_history(made)]
 
 

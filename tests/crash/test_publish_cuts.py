@@ -19,10 +19,9 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import CommitId, OperationId
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.manifest.commits import RecoveryAudit, RecoveryKind
+from omnigraph.storage.manifest.commits import CommitMetadata, RecoveryAudit, RecoveryKind
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
-    NewCommit,
     Publication,
     SetVersion,
 )
@@ -45,7 +44,9 @@ def root(place):
 
 
 def commit(root, **members) -> Publication:
-    return Publication(commit=NewCommit(CommitId(root.ids.next()), "me", root.now_us()), **members)
+    commit_id = CommitId(root.ids.next())
+    recorded = CommitMetadata(commit_id=commit_id, actor_id="me", created_at=root.now_us())
+    return Publication(commit=recorded, **members)
 
 
 def note(root) -> None:

@@ -19,9 +19,9 @@ from omnigraph.errors import (
 from omnigraph.identity import CommitId, TableIdentity, TableIncarnationId, TableKey, TypeId
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_table_path
+from omnigraph.storage.manifest.commits import CommitMetadata
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
-    NewCommit,
     Publication,
     Register,
     Rename,
@@ -43,7 +43,9 @@ def state(root):
 
 
 def new_commit(root):
-    return NewCommit(CommitId(root.ids.next()), "publisher", root.now_us())
+    return CommitMetadata(
+        commit_id=CommitId(root.ids.next()), actor_id="publisher", created_at=root.now_us()
+    )
 
 
 def entry(root, key="node:Label"):

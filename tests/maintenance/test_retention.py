@@ -20,7 +20,11 @@ SECOND = 1_000_000
 
 def commit(number: int, age_s: float) -> Commit:
     return Commit(
-        CommitId(f"c{number}"), "main", number, None, None, None, NOW - int(age_s * SECOND)
+        commit_id=CommitId(f"c{number}"),
+        branch="main",
+        manifest_version=number,
+        parent_commit_id=None,
+        created_at=NOW - int(age_s * SECOND),
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
@@ -205,7 +206,9 @@ class ReadVerbs(GraphHandle):
             return commits
         seen = self._guard.see(self._open.views.read_newest(branch)).catalog.by_table_key
         return tuple(
-            replace(commit, tables=tuple(one for one in commit.tables if one.table_key in seen))
+            structs.replace(
+                commit, tables=tuple(one for one in commit.tables if one.table_key in seen)
+            )
             for commit in commits
         )
 

@@ -39,9 +39,8 @@ from omnigraph.storage.layout import (
     make_tables_folder,
     probe_path,
 )
-from omnigraph.storage.manifest.commits import INIT_KIND, Commit, encode_commit
+from omnigraph.storage.manifest.commits import INIT_KIND, Commit, CommitMetadata, encode_commit
 from omnigraph.storage.manifest.manifest_changes import (
-    NewCommit,
     Publication,
     Register,
     SetVersion,
@@ -249,7 +248,12 @@ def initialize(
     _write_schema_files(root.store, contract, force=force)
     if force:
         _drop_leftovers(root.store, tables)
-    genesis = NewCommit(CommitId(root.ids.next()), actor, root.now_us(), kind=INIT_KIND)
+    genesis = CommitMetadata(
+        commit_id=CommitId(root.ids.next()),
+        actor_id=actor,
+        created_at=root.now_us(),
+        kind=INIT_KIND,
+    )
     created = _create(root, tables, contract, genesis)
     _finish(root, created)
     return created
@@ -338,7 +342,7 @@ def write_control_files(root: GraphRoot) -> None:
 
 
 def _create(
-    root: GraphRoot, tables: Sequence[NewTable], contract: SchemaContract, genesis: NewCommit
+    root: GraphRoot, tables: Sequence[NewTable], contract: SchemaContract, genesis: CommitMetadata
 ) -> ManifestSnapshot:
     try:
         versions = {t.identity: _create_table(root, t) for t in tables}
@@ -366,22 +370,13 @@ def _create_manifest(
     tables: Sequence[NewTable],
     versions: dict[TableIdentity, int],
     contract: SchemaContract,
-    genesis: NewCommit,
+    genesis: CommitMetadata,
 ) -> None:
     changes = [Register(t.identity, t.table_key, t.path) for t in tables]
     pins = [SetVersion(t.identity, t.table_key, versions[t.identity], None, 0) for t in tables]
     publication = Publication(changes=(*changes, *pins), commit=genesis, contract=contract)
     state = apply_publication(ManifestState(), publication, MAIN, None, None)
-    commit = Commit(
-        genesis.commit_id,
-        MAIN,
-        GENESIS_VERSION,
-        None,
-        None,
-        genesis.actor_id,
-        genesis.created_at,
-        kind=genesis.kind,
-    )
+    commit = Commit.publish(genesis, branch=MAIN, manifest_version=GENESIS_VERSION)
     stamp = {STAMP_KEY: str(INTERNAL_SCHEMA_VERSION)}
     rows, lineage = encode_rows(state, [encode_commit(commit)])
     staged = stage_manifest_rows(
@@ -395,7 +390,7 @@ def _create_manifest(
     commit_exact(staged)
 
 
-def _probe_genesis(root: GraphRoot, genesis: NewCommit, error: OmniError) -> ManifestSnapshot:
+def _probe_genesis(root: GraphRoot, genesis: CommitMetadata, error: OmniError) -> ManifestSnapshot:
     """Look for this attempt's own first commit: only then did it succeed after all."""
     try:
         found = read_manifest(root.manifest(), GENESIS_VERSION)

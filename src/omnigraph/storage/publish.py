@@ -162,20 +162,12 @@ def _commit(base: ManifestSnapshot, ref: BranchRef, publication: Publication) ->
         return None
     head = base.state.head_of(ref.name, ref.incarnation)
     parent: CommitId | None = head.commit_id if head else ref.fork_head
-    return Commit(
-        commit_id=publication.commit.commit_id,
+    return Commit.publish(
+        publication.commit,
         branch=ref.name,
         manifest_version=base.version + 1,
         parent_commit_id=parent,
-        merged_parent_commit_id=publication.commit.merged_parent_commit_id,
-        actor_id=publication.commit.actor_id,
-        created_at=publication.commit.created_at,
         incarnation=ref.incarnation,
-        origin=publication.commit.origin,
-        details=publication.commit.details,
-        merged=publication.commit.merged,
-        kind=publication.commit.kind,
-        tables=publication.commit.tables,
     )
 
 

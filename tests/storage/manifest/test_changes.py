@@ -11,10 +11,10 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.identity import CommitId, TableIdentity, TableIncarnationId, TableKey, TypeId
+from omnigraph.storage.manifest.commits import CommitMetadata
 from omnigraph.storage.manifest.manifest_changes import (
     Change,
     ExactHead,
-    NewCommit,
     Publication,
     Register,
     Rename,
@@ -35,7 +35,7 @@ def path(identity: TableIdentity) -> str:
 
 
 def after(state: ManifestState, *changes: Change, commit: str | None = None) -> ManifestState:
-    recorded = NewCommit(CommitId(commit), None, 5) if commit else None
+    recorded = CommitMetadata(commit_id=CommitId(commit), created_at=5) if commit else None
     publication = Publication(changes=changes, commit=recorded)
     return apply_publication(state, publication, "main", None, None)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Self
 
 import msgspec
 
@@ -59,29 +60,56 @@ class RowCounts:
         return self.table_key.partition(":")[2]
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
-    """One logical change of the graph. `created_at` is microseconds since the Unix epoch."""
+class CommitMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a commit that is known before it is published, and never changes over retries."""
 
     commit_id: CommitId
-    branch: str
-    manifest_version: int
-    parent_commit_id: CommitId | None
-    merged_parent_commit_id: CommitId | None
-    actor_id: str | None
+    actor_id: str | None = None
     created_at: int
-    incarnation: str | None = None
+    """Microseconds since the Unix epoch."""
+    merged_parent_commit_id: CommitId | None = None
+    """The commit of another branch that it brings in."""
     origin: str | None = None
     """What a writer that may repeat itself calls this change, to find out that it is there."""
-    details: Mapping[str, object] = field(default_factory=dict, hash=False)
+    details: Mapping[str, object] = {}
     """Whatever else its writer recorded, as JSON; for example what a merge decided."""
-
     merged: MergedState | None = None
     """What it brought in, if it is a merge."""
     kind: str | None = None
     """What made it, such as `load`; None for commits of releases that did not record it."""
     tables: tuple[RowCounts, ...] = ()
     """How many rows of which tables it changed, where `kind` is known."""
+
+
+class Commit(CommitMetadata, frozen=True, kw_only=True):
+    """One logical change of the graph, as it was published."""
+
+    branch: str
+    manifest_version: int
+    parent_commit_id: CommitId | None
+    incarnation: str | None = None
+
+    @classmethod
+    def publish(
+        cls,
+        metadata: CommitMetadata,
+        *,
+        branch: str,
+        manifest_version: int,
+        parent_commit_id: CommitId | None = None,
+        incarnation: str | None = None,
+    ) -> Self:
+        """Return the commit of a version of the manifest."""
+        return cls(
+            **msgspec.structs.asdict(metadata),
+            branch=branch,
+            manifest_version=manifest_version,
+            parent_commit_id=parent_commit_id,
+            incarnation=incarnation,
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.commit_id)
 
     @property
     def message(self) -> str | None:

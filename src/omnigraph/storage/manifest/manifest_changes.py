@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from omnigraph.errors import BadRequest, ExpectedVersionMismatch, ReadSetChanged
 from omnigraph.identity import CommitId, EntityKind, TableIdentity, TableKey
 from omnigraph.storage.layout import make_table_path
-from omnigraph.storage.manifest.commits import Commit, MergedState, RecoveryAudit, RowCounts
+from omnigraph.storage.manifest.commits import Commit, CommitMetadata, RecoveryAudit
 from omnigraph.storage.manifest.manifest_state import (
     Head,
     ManifestState,
@@ -87,21 +87,6 @@ class SchemaChange:
 
 
 @dataclass(frozen=True, slots=True)
-class NewCommit:
-    """The commit to record; its id and time are minted once and never change over retries."""
-
-    commit_id: CommitId
-    actor_id: str | None
-    created_at: int
-    merged_parent_commit_id: CommitId | None = None
-    origin: str | None = None
-    details: Mapping[str, object] = field(default_factory=dict)
-    merged: MergedState | None = None
-    kind: str | None = None
-    tables: tuple[RowCounts, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class ExactHead:
     """The head row of the branch must be exactly this one; None means it must be absent."""
 
@@ -115,7 +100,7 @@ class Publication:
     changes: tuple[Change, ...] = ()
     expected: Mapping[TableIdentity, tuple[TableKey, int]] = field(default_factory=dict)
     head: ExactHead | None = None
-    commit: NewCommit | None = None
+    commit: CommitMetadata | None = None
     audits: tuple[RecoveryAudit, ...] = ()
     contract: SchemaContract | None = None
     history: tuple[Commit, ...] = ()

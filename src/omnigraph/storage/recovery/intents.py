@@ -19,8 +19,8 @@ from omnigraph.identity import (
     TableKey,
 )
 from omnigraph.storage.layout import RECOVERY, find_operation, make_intent_path, make_table_path
-from omnigraph.storage.manifest.commits import Commit, MergedState, RowCounts
-from omnigraph.storage.manifest.manifest_changes import NewCommit, SchemaChange, SetVersion
+from omnigraph.storage.manifest.commits import Commit, CommitMetadata, MergedState, RowCounts
+from omnigraph.storage.manifest.manifest_changes import SchemaChange, SetVersion
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.sealed_records import require_seal, seal
 from omnigraph.storage.tables.location import is_flat_name
@@ -116,20 +116,20 @@ class Intent:
         return tuple(table.table_key for table in self.tables)
 
     @property
-    def new_commit(self) -> NewCommit | None:
+    def new_commit(self) -> CommitMetadata | None:
         """The commit that publishing the write adds; None if it adds none."""
         if not self.records_commit:
             return None
-        return NewCommit(
-            self.commit_id,
-            self.actor_id,
-            self.created_at,
-            self.merged_parent_commit_id,
-            self.origin,
-            self.details,
-            self.merged,
-            self.writer_kind.commit_kind,
-            self.counts,
+        return CommitMetadata(
+            commit_id=self.commit_id,
+            actor_id=self.actor_id,
+            created_at=self.created_at,
+            merged_parent_commit_id=self.merged_parent_commit_id,
+            origin=self.origin,
+            details=self.details,
+            merged=self.merged,
+            kind=self.writer_kind.commit_kind,
+            tables=self.counts,
         )
 
     @property

@@ -24,13 +24,13 @@ from omnigraph.storage.layout import make_intent_path
 from omnigraph.storage.manifest.commits import (
     RECOVERY_ACTOR,
     RECOVERY_KIND,
+    CommitMetadata,
     RecoveryAudit,
     RecoveryKind,
     TableOutcome,
 )
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
-    NewCommit,
     Publication,
     Rename,
     SetVersion,
@@ -330,8 +330,11 @@ def _roll_back(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> Com
         outcomes.append(
             TableOutcome(table.intent.table_key, table.intent.target_version, table.pin)
         )
-    commit = NewCommit(
-        intent.rollback_commit_id, RECOVERY_ACTOR, intent.created_at, kind=RECOVERY_KIND
+    commit = CommitMetadata(
+        commit_id=intent.rollback_commit_id,
+        actor_id=RECOVERY_ACTOR,
+        created_at=intent.created_at,
+        kind=RECOVERY_KIND,
     )
     audit = _make_audit(root, intent, RecoveryKind.ROLLED_BACK, commit.commit_id, tuple(outcomes))
     publication = Publication(
