@@ -24,7 +24,7 @@ from omnigraph.errors import OmniError
 _BASE_ROWS = 100
 _START_WITHIN_S = 120
 _FINISH_WITHIN_S = 170
-_MOST_REFUSALS = 1_000
+_MAX_REFUSALS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,13 @@ def _change(writer: int, step: int) -> Change:
 
 def _until_done(target: Target, change: Change, refusals: Refusals) -> int:
     """Commit until it succeeds and return the number of refusals."""
-    for refused in range(_MOST_REFUSALS):
+    for refused in range(_MAX_REFUSALS):
         try:
             target.apply(change)
         except refusals:
             continue
         return refused
-    raise RuntimeError(f"{change} was refused {_MOST_REFUSALS} times")
+    raise RuntimeError(f"{change} was refused {_MAX_REFUSALS} times")
 
 
 def _sample(shares: Sequence[Share], target: Target, counts: dict[str, int]) -> dict[str, Any]:

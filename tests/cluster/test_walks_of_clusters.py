@@ -19,7 +19,7 @@ from omnigraph.cluster import approve_change, plan_cluster, refresh_cluster
 pytestmark = pytest.mark.crash
 
 GRAPHS = ("a", "b", "c")
-MOST_WRITES = 60
+MAX_WRITES = 60
 
 
 @dataclass
@@ -104,7 +104,7 @@ class ClusterHistory:
                 approve_change(self._folder, required.resource, actor="maria")
 
     def _kill(self) -> None:
-        self._workers.run(self._folder, CLUSTER_APPLY, self._rng.randrange(MOST_WRITES))
+        self._workers.run(self._folder, CLUSTER_APPLY, self._rng.randrange(MAX_WRITES))
         check_served(self._folder)
         unlock(self._folder)
 

@@ -1,4 +1,4 @@
-"""Asking a provider over HTTP: what is sent, what is accepted, and when it is given up."""
+"""Requests to an embedding provider: bodies, accepted responses, retries and deadlines."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def note_of(graph):
 
 
 def test_a_load_that_shows_signs_of_life_keeps_its_files(graph, s3_server, monkeypatch):
-    monkeypatch.setattr("omnigraph.storage.writer_heartbeat.HEARTBEAT_S", 0.05)
+    monkeypatch.setattr("omnigraph.storage.writer_heartbeat.HEARTBEAT_INTERVAL_S", 0.05)
     with loading(graph, s3_server) as load:
         for minutes in (10, 20, 30):
             before = note_of(graph)

@@ -25,7 +25,7 @@ from reads.read_conditions import Row, holds, make_condition
 from reads.read_model import COLUMNS, NODES, TABLES, VALUES, State
 from reads.read_run import Pin, ReadRun
 
-MOST_FRAMES = 5
+MAX_FRAMES = 5
 VIEWS = 3
 ACTS, STATEMENTS = 8, 5
 
@@ -81,7 +81,7 @@ class SparkReadRun(ReadRun):
     # --- making ----------------------------------------------------------------------------------
 
     def _keep_frame(self, frame: Frame) -> str:
-        self.frames = [*self.frames, frame][-MOST_FRAMES:]
+        self.frames = [*self.frames, frame][-MAX_FRAMES:]
         return frame.what
 
     def _reader(self, table: str) -> Any:

@@ -20,7 +20,7 @@ from reads.read_writes import Writer
 from reads.steps import Step
 from reads.templates import Filling, Templates, as_graph
 
-MOST_KEPT = 5
+MAX_KEPT = 5
 SAME_QUESTIONS = 2
 MADE_ON_THE_SPOT = 0.15
 
@@ -218,7 +218,7 @@ class ReadRun(Writer):
         return Pin(self.world.graph_number, line.incarnation, line.moves, line.state)
 
     def _keep(self, what: str, pin: Pin, check: Callable[[State, Random], None]) -> str:
-        self.kept = [*self.kept, Kept(what, pin, self.now(), check)][-MOST_KEPT:]
+        self.kept = [*self.kept, Kept(what, pin, self.now(), check)][-MAX_KEPT:]
         return what
 
     def cache_rows(self, random: Random) -> str:

@@ -12,7 +12,7 @@ from reads.read_run import ReadRun
 from reads.steps import Step, make_steps
 from reads.templates import Templates
 
-MOST_ATTEMPTS = 40
+MAX_ATTEMPTS = 40
 
 
 def run(
@@ -82,7 +82,7 @@ def _described_alone(
     if problem is None:
         return f"Alone it is right: it needs the runs before it, seeds {begun}."
     at = 1  # every run has a beginning
-    while at < len(steps) and attempts < MOST_ATTEMPTS:
+    while at < len(steps) and attempts < MAX_ATTEMPTS:
         fewer = steps[:at] + steps[at + 1 :]
         found = fails(fewer)
         if found is None:

@@ -16,7 +16,7 @@ from math import inf
 
 STEP_S = 0.02
 """A step takes up to so long, by the one true clock."""
-MOST_STEPS = 60_000
+MAX_STEPS = 60_000
 """A run of more steps than this does not terminate."""
 DAY_US = 86_400_000_000
 EPOCH_US = 1_800_000_000_000_000
@@ -162,8 +162,8 @@ class Turns:
     def _step(self, what: str) -> None:
         self._refuse_dead()
         self.steps += 1
-        if self.steps > MOST_STEPS:
-            raise Stuck(f"{MOST_STEPS} steps, the last of them {what}")
+        if self.steps > MAX_STEPS:
+            raise Stuck(f"{MAX_STEPS} steps, the last of them {what}")
         self.now_s += STEP_S * self.chance.random()
         self._note("", what)
 

@@ -41,8 +41,8 @@ from omnigraph.writer.change import CatalogSnapshot as CatalogSnapshot
 
 T = TypeVar("T")
 
-_LOOKS = 8
-"""So often is a branch looked up again that vanished between its name and its content."""
+_MAX_ATTEMPTS = 8
+"""Attempts to read a branch that others delete and create again meanwhile."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ class BranchSnapshots:
 
     def with_newest(self, branch: str, use: Callable[[CatalogSnapshot], T]) -> T:
         """What `use` makes of the branch as it is now, again if cleanup removes it meanwhile."""
-        for _ in range(_LOOKS - 1):
+        for _ in range(_MAX_ATTEMPTS - 1):
             with suppress(HistoricalVersionReclaimed):
                 return use(self.read_newest(branch))
         return use(self.read_newest(branch))
@@ -103,7 +103,7 @@ class BranchSnapshots:
 
     def _read_newest_of(self, branch: BranchName) -> tuple[BranchRef, ManifestSnapshot]:
         """The branch and its newest manifest, even while others delete and create it again."""
-        for _ in range(_LOOKS):
+        for _ in range(_MAX_ATTEMPTS):
             ref = read_ref(self.root.store, branch)
             with suppress(BranchNotFound), self._retry_while_alive(ref):
                 return ref, self._read_newest_manifest(ref)

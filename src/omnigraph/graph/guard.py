@@ -1,4 +1,4 @@
-"""Asking the policy: once at the head of every verb, and for every view that is read.
+"""Authorization of verbs: once at the head of every verb, and for every view that is read.
 
 Without a policy nothing is asked. With one, whoever reads gets a view whose catalog has only what
 they may see, so that no reader has to know about policies.

@@ -436,7 +436,7 @@ class CommitChange:
 
     def plan_on(self, target: CatalogSnapshot) -> StatePlan:
         from omnigraph.history.conflict_resolution import parse_rules
-        from omnigraph.history.merge import Deciding, plan_changes
+        from omnigraph.history.merge import MergePolicy, plan_changes
 
         request = self.request
         decided = read_decisions(request.decisions, target.catalog)
@@ -446,7 +446,7 @@ class CommitChange:
             self._source,
             target,
             _collect_past(self.views, self.applied, target),
-            Deciding(rules, decided, words=self.operation.words),
+            MergePolicy(rules, decided, words=self.operation.words),
             checks_rules=self._base is not None,
         )
         return self.plan

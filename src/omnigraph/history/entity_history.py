@@ -75,12 +75,12 @@ class _Seen:
 def read_entity_history(source: Source, type_: NodeType | EdgeType, id: str) -> EntityHistory:
     """The versions of an entity along the first-parent line of a branch."""
     line = _list_line(source)
-    looking = _Looking(source, type_.identity, id)
+    scan = _HistoryScan(source, type_.identity, id)
     try:
-        versions, is_complete = looking.find_versions(line), True
+        versions, is_complete = scan.find_versions(line), True
     except HistoricalVersionReclaimed:
         # Few commits are left then, and between them there may be gaps.
-        versions, is_complete = looking.walk(line)
+        versions, is_complete = scan.walk(line)
     return EntityHistory(type_.kind, type_.name, id, tuple(versions), is_complete)
 
 
@@ -93,8 +93,8 @@ def _list_line(source: Source) -> list[Commit]:
     return line
 
 
-class _Looking:
-    """Looks at one entity at commits of one line."""
+class _HistoryScan:
+    """Reads one entity at commits of one line."""
 
     def __init__(self, source: Source, identity: TableIdentity, id: str) -> None:
         self._source, self._identity, self._id = source, identity, id

@@ -102,8 +102,8 @@ class TableCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class Deciding:
-    """All that decides about conflicts, and where rows are compared to find them."""
+class MergePolicy:
+    """Rules and single decisions for conflicts, and the engine that compares rows to find them."""
 
     rules: Rules
     decided: Decided
@@ -224,14 +224,14 @@ def plan_merge(
     past = PastStates(into.root, commits, (from_.ref, into.ref), into.state)
     bases = [_choose_base(into, past, base) for base in relation.bases]
     brought = PastState(from_.head, from_.entries, is_head=True)
-    deciding = Deciding(rules, decided, run)
+    policy = MergePolicy(rules, decided, run)
     history = _list_unseen(commits, from_, into)
     changes = plan_changes(
         bases,
         brought,
         show_missing_types(target, source, schema),
         past,
-        deciding,
+        policy,
         checks_rules=not _is_proven(relation, history, source, target),
         schema=schema,
     )
@@ -279,7 +279,7 @@ def plan_changes(
     source: PastState,
     target: CatalogSnapshot,
     past: PastStates,
-    deciding: Deciding,
+    policy: MergePolicy,
     *,
     checks_rules: bool = True,
     schema: Catalog | None = None,
@@ -306,10 +306,10 @@ def plan_changes(
     kept_bytes = 0
     for key in sorted(keys):
         if _is_concerned(source, into.entries[key], bases, key):
-            table = _plan_table(bases, source, target, key, past, deciding, schema)
+            table = _plan_table(bases, source, target, key, past, policy, schema)
             tables.append(table)
             kept_bytes += table.sides.release_rows(_KEPT_BYTES - kept_bytes)
-    _require_conflicts(deciding.decided, tables)
+    _require_conflicts(policy.decided, tables)
     conflicts = [one for table in tables for one in table.conflicts]
     if checks_rules:
         conflicts += _find_broken_rules(tables, target)
@@ -363,7 +363,7 @@ def _plan_table(
     target: CatalogSnapshot,
     key: TableKey,
     past: PastStates,
-    deciding: Deciding,
+    policy: MergePolicy,
     schema: Catalog | None,
 ) -> TableMergePlan:
     type_, into, ours = (
@@ -384,20 +384,20 @@ def _plan_table(
     sides = TableSides(known[0], known[-1], known[0] if is_base else widening.apply(target_table))
     assert into.head is not None, "a graph is created with a commit"
     newest = LatestChange(past, into, source.commit_id, into.head)
-    resolver = deciding.make_resolver(type_, newest.source_is_newer)
+    resolver = policy.make_resolver(type_, newest.source_is_newer)
     with translate_reclaimed(known, states):
         parts = merge_table(
             sides,
             target_is_base=is_base,
             other_bases=known[1:-1],
             find_base=lambda ids: _find_base(ids, bases, into, key, past, widening),
-            run=deciding.run,
+            run=policy.run,
         )
         settled = [resolver.settle(part.sides, part.conflicts) for part in parts]
         conflicts = [
             conflict
             for part, some in zip(parts, settled, strict=True)
-            for conflict in describe(type_, part.sides, some, deciding.words)
+            for conflict in describe(type_, part.sides, some, policy.words)
         ]
     every = ResolvedConflicts.concatenate(settled, type_)
     return TableMergePlan(

@@ -55,7 +55,7 @@ _ARGUMENT_COUNTS = {
     FunctionName.RRF: (2, 3),
     FunctionName.TYPE: (1, 1),
 }
-_LONGEST_INTEGER = len(str(LARGEST_INTEGER))
+_MAX_INTEGER_DIGITS = len(str(LARGEST_INTEGER))
 
 
 def fail_at(cursor: Cursor, message: str, span: Span, *, hint: str | None = None) -> NoReturn:
@@ -250,7 +250,7 @@ def read_integer(cursor: Cursor, digits: str, span: Span, *, negative: bool = Fa
     """The value of digits as written; one beyond 64 bits is reported and read as 0."""
     significant = digits.lstrip("0") or "0"
     # The length is looked at first: Python refuses to convert thousands of digits.
-    if len(significant) <= _LONGEST_INTEGER:
+    if len(significant) <= _MAX_INTEGER_DIGITS:
         value = -int(significant) if negative else int(significant)
         if SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
             return value

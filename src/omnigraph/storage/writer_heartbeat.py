@@ -20,7 +20,7 @@ from omnigraph.storage.objects.object_store import ObjectStore, StoreKind, trans
 from omnigraph.storage.tables.location import is_flat_name
 from omnigraph.storage.writer_fence import FenceGuard, Holder
 
-HEARTBEAT_S = 20.0
+HEARTBEAT_INTERVAL_S = 20.0
 """The interval at which a writer renews its heartbeat."""
 MAX_WRITE_S = 6 * 86_400.0
 """The longest a write may prepare: Lance itself removes unreferenced files after a week."""
@@ -55,7 +55,7 @@ def start_heartbeat(root: GraphRoot) -> Heartbeat:
     if root.store.kind is StoreKind.LOCAL and root.fence.spans_processes:
         require_no_links(root.store.uri, (HEARTBEATS,))
         return _LockedHeartbeat(Path(root.store.uri), path)
-    return _RenewedHeartbeat.create(root.store, path, HEARTBEAT_S)
+    return _RenewedHeartbeat.create(root.store, path, HEARTBEAT_INTERVAL_S)
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def share_heartbeat(root: GraphRoot, pointer: str) -> Iterator[None]:
     `pointer` is the object by which all find it: below the folder of the work, and removed with it.
     """
     path = make_heartbeat_path(root.ids.next())
-    heartbeat = _RenewedHeartbeat.create(root.store, path, HEARTBEAT_S)
+    heartbeat = _RenewedHeartbeat.create(root.store, path, HEARTBEAT_INTERVAL_S)
     try:
         if not root.store.put_if_absent(pointer, path.encode()):
             heartbeat.end()  # another one was first: its heartbeat is older and protects more
@@ -112,7 +112,7 @@ def _open_shared(root: GraphRoot, pointer: str) -> _RenewedHeartbeat:
     folder, _, name = path.rpartition("/")
     if folder != HEARTBEATS or not name.isalnum():
         raise ManifestCorrupt(f"{pointer} names no heartbeat: {path!r}; start the load again")
-    return _RenewedHeartbeat(root.store, path, HEARTBEAT_S)
+    return _RenewedHeartbeat(root.store, path, HEARTBEAT_INTERVAL_S)
 
 
 def _require_short(began_s: float) -> None:

@@ -262,7 +262,7 @@ DELETED = -1
 """Stands where a row that is deleted would have its row id."""
 
 _ALL_PARTITIONS = 1 << 20
-"""Asking for more partitions than there are means all of them."""
+"""Number of partitions to probe; any number above that of an index means all of them."""
 _REFINE = 100
 """How many times more candidates than wanted a lossy index gives to be measured exactly."""
 _EXACT_INDEX = str(LanceIndexKind.IVF_FLAT)
