@@ -1,5 +1,5 @@
 """The catalog: a schema, compiled and checked.
 
-`build` turns a syntax tree into a draft without identities, `identify` gives it the identities of
-the accepted schema, `codec` stores it as JSON. `evolution` plans the steps to another schema.
+`build` compiles a syntax tree to a draft without identities, `identify` assigns the identities of
+the accepted schema, `codec` stores it as JSON. `evolution` plans the migration to another schema.
 """

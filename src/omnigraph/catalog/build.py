@@ -1,6 +1,6 @@
-"""Schema text or tree to a checked draft of the catalog.
+"""Compile schema text or a syntax tree to a checked draft of the catalog.
 
-Every mistake of a file is reported at once. The result does not depend on the order of the
+Every error of a file is reported at once. The result does not depend on the order of the
 declarations, of the properties in them, or of the interfaces a node type implements.
 """
 
@@ -51,19 +51,19 @@ _AnyDeclaration = TypeVar("_AnyDeclaration", InterfaceDecl, NodeDecl, EdgeDecl)
 
 
 def compile_schema(source: SourceText) -> Draft:
-    """The checked draft of a schema text.
+    """Compile a schema text to a checked draft.
 
     Raises:
-        CompileError: With every syntax mistake, or else with every other mistake of the text.
+        CompileError: with every syntax error, or else with every other error of the text.
     """
     return build_draft(parse_schema(source), source)
 
 
 def build_draft(file: SchemaFile, source: SourceText) -> Draft:
-    """The checked draft of a syntax tree; `source` is the text its spans point into.
+    """Compile a syntax tree to a checked draft; `source` is the text of its spans.
 
     Raises:
-        CompileError: With every mistake of the schema.
+        CompileError: with every error of the schema.
     """
     findings = SchemaProblems(source)
     interfaces = _select_declarations(file, InterfaceDecl)

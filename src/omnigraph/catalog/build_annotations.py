@@ -1,4 +1,4 @@
-"""Annotations of types and properties: where each may stand and what it may say."""
+"""Annotations of types and properties: allowed positions and arguments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from omnigraph.language import schema_ast
 ON_COLUMNS = ("key", "unique", "index", "embed")
 _ONCE = frozenset({*ON_COLUMNS, "description", "instruction", "rename_from", "default"})
 _STRUCTURED = frozenset({*ON_COLUMNS, "rename_from", "default"})
-"""These become fields of the catalog; all others are kept as written."""
+"""Annotations that become fields of the catalog; all others are kept as written."""
 _TEXTS = ("description", "instruction")
 _KNOWN = (*sorted(_ONCE), "range", "check", "card")
 
@@ -19,7 +19,7 @@ _KNOWN = (*sorted(_ONCE), "range", "check", "card")
 def index_annotations(
     annotations: Sequence[schema_ast.AnnotationDecl], where: str, findings: SchemaProblems
 ) -> Mapping[str, schema_ast.AnnotationDecl]:
-    """The first annotation of each name, after the checks that hold for every place."""
+    """Index annotations by name after the checks common to all positions; the first one counts."""
     by_name: dict[str, schema_ast.AnnotationDecl] = {}
     for annotation in annotations:
         name = annotation.name
@@ -83,7 +83,7 @@ def get_argument_text(annotation: schema_ast.AnnotationDecl) -> str:
 def rename_hint(
     by_name: Mapping[str, schema_ast.AnnotationDecl], where: str, findings: SchemaProblems
 ) -> str | None:
-    """The name given by `@rename_from`, if it is here."""
+    """Return the name in `@rename_from`, if present."""
     annotation = by_name.get("rename_from")
     if annotation is None:
         return None
@@ -98,7 +98,7 @@ def rename_hint(
 def sort_metadata_annotations(
     annotations: Sequence[schema_ast.AnnotationDecl],
 ) -> tuple[Annotation, ...]:
-    """The annotations that stay metadata, in an order that does not depend on the text."""
+    """List the metadata annotations in an order independent of the text."""
     kept = [
         Annotation(
             a.name,

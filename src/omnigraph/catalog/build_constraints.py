@@ -32,7 +32,7 @@ def check_pattern(pattern: str) -> str | None:
     import pyarrow.compute as pc  # noqa: PLC0415
 
     try:
-        # One row, not none: an empty column is never looked at, and neither is the pattern.
+        # One row instead of none: for an empty column, Arrow does not compile the pattern.
         pc.match_substring_regex(pa.array([""]), pattern=pattern)
     except pa.ArrowInvalid as error:
         return _explain_error(str(error))
@@ -63,7 +63,7 @@ def build_constraints(
 
 
 def canonicalize_constraints(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
-    """Sorted by kind and columns, and each rule once even if a property and the body say it."""
+    """Sort constraints by kind and columns, without duplicates of property and body."""
     rules: dict[tuple[str, tuple[str, ...], str, str, str], Constraint] = {}
     for rule in constraints:
         key = (rule.kind, rule.columns, rule.low or "", rule.high or "", rule.pattern or "")
@@ -80,7 +80,7 @@ def check_column(
     span: Span,
     findings: SchemaProblems,
 ) -> None:
-    """Report why `@key`, `@unique` or `@index` cannot stand on a property of this type."""
+    """Report why `@key`, `@unique` or `@index` is not allowed on a property of this type."""
     if kind is ConstraintKind.KEY and type_.nullable:
         message = f"key property '{name}' of {owner} cannot be nullable"
         findings.error("S152", message, span)
@@ -101,8 +101,8 @@ def _refuse_second_key(
 
 
 # --- reading a clause ----------------------------------------------------------------------------
-# A clause with a mistake still yields a constraint, so that what depends on it can be checked too;
-# the mistake is reported and the build ends with it.
+# An invalid clause still yields a constraint, so that its dependents are checked as well; the error
+# is reported and the build fails after that.
 
 
 def _read(

@@ -41,12 +41,12 @@ _MAX_INTEGER_DIGITS = 20
 
 
 def read_default(literal: SchemaLiteral, type_: PropertyType) -> DefaultValue:
-    """The JSON value of a literal for a property of this type.
+    """Convert a literal to the JSON value of a property of this type.
 
-    Dates and instants are written in one way, so that two spellings of one instant are equal.
+    Dates and instants are normalized, so that two spellings of one instant are equal.
 
     Raises:
-        ValueRefused: If the literal is no value of the type.
+        ValueRefused: the literal is no value of the type.
     """
     scalar = type_.scalar
     if scalar in INTEGERS:
@@ -86,7 +86,7 @@ def _parse_float(literal: SchemaLiteral, scalar: Scalar) -> float:
         raise ValueRefused("expected a number")
     value = float(literal.text)
     convert_finite_float(value, scalar)
-    # Kept at full width: what is stored is rounded when it is stored, and a plan shows it as given.
+    # Kept at full precision: it is rounded when it is stored, and a plan shows it as written.
     return value
 
 
@@ -107,11 +107,11 @@ def expand_interfaces(
     interfaces: Mapping[str, Properties],
     findings: SchemaProblems,
 ) -> Properties:
-    """The node's own properties and those its interfaces add.
+    """Merge the properties of a node type with those of its interfaces.
 
-    A property the node declares itself keeps the node's annotations and must have the interface's
-    type. One it does not declare comes with the interface's annotations and constraints; if
-    several interfaces bring it they must agree, so their order does not matter.
+    A property that the node declares keeps the annotations of the node and must have the type of
+    the interface. Any other comes with the annotations and constraints of the interface; several
+    interfaces that declare it must agree, so their order is irrelevant.
     """
     injected: dict[str, tuple[str, DeclaredProperty]] = {}
     for ref in _find_known(owner, implements, interfaces, findings):
@@ -161,7 +161,7 @@ def _check_type(
 
 
 def _inject_property(offered: DeclaredProperty, ref: NameRef) -> DeclaredProperty:
-    # A clash of constraints is a mistake of this node, so it is shown where the node asks for them.
+    # Conflicting constraints are an error of the node, reported at its reference to the interface.
     return replace(
         offered,
         property=replace(offered.property, declared_directly=False),

@@ -1,7 +1,7 @@
 """The compiled schema: frozen values, names resolved, identities attached.
 
-A draft is compiled and checked but has no identities yet. A type also says which indexes its
-table should have; how a column is stored and an index is built is decided below.
+A draft is compiled and checked but has no identities yet. A type also names the indexes of its
+table; column layout and index construction are decided by storage.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class IndexKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Annotation:
-    """Metadata as written; every value is kept as text."""
+    """Metadata as written; values are text."""
 
     name: str
     value: str | None = None
@@ -54,7 +54,7 @@ class Annotation:
 
 @dataclass(frozen=True, slots=True)
 class Embed:
-    """`@embed("source", model="m")`: which text a vector property is made from."""
+    """`@embed("source", model="m")`: the source text of a vector property."""
 
     source: str
     source_id: PropertyId
@@ -70,7 +70,7 @@ class DefaultValue:
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One property of a type. `satisfies` names the interface properties it stands for."""
+    """One property of a type; `satisfies` names the interface properties it implements."""
 
     id: PropertyId
     name: str
@@ -92,11 +92,11 @@ class ConstraintKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """One rule over columns of a type.
+    """One constraint over columns of a type.
 
     `columns` holds property names (`src` and `dst` too on edges), sorted, without duplicates.
-    `low` and `high` belong to RANGE and keep the text of the schema; `pattern` belongs to CHECK.
-    `on_property` says the rule was written on the property rather than in the body.
+    `low` and `high` are set for RANGE, as written; `pattern` for CHECK.
+    `on_property` tells that it was written on the property rather than in the body.
     """
 
     kind: ConstraintKind
@@ -166,7 +166,7 @@ class NodeType(EntityType):
 
     @cached_property
     def key(self) -> tuple[Property, ...]:
-        """The key members in the order ids are made of: by stable property id, not by name."""
+        """The key members in the order of ids: by stable property id, not by name."""
         columns = next((c.columns for c in self.of_kind(ConstraintKind.KEY)), ())
         members = [self.by_name[name] for name in columns]
         return tuple(sorted(members, key=lambda p: p.id))
@@ -196,7 +196,7 @@ class EdgeType(EntityType):
 
 @dataclass(frozen=True)
 class Catalog:
-    """The whole schema. Iteration orders are by name, so nothing depends on the source order."""
+    """The whole schema. Iteration is by name, independent of the order in the source."""
 
     identity_domain: str
     next_identity_id: int
@@ -236,7 +236,7 @@ def render_constraint(constraint: Constraint) -> str:
 
 
 UNASSIGNED = 0
-"""The id of everything in a draft; real ids start at 1."""
+"""The id of everything in a draft; assigned ids start at 1."""
 
 Owner = tuple[TypeKind, str]
 Member = tuple[TypeKind, str, str]
@@ -244,10 +244,10 @@ Member = tuple[TypeKind, str, str]
 
 @dataclass(frozen=True)
 class Draft:
-    """The catalog with every id `UNASSIGNED`, `satisfies` empty and the rename hints with it.
+    """The catalog with every id `UNASSIGNED`, `satisfies` empty and the rename hints.
 
-    Hints map the new name to the old one; spans say where each declaration is, so that an
-    identity mistake can still point into the text.
+    Hints map the new name to the old one; spans locate each declaration, so that identity errors
+    can still refer to the text.
     """
 
     source: SourceText
@@ -264,10 +264,10 @@ class Draft:
         return self.property_spans.get((*owner, member), NOWHERE)
 
     def find_place(self, entity: str) -> str:
-        """File, line and column of `kind:Type` or `kind:Type.property`.
+        """Format file, line and column of `kind:Type` or `kind:Type.property`.
 
-        A property that is not declared stands with its type, as one of an interface does. Of a type
-        that is not declared, only the file is known.
+        A property that is not declared in the type, as one of an interface, has the position of the
+        type. A type that is not declared has only the file.
         """
         kind, _, rest = entity.partition(":")
         name, _, member = rest.partition(".")
@@ -290,7 +290,7 @@ DST = "dst"
 
 @dataclass(frozen=True, slots=True)
 class DeclaredIndex:
-    """An index the schema asks for; it is built by maintenance, not by a write."""
+    """An index declared by the schema, built by maintenance and not by writes."""
 
     columns: tuple[str, ...]
     kind: IndexKind
@@ -320,7 +320,7 @@ def index_kinds(type_: PropertyType) -> tuple[IndexKind, ...]:
 
 
 def _list_kinds(property_: Property, *, is_key: bool) -> tuple[IndexKind, ...]:
-    """A key of free text is looked up by its exact value too, which full text cannot answer."""
+    """List the kinds; a text key also needs lookups by exact value, which full text cannot do."""
     kinds = index_kinds(property_.type)
     if is_key and IndexKind.FULL_TEXT in kinds:
         return (*kinds, IndexKind.BTREE)

@@ -1,7 +1,7 @@
 """The accepted schema as stored JSON: its IR, and the state record with its hashes.
 
-The IR holds everything, identities included. The state record holds the hashes of the IR and of
-the schema's shape, so that neither a changed text nor a changed IR goes unnoticed.
+The IR contains everything, identities included. The state record contains the hashes of the IR and
+of the shape of the schema, so that any change of text or IR is detected.
 """
 
 from __future__ import annotations
@@ -79,15 +79,15 @@ class SchemaState:
 
 
 def encode_ir(catalog: Catalog) -> str:
-    """The whole catalog as compact JSON; equal catalogs give equal texts."""
+    """Encode the whole catalog as compact JSON; equal catalogs give equal texts."""
     return msgspec.json.encode(encode_record(catalog)).decode()
 
 
 def decode_ir(text: str | bytes) -> Catalog:
-    """The catalog of a stored IR.
+    """Decode a stored IR.
 
     Raises:
-        SchemaContractMismatch: not an IR, one of another version, or one that contradicts itself.
+        SchemaContractMismatch: not an IR, of another version, or inconsistent.
     """
     record, catalog = _read_ir(text)
     for problem in _find_contradictions(catalog, record):
@@ -120,10 +120,10 @@ def encode_state(state: SchemaState) -> str:
 
 
 def decode_state(text: str | bytes) -> SchemaState:
-    """The stored state record.
+    """Decode the stored state record.
 
     Raises:
-        SchemaContractMismatch: not such a record, or one of another version.
+        SchemaContractMismatch: not a state record, or of another version.
     """
     envelope = _parse(text, dict, "schema state")
     for member, supported in _SUPPORTED.items():
@@ -143,7 +143,7 @@ _SUPPORTED = {
 def load_if_digest_matches(source: str, ir_text: str, state_text: str) -> Catalog | None:
     """Return the accepted catalog if the state record has the hashes of these texts, else None.
 
-    Runs at every opening of a graph, so nothing is compiled. After None, `check_contract` decides
+    Runs whenever a graph is opened, so nothing is compiled. After None, `check_contract` decides
     whether the texts agree nevertheless.
     """
     state = decode_state(state_text)
@@ -168,10 +168,10 @@ def check_contract(
 ) -> Catalog:
     """Return the accepted catalog after a full check of IR, state record and schema text.
 
-    `compiled_source` is the catalog of the stored text, of which only the shape counts.
+    `compiled_source` is the catalog of the stored text, of which only the shape is compared.
 
     Raises:
-        SchemaContractMismatch: naming the part that drifted.
+        SchemaContractMismatch: with the part that drifted.
     """
     state = decode_state(state_text)
     catalog = decode_ir(ir_text)
@@ -201,7 +201,7 @@ def _find_contradictions(catalog: Catalog, record: IrRecord) -> Iterator[str]:
     seen: set[int] = set()
     for id_ in _collect_ids(catalog):
         if id_ in seen or not FIRST_IDENTITY <= id_ < catalog.next_identity_id:
-            yield f"identity {id_} is used twice or was never given out"
+            yield f"identity {id_} is used twice or was never assigned"
         seen.add(id_)
     yield from _find_broken_links(catalog)
     try:

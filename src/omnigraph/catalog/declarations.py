@@ -99,7 +99,7 @@ class SchemaProblems:
         self._warnings.append(warning)
 
     def suggest(self, word: str, known: Iterable[str]) -> str | None:
-        """A hint naming the known word that may have been meant, while hints are still shown."""
+        """Return a hint with the closest known word, while hints are still shown."""
         return None if len(self._problems.found) >= MAX_PROBLEMS else suggest_closest(word, known)
 
     def warnings(self) -> tuple[Diagnostic, ...]:
@@ -111,7 +111,7 @@ class SchemaProblems:
 
 @dataclass(frozen=True, slots=True)
 class PlacedConstraint:
-    """A constraint and where it is written; the place takes no part in comparison."""
+    """A constraint and its position, which is ignored in comparisons."""
 
     constraint: Constraint
     span: Span = field(default=NOWHERE, compare=False)
@@ -121,8 +121,7 @@ class PlacedConstraint:
 class DeclaredProperty:
     """A property with the constraints written on it.
 
-    Two of them are equal when they mean the same, wherever they stand and whatever they were
-    called before.
+    Equal if they mean the same, regardless of position and former names.
     """
 
     property: Property
@@ -135,7 +134,7 @@ class DeclaredProperty:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredType:
-    """One interface, node type or edge type; a node type with what its interfaces give it."""
+    """One interface, node type or edge type; a node type includes what it inherits."""
 
     owner: OwnerName
     span: Span

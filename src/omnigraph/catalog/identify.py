@@ -1,6 +1,6 @@
-"""Assign identities to a draft: those of the accepted schema where it continues, else fresh.
+"""Assign identities to a draft: those of the accepted schema where it continues it, else new ones.
 
-A declaration continues an accepted one by its name, else by its rename hint.
+A declaration continues an accepted one by name, or else by its rename hint.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ IDENTITY_CODES: Mapping[str, str] = {
 
 
 def list_types_by_owner(catalog: Catalog) -> dict[Owner, SchemaType]:
-    """Every type in the order ids are given: interfaces, nodes, edges, each by name."""
+    """Map owners to types in the order of ids: interfaces, nodes, edges, each by name."""
     types: dict[Owner, SchemaType] = {}
     types |= {(TypeKind.INTERFACE, name): t for name, t in sorted(catalog.interfaces.items())}
     types |= {(TypeKind.NODE, name): t for name, t in sorted(catalog.nodes.items())}
@@ -60,7 +60,7 @@ def list_types_by_owner(catalog: Catalog) -> dict[Owner, SchemaType]:
 
 @dataclass(frozen=True, slots=True)
 class Continuity:
-    """The accepted declaration each desired one continues; any other desired one is new."""
+    """The accepted declaration that each desired one continues; all others are new."""
 
     types: Mapping[Owner, SchemaType]
     properties: Mapping[Member, Property]
@@ -68,7 +68,7 @@ class Continuity:
 
 
 def match_declarations(draft: Draft, accepted: Catalog) -> Continuity:
-    """Pair the draft with the accepted schema; every bad hint is reported in one CompileError."""
+    """Match the draft to the accepted schema; report invalid hints in one CompileError."""
     matcher = _Matcher(draft, accepted)
     matcher.match_types()
     matcher.match_properties()
@@ -77,7 +77,7 @@ def match_declarations(draft: Draft, accepted: Catalog) -> Continuity:
 
 
 def list_inert_hints(draft: Draft) -> tuple[Diagnostic, ...]:
-    """A note for each hint of a schema that creates a graph, where there is nothing to rename."""
+    """Warn of each hint in a schema that creates a graph, where there is nothing to rename."""
     spans = [(draft.span_of(owner), old) for owner, old in draft.type_renames.items()]
     spans += [(draft.span_of(m[:2], m[2]), old) for m, old in draft.property_renames.items()]
     return tuple(
@@ -93,7 +93,7 @@ def list_inert_hints(draft: Draft) -> tuple[Diagnostic, ...]:
 
 
 class _Matcher:
-    """One pass over types, then one over properties, whose owners are resolved by then."""
+    """Matches types, then properties, whose owners are resolved by then."""
 
     def __init__(self, draft: Draft, accepted: Catalog) -> None:
         self.draft = draft
@@ -156,16 +156,16 @@ class _Matcher:
         return sorted(hints, key=lambda h: (self.draft.span_of(h[0]), h[0]))
 
     def _list_member_hints(self, owner: Owner, type_: SchemaType) -> Iterable[tuple[str, str]]:
-        """The hints written in this declaration itself, in the order of the text."""
+        """Yield the hints written in this declaration itself, in text order."""
         names = [p.name for p in type_.properties if p.declared_directly]
         names.sort(key=lambda name: (self.draft.span_of(owner, name), name))
         renames = self.draft.property_renames
         return [(name, renames[*owner, name]) for name in names if (*owner, name) in renames]
 
     def _list_inherited_hints(self, type_: SchemaType) -> Iterator[tuple[str, str]]:
-        """The hints of interfaces for what they inject: a property renamed there is renamed here.
+        """Yield the hints of interfaces for injected properties: renamed there, renamed here.
 
-        They were not written here, so one that does not fit is no mistake of this declaration.
+        They were not written here, so one that does not fit is no error of this declaration.
         """
         if not isinstance(type_, NodeType):
             return
@@ -251,7 +251,7 @@ def identify_first(
 ) -> Catalog:
     """Return the catalog of a graph that is being created; rename hints have no effect.
 
-    `list_inert_hints` warns of hints that were left in the text.
+    `list_inert_hints` warns of leftover hints in the text.
     """
     nothing = Catalog(identity_domain, first_identity)
     return _identify(draft, nothing, Continuity({}, {}))
@@ -260,8 +260,8 @@ def identify_first(
 def derive_first_identity(identity_domain: str) -> int:
     """Return the first identity of a graph, so that no two graphs share a table address.
 
-    A graph that is removed and created again must not find its tables where those of the other
-    were. Ids stay below 2^53, which every JSON reader represents exactly.
+    A graph that is removed and created again must not reuse the table addresses of the other. Ids
+    are below 2^53, which every JSON reader represents exactly.
     """
     digest = hashlib.sha256(identity_domain.encode()).digest()
     return FIRST_IDENTITY + int.from_bytes(digest[:6], "big")
@@ -279,7 +279,7 @@ def offset_for_branch(accepted: Catalog, incarnation: str | None) -> Catalog:
 def offset_for_operation(accepted: Catalog, operation: OperationId) -> Catalog:
     """Return the accepted schema with a counter that no other schema change uses.
 
-    The path of a new table follows from its ids. The table of a failed attempt may be removed
+    The path of a new table is derived from its ids. The table of a failed attempt may be removed
     late, and must not share its path with that of another attempt.
     """
     return _skip(accepted, operation)
@@ -295,10 +295,10 @@ def _skip(accepted: Catalog, drawn: str) -> Catalog:
 def identify_next(draft: Draft, accepted: Catalog, other: Catalog | None = None) -> Identified:
     """Return the catalog that follows the accepted one.
 
-    New declarations get the ids of `other`, the catalog of another branch, if there is one.
+    New declarations get the ids of `other`, the catalog of another branch, if given.
 
     Raises:
-        CompileError: rename hints that name nothing, something else, or the same thing twice.
+        CompileError: rename hints without, of another, or with an ambiguous target.
     """
     continuity = match_declarations(draft, accepted)
     if other is None:
@@ -323,7 +323,7 @@ def _join_continuity(continuity: Continuity, other: Catalog) -> Continuity:
 
 @dataclass
 class _Ids:
-    """The ids of one draft, continued or fresh."""
+    """The ids of one draft, continued or new."""
 
     next: int
     types: dict[Owner, TypeId] = field(default_factory=dict)
@@ -375,7 +375,7 @@ def _number_incarnations(
 
 @dataclass(frozen=True, slots=True)
 class _IdWriter:
-    """Writes the ids into the draft's types; everything else about them stays."""
+    """Returns the types of the draft with their ids."""
 
     draft: Catalog
     ids: _Ids
@@ -431,7 +431,7 @@ class _IdWriter:
         )
 
     def _embed(self, owner: Owner, embed: Embed | None) -> Embed | None:
-        """An interface may leave the source to its implementers; then it has no id there."""
+        """Resolve the source of `@embed`; an interface may leave it to implementing types."""
         if embed is None:
             return None
         unresolved = PropertyId(UNASSIGNED)

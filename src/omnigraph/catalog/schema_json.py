@@ -1,4 +1,4 @@
-"""A catalog as JSON: the layout of the stored schema IR, and its canonical shape with a hash."""
+"""A catalog as JSON: the stored schema IR, and its canonical shape with a hash."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ Json = dict[str, JsonValue]
 
 
 def hash_shape(catalog: Catalog) -> str:
-    """`sha256:<hex>` over the compact JSON of the shape; a draft's catalog will do as well."""
+    """Return `sha256:<hex>` over the compact JSON of the shape, also for a draft."""
     return hash_text(compact_json(build_shape(catalog)))
 
 
 def build_shape(catalog: Catalog) -> Json:
-    """The schema as plain JSON values."""
+    """Build the shape of the schema as plain JSON values."""
     return {
         "interfaces": [_shape_interface(i) for i in catalog.interfaces.values()],
         "nodes": [_shape_node(n) for n in catalog.nodes.values()],
@@ -51,7 +51,7 @@ def hash_text(text: str) -> str:
 
 
 def encode_type(type_: PropertyType) -> Json:
-    """A property type as plans and records show it; a vector's scalar is `{"Vector": n}`."""
+    """Encode a property type as in plans and records; a vector's scalar is `{"Vector": n}`."""
     scalar: JsonValue = {"Vector": type_.dimension} if type_.is_vector else str(type_.scalar)
     values = None if type_.enum_values is None else list(type_.enum_values)
     return {
@@ -135,7 +135,7 @@ IR_VERSION = 1
 
 
 class Record(Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of all records: a member nobody knows is a reason to refuse, not to lose it."""
+    """Base of all records; an unknown member is rejected instead of lost."""
 
 
 class TypeRef(Record, frozen=True):
@@ -237,16 +237,16 @@ class IrRecord(Record, frozen=True):
 
 
 class CatalogFormatRecord(Struct, frozen=True):
-    """Only the version, read first so that a later format is named rather than picked apart."""
+    """The format version only, decoded first so that a later format is reported as such."""
 
     ir_version: int
 
 
 def encode_record(catalog: Catalog) -> IrRecord:
-    """The catalog as it is stored, by name throughout.
+    """Encode the catalog as it is stored, by name throughout.
 
     Raises:
-        KeyError: a name in the catalog that it does not declare.
+        KeyError: the catalog refers to a name that it does not declare.
     """
     return IrRecord(
         ir_version=IR_VERSION,

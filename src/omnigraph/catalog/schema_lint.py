@@ -1,7 +1,7 @@
-"""Advice on a schema, and the register of every lint code.
+"""Schema lint, and the registry of all lint codes.
 
-A code is a stable identifier: match on it, never on the text. Advice never changes a schema and
-never refuses one.
+A code is a stable identifier: match on it, never on the text. Lint never changes or rejects a
+schema.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from omnigraph.errors import Diagnostic, Severity
 
 
 class LintFamily(StrEnum):
-    """The subject of a code: the two letters in the middle of it."""
+    """The subject of a code: its two letters in the middle."""
 
     DESTRUCTIVE = "DS"
     MAYBE_FAIL = "MF"
@@ -50,7 +50,7 @@ class LintTier(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LintCode:
-    """One code; a `reserved` one keeps its meaning and is not emitted."""
+    """One code; a `reserved` one keeps its meaning and is not reported."""
 
     code: str
     family: LintFamily
@@ -160,7 +160,7 @@ SCHEMA_LINT_CODES: Mapping[str, LintCode] = _register(
 
 @dataclass(frozen=True, slots=True)
 class LintFinding:
-    """One piece of advice about a type, or about one property of it."""
+    """One finding about a type, or about one property of it."""
 
     code: str
     message: str
@@ -179,7 +179,7 @@ class LintFinding:
 
 
 def lint_catalog(catalog: Catalog) -> list[LintFinding]:
-    """All advice on a schema, type by type."""
+    """List all findings of a schema, type by type."""
     findings = list(_find_types_differing_by_case(catalog))
     for owner, type_ in list_types_by_owner(catalog).items():
         findings += _find_properties_differing_by_case(owner, type_)
@@ -192,7 +192,7 @@ def lint_catalog(catalog: Catalog) -> list[LintFinding]:
 
 
 def lint_schema(draft: Draft) -> list[Diagnostic]:
-    """All advice on a schema text, each pointing at the declaration it is about."""
+    """List all findings of a schema text, with the position of each declaration."""
     return [
         draft.source.diagnostic(
             finding.code,
@@ -206,7 +206,7 @@ def lint_schema(draft: Draft) -> list[Diagnostic]:
 
 
 def _find_types_differing_by_case(catalog: Catalog) -> Iterator[LintFinding]:
-    """Edge types are left out: there the compiler itself refuses it."""
+    """Yield types that differ by case; among edge types that is a compile error."""
     for kind, names in (
         (TypeKind.INTERFACE, catalog.interfaces),
         (TypeKind.NODE, catalog.nodes),
@@ -223,7 +223,7 @@ def _find_properties_differing_by_case(owner: Owner, type_: SchemaType) -> Itera
 
 
 def _group_by_case(names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Each name that folds to an earlier one, with that earlier one first."""
+    """Yield each name that folds to an earlier one, with that earlier one first."""
     groups: defaultdict[str, list[str]] = defaultdict(list)
     for name in sorted(names):
         groups[name.lower()].append(name)

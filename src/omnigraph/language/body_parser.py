@@ -55,7 +55,7 @@ _TYPE_HINT = f"the types are {', '.join(_SCALARS)} and Vector(N); [T] is a list,
 
 
 def parse_parameters(cursor: Cursor) -> tuple[Parameter, ...]:
-    """The parameters of `($a: T, $b: U)`; after a bad list reading goes on behind it."""
+    """Parse the parameters `($a: T, $b: U)`; after an error, continue behind the list."""
     parameters: dict[str, Parameter] = {}
     try:
         cursor.expect_symbol("(", "after the query name")
@@ -151,7 +151,7 @@ def is_at_statement_word(cursor: Cursor) -> bool:
 
 
 def parse_statements(cursor: Cursor) -> tuple[Statement, ...]:
-    """The statements up to a `}` or a `match {`; a bad one is reported and stepped over."""
+    """Parse statements up to a `}` or a `match {`; an invalid one is reported and skipped."""
     statements: list[Statement] = []
     while not (cursor.at_symbol("}") or cursor.at_end() or is_at_section(cursor)):
         start, depth = cursor.position, cursor.depth()
@@ -208,7 +208,7 @@ def _is_at_assignment(cursor: Cursor, bracketed: bool) -> bool:  # noqa: FBT001 
 def parse_loose_list(
     cursor: Cursor, what: str, parse_item: Callable[[Cursor], Item], boundary: Boundary
 ) -> tuple[Item, ...]:
-    """The items of `{ item [,] item [,] … }`, at least one; bad items are stepped over."""
+    """Parse the items of `{ item [,] item [,] … }`, at least one; invalid items are skipped."""
     cursor.expect_symbol("{")
     mistakes_before, broken = len(cursor.problems.found), False
     items: list[Item] = []
@@ -230,7 +230,7 @@ def parse_loose_list(
 
 
 def parse_body(cursor: Cursor) -> ReadBody | MutationBody:
-    """The body of a query up to its closing `}`, which is left to the caller."""
+    """Parse the body of a query up to its closing `}`, which the caller consumes."""
     cursor.expect_symbol("{", "before the body of the query")
     if cursor.at_symbol("}"):
         hint = "a query holds a `match` and a `return`, or statements such as `insert`"

@@ -35,7 +35,7 @@ _CLAUSE_STARTS = frozenset(
 
 
 def parse_block(cursor: Cursor) -> tuple[query_ast.Clause, ...]:
-    """The clauses of `{ clause clause … }`; a bad clause is reported and stepped over."""
+    """Parse the clauses of `{ clause clause … }`; an invalid clause is reported and skipped."""
     cursor.expect_symbol("{")
     mistakes_before = len(cursor.problems.found)
     clauses: list[query_ast.Clause] = []
@@ -124,7 +124,7 @@ def _parse_property_matches(cursor: Cursor) -> tuple[query_ast.PropertyMatch, ..
 
 
 def parse_property_match(cursor: Cursor) -> query_ast.PropertyMatch:
-    """The next `name: value`."""
+    """Parse the next `name: value`."""
     name = expect_name(cursor, "a property name", "a property name")
     cursor.expect_symbol(":", f"after `{name.value}`")
     value = parse_value(cursor)

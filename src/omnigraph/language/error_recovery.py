@@ -1,4 +1,4 @@
-"""Continue after a syntax error: find where the next readable construct of a query file starts."""
+"""Recover from a syntax error: find the start of the next construct of a query file."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from collections.abc import Callable, Sequence, Sized
 from omnigraph.language.lexer import Cursor, SyntaxStop, Token, TokenKind, suggest_closest
 
 MAX_ITEMS = 1000
-"""A longer list is not hand-written, and comparing its items pairwise would be slow."""
+"""Longer lists are not hand-written, and comparing their items pairwise would be slow."""
 
 STATEMENT_WORDS = ("insert", "merge", "update", "delete")
 
 _CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 Boundary = Callable[[Cursor, bool], bool]
-"""Whether the cursor stands at a start; the flag tells that brackets other than braces are open."""
+"""Predicate for the start of a construct; the flag tells that parentheses or brackets are open."""
 
 
 class _OpenBrackets:
-    """The brackets opened and not yet closed, as the closers they wait for."""
+    """The closing brackets expected for those opened so far."""
 
     def __init__(self) -> None:
         self.awaited: list[str] = []
         self.braces = 0
 
     def note(self, token: Token) -> bool:
-        """Take one token in; False when it is a `}` that nothing here opened."""
+        """Record one token; False for a `}` that closes none of them."""
         if token.kind is not TokenKind.SYMBOL:
             return True
         closer = _CLOSERS.get(token.value)
@@ -44,10 +44,10 @@ class _OpenBrackets:
 
 
 def skip(cursor: Cursor, start: int, boundary: Boundary) -> None:
-    """Step over the construct that began at token `start` and could not be read.
+    """Skip the construct that began at token `start` and could not be parsed.
 
-    Stops at a boundary, at the `}` of the enclosing block, at the next section or query, or at
-    the end. At least one token is stepped over, so a loop around this always ends.
+    Stops at a boundary, at the `}` of the enclosing block, at the next section or query, or at the
+    end. At least one token is skipped, so that loops terminate.
     """
     brackets = _OpenBrackets()
     for index in range(start, cursor.position):
@@ -63,7 +63,7 @@ def skip(cursor: Cursor, start: int, boundary: Boundary) -> None:
 
 
 def skip_to_query(cursor: Cursor, start: int) -> None:
-    """Step to the next query of the file, past the one that began at token `start`."""
+    """Skip to the next query of the file, past the one that began at token `start`."""
     if cursor.position == start:
         cursor.advance()
     while not (cursor.at_end() or is_at_query(cursor)):
@@ -71,7 +71,7 @@ def skip_to_query(cursor: Cursor, start: int) -> None:
 
 
 def skip_header(cursor: Cursor, until: Sequence[str]) -> None:
-    """Step to one of the symbols that can follow in the header of a query, or give it up."""
+    """Skip to one of the symbols that can follow in the header of a query, or give it up."""
     while not any(cursor.at_symbol(symbol) for symbol in until):
         if (
             cursor.at_end()
@@ -84,7 +84,7 @@ def skip_header(cursor: Cursor, until: Sequence[str]) -> None:
 
 
 def expect_keyword(cursor: Cursor, word: str, why: str = "") -> Token:
-    """Step over a keyword; a misspelt one is reported and taken for it."""
+    """Consume a keyword; a misspelled one is reported and accepted."""
     if cursor.at_word(word):
         return cursor.advance()
     token = cursor.token
@@ -97,10 +97,10 @@ def expect_keyword(cursor: Cursor, word: str, why: str = "") -> Token:
 
 
 def close_block(cursor: Cursor, mistakes_before: int) -> None:
-    """Step over the closing `}`; where it is missing, a later section of the query may follow.
+    """Consume the closing `}`; if it is missing, a later section of the query may follow.
 
-    A missing brace is a mistake of its own only where the block had no other: recovery inside
-    the block may have taken its brace.
+    A missing brace is reported only if the block had no other error: recovery inside the block may
+    have consumed it.
     """
     if cursor.accept_symbol("}"):
         return
@@ -111,7 +111,7 @@ def close_block(cursor: Cursor, mistakes_before: int) -> None:
 
 
 def check_room(cursor: Cursor, items: Sized, what: str) -> None:
-    """Refuse one more item in a list that is as long as a list may be."""
+    """Reject one more item in a list of maximal length."""
     if len(items) >= MAX_ITEMS:
         cursor.report("P126", f"more than {MAX_ITEMS} {what}", cursor.token.span)
         raise SyntaxStop

@@ -59,13 +59,13 @@ _MAX_INTEGER_DIGITS = len(str(LARGEST_INTEGER))
 
 
 def fail_at(cursor: Cursor, message: str, span: Span, *, hint: str | None = None) -> NoReturn:
-    """Record a syntax mistake at a place already read, and give up the construct."""
+    """Report a syntax error at an earlier position, and give up the construct."""
     cursor.report("P107", message, span, hint=hint)
     raise SyntaxStop
 
 
 def hint_lower_case(token: Token, what: str) -> str | None:
-    """A hint for `SignedTo` written where a lower-case word belongs."""
+    """Return a hint for `SignedTo` written where a lower-case word belongs."""
     if token.kind is not TokenKind.TYPE_NAME:
         return None
     return f"{what} starts in lower case: write `{token.value[0].lower()}{token.value[1:]}`"
@@ -82,7 +82,7 @@ def expect_name(cursor: Cursor, expected: str, what: str) -> Token:
 
 
 def parse_expression(cursor: Cursor) -> Expression:
-    """The next expression: a variable, a property, a call, a literal or a bare name."""
+    """Parse the next expression: a variable, a property, a call, a literal or a bare name."""
     token = cursor.token
     if token.kind is TokenKind.VARIABLE:
         return _parse_variable_or_property(cursor)
@@ -94,7 +94,7 @@ def parse_expression(cursor: Cursor) -> Expression:
 
 
 def parse_value(cursor: Cursor) -> Expression:
-    """The next value: a literal, a list, a parameter or `now()`."""
+    """Parse the next value: a literal, a list, a parameter or `now()`."""
     token = cursor.token
     if token.kind is TokenKind.VARIABLE:
         if is_symbol(cursor.peek(), ":"):
@@ -210,7 +210,7 @@ def _aggregate(cursor: Cursor, aggregate: AggregateName) -> AggregateCall:
 
 
 def _parse_literal(cursor: Cursor, expected: str) -> Literal:
-    """The next literal that is no list; anything else fails with `expected …`."""
+    """Parse the next scalar literal; anything else fails with `expected …`."""
     token = cursor.token
     if token.kind is TokenKind.STRING:
         cursor.advance()
@@ -249,7 +249,7 @@ def _number(cursor: Cursor) -> Literal:
 def read_integer(cursor: Cursor, digits: str, span: Span, *, negative: bool = False) -> int:
     """The value of digits as written; one beyond 64 bits is reported and read as 0."""
     significant = digits.lstrip("0") or "0"
-    # The length is looked at first: Python refuses to convert thousands of digits.
+    # Check the length first: Python refuses to convert thousands of digits.
     if len(significant) <= _MAX_INTEGER_DIGITS:
         value = -int(significant) if negative else int(significant)
         if SMALLEST_INTEGER <= value <= LARGEST_INTEGER:
@@ -429,7 +429,7 @@ def _parse_where_leaf(cursor: Cursor) -> Condition:
 
 
 def _test(cursor: Cursor, left: Expression, operand: Operand) -> Condition | None:
-    """Return the condition on `left`, or None where no operator follows it."""
+    """Parse the condition on `left`; None if no operator follows it."""
     token = cursor.token
     if token.kind is TokenKind.SYMBOL:
         if token.value not in SYMBOL_OPERATORS:

@@ -1,6 +1,6 @@
 """Format schema and query files in the one layout their printers write, comments included.
 
-Comments are no part of a syntax tree: they are put back into the text that was printed from it.
+Comments are not part of a syntax tree: they are inserted again into the printed text.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def _tokenize(source: SourceText) -> list[Token]:
 
 
 def _match_tokens(old: Sequence[Token], new: Sequence[Token]) -> list[int]:
-    """For each token of one text its token in the other, or the one before its gap.
+    """Map each token of one text to its token in the other, or to the one before its gap.
 
-    Printing adds and drops a few tokens here and there, so the next place where both agree is
-    near; a general comparison would take time with the square of the length.
+    Printing adds and drops few tokens, so the next match is near; a general comparison would take
+    time quadratic in the length.
     """
     before = [(token.kind, token.value) for token in old]
     after = [(token.kind, token.value) for token in new]
@@ -92,7 +92,7 @@ def _find_next_agreement(
 
 
 def _get_text(source: SourceText, span: Span) -> str:
-    """The comment; one above an outer declaration keeps the blank line that follows it."""
+    """Return the comment; one above a top-level declaration keeps the blank line after it."""
     text = "\n".join(line.rstrip() for line in source.text[span.start : span.end].splitlines())
     gap = _SPACE.match(source.text, span.end)
     return f"{text}\n" if gap and gap.group().count("\n") > 1 else text
@@ -123,10 +123,10 @@ def _insert_comments(lines: Sequence[str], placed: dict[int, _Placed]) -> list[s
 
 
 def format_schema(source: SourceText) -> str:
-    """The text of a schema file in its usual layout.
+    """Format a schema file.
 
     Raises:
-        CompileError: the text has mistakes.
+        CompileError: the text has errors.
     """
     tree = parse_schema(source)
     text = restore_comments(source, print_schema(tree))
@@ -135,10 +135,10 @@ def format_schema(source: SourceText) -> str:
 
 
 def format_queries(source: SourceText) -> str:
-    """The text of a query file in its usual layout.
+    """Format a query file.
 
     Raises:
-        CompileError: the text has mistakes.
+        CompileError: the text has errors.
     """
     tree = parse_query_file(source)
     text = restore_comments(source, print_query_file(tree))

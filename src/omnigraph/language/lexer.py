@@ -1,7 +1,7 @@
 """Tokens of both languages, and a cursor over them.
 
-The lexer turns text into tokens; the cursor walks over them, with the messages and the recovery
-both parsers share.
+The lexer turns text into tokens; the cursor moves over them, with error messages and recovery for
+both parsers.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ class TokenKind(StrEnum):
     INTEGER = "integer"
     FLOAT = "float"
     WORD = "word"
-    """Digits running into letters, such as `3d`: an enum value and nothing else."""
+    """Digits followed by letters, such as `3d`: valid as an enum value only."""
     STRING = "string"
     SYMBOL = "symbol"
     END = "end of file"
 
 
 class Token(NamedTuple):
-    """One token. `value` is the decoded text of a string, otherwise the text as written."""
+    """One token; `value` is the decoded text of a string, otherwise the text as written."""
 
     kind: TokenKind
     value: str
@@ -71,7 +71,7 @@ _ESCAPED = str.maketrans({character: f"\\{letter}" for letter, character in _ESC
 
 
 def tokenize(source: SourceText, problems: Problems) -> list[Token]:
-    """Every token of the text and an END; what cannot be read is reported and stepped over."""
+    """List the tokens of a text and an END; unreadable characters are reported and skipped."""
     text, at = source.text, 0
     tokens: list[Token] = []
     end = len(text)
@@ -140,7 +140,7 @@ _STRANGE_HINTS = {
 
 
 def quote(text: str) -> str:
-    """The string literal that stands for a text."""
+    """Return the string literal of a text."""
     return f'"{text.translate(_ESCAPED)}"'
 
 
@@ -163,13 +163,13 @@ def _decode_string(quoted: str, span: Span, problems: Problems) -> str:
 
 
 MAX_DEPTH = 64
-"""Nesting beyond this is refused with a position, long before Python's own stack ends."""
+"""Deeper nesting is rejected with its position, well before the stack of Python overflows."""
 
 MAX_WORD_CHARS = 80
 """A longer word is no misspelling, and comparing it letter by letter would be slow."""
 
 MAX_CANDIDATES = 300
-"""Comparing words is slow; a hint is not worth more comparisons than this."""
+"""Words compared for a hint at most, since comparing words is slow."""
 
 
 class SyntaxStop(Exception):
@@ -177,7 +177,7 @@ class SyntaxStop(Exception):
 
 
 def suggest_closest(word: str, known: Iterable[str]) -> str | None:
-    """A hint naming the known word most like `word`, if one is close."""
+    """Return a hint with the known word closest to `word`, if one is close."""
     if len(word) > MAX_WORD_CHARS:
         return None
     of_like_length = (name for name in known if abs(len(name) - len(word)) <= len(word))
@@ -192,7 +192,7 @@ class Cursor:
         self.problems = problems
         self._depth = 0
 
-    # --- looking -----------------------------------------------------------------------------
+    # --- lookahead ---------------------------------------------------------------------------
 
     @property
     def token(self) -> Token:
@@ -223,7 +223,7 @@ class Cursor:
         return self.token.kind is TokenKind.END
 
     def touches_next(self) -> bool:
-        """Return whether nothing is between this token and the next."""
+        """Return whether no white space separates this token and the next."""
         return self.token.span.end == self.peek().span.start and not self.at_end()
 
     # --- taking ------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class Cursor:
     # --- mistakes ----------------------------------------------------------------------------
 
     def report(self, code: str, message: str, span: Span, *, hint: str | None = None) -> None:
-        """Record a mistake; after too many of them the rest of the text is not looked at."""
+        """Report an error; after too many of them the rest of the text is skipped."""
         self.problems.add(code, message, span, hint=hint)
         if len(self.problems.found) >= MAX_PROBLEMS:
             self._at = len(self._tokens) - 1
@@ -272,7 +272,7 @@ class Cursor:
     def fail(
         self, expected: str, *, known: Iterable[str] = (), hint: str | None = None
     ) -> NoReturn:
-        """Record what was expected here and give up the construct being read."""
+        """Report what was expected here and give up the construct."""
         found = self.token
         if hint is None and found.kind in (TokenKind.NAME, TokenKind.TYPE_NAME):
             hint = suggest_closest(found.value, known)
@@ -296,7 +296,7 @@ class Cursor:
         self._depth = depth
 
     def skip_until(self, stop: Callable[[], bool]) -> None:
-        """Step over tokens, whole brace blocks at a time, until `stop` or an unmatched `}`."""
+        """Skip tokens, whole brace blocks at a time, until `stop` or an unmatched `}`."""
         open_braces = 0
         while not self.at_end():
             if open_braces == 0 and (self.at_symbol("}") or stop()):

@@ -174,7 +174,7 @@ def is_constraint(word: Token, following: Token) -> bool:
 
 
 def parse_annotations(cursor: Cursor) -> tuple[AnnotationDecl, ...]:
-    """The annotations from here to the next constraint, or to whatever is not one."""
+    """Parse annotations up to the next constraint or other token."""
     annotations = []
     while cursor.at_symbol("@") and not is_at_constraint(cursor):
         annotations.append(parse_annotation(cursor))
@@ -255,7 +255,7 @@ def _is_at_keyword(cursor: Cursor) -> bool:
 
 
 def _parse_keyword(cursor: Cursor) -> tuple[str, SchemaLiteral]:
-    """`name=literal`; the span of the literal covers the name too, which has no other place."""
+    """Parse `name=literal`; the span of the literal covers the name as well."""
     name = cursor.advance()
     cursor.expect_symbol("=")
     literal = _parse_literal(cursor)
@@ -279,7 +279,7 @@ def _parse_value(cursor: Cursor) -> AnnotationArgument:
 
 
 def _parse_literal(cursor: Cursor) -> SchemaLiteral | None:
-    """The literal here, or None without having read anything."""
+    """Parse a literal; None, without consuming anything, if there is none."""
     token = cursor.token
     if token.kind is TokenKind.STRING:
         cursor.advance()
@@ -306,7 +306,7 @@ def _number(cursor: Cursor) -> SchemaLiteral | None:
 
 
 def parse_constraint(cursor: Cursor) -> ConstraintClause:
-    """`@unique(a, b)`, `@range(a, 0..10)`: which arguments make sense is for the catalog to say."""
+    """Parse `@unique(a, b)` or `@range(a, 0..10)`; the catalog checks the arguments."""
     start = cursor.expect_symbol("@").span
     kind = cursor.expect(TokenKind.NAME, "the name of a constraint").value
     cursor.expect_symbol("(")

@@ -9,7 +9,7 @@ from omnigraph.language.source import Span, declare_span
 from omnigraph.types.property import PropertyType
 
 ANONYMOUS = "_"
-"""The name of `$_`, which stands for an endpoint that is not used."""
+"""The name of `$_`, an endpoint that is not used."""
 
 
 # --- expressions --------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ class NullTest:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """An expression standing alone as a condition, such as `search($d.text, "tides")`."""
+    """An expression used as a condition, such as `search($d.text, "tides")`."""
 
     operand: Expression
     span: Span = declare_span()
@@ -190,7 +190,7 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """Conditions that must all hold."""
+    """Conjunction of conditions."""
 
     items: tuple[Condition, ...]
     span: Span = declare_span()
@@ -198,7 +198,7 @@ class And:
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """Conditions of which one must hold."""
+    """Disjunction of conditions."""
 
     items: tuple[Condition, ...]
     span: Span = declare_span()
@@ -206,7 +206,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """A condition that must not hold."""
+    """Negation of a condition."""
 
     item: Condition
     span: Span = declare_span()
@@ -326,7 +326,7 @@ class ReadBody:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """`insert T { … }`, or `merge T { … }` which keeps the fields it does not name."""
+    """`insert T { … }`, or `merge T { … }` which keeps unnamed properties."""
 
     type_name: str
     assignments: tuple[PropertyMatch, ...]

@@ -25,16 +25,16 @@ from omnigraph.language.source import Problems, SourceText
 
 ANNOTATIONS = ("description", "instruction")
 BODY_WORDS = ("match", "return", "insert", "update", "delete", "merge")
-"""What comes first where the enclosing `query` was left out."""
+"""First tokens where the enclosing `query` was omitted."""
 TAIL_WORDS = ("order", "limit", "offset")
-"""What may follow a `return`."""
+"""Tokens that may follow a `return`."""
 
 
 def parse_query_file(source: SourceText) -> QueryFile:
-    """The queries of a file, in its order; an empty file has none.
+    """Parse the queries of a file, in order; an empty file has none.
 
     Raises:
-        CompileError: the text has mistakes; the error carries all of them.
+        CompileError: the text has errors; all of them are attached.
     """
     source.require_encodable()
     problems = Problems(source, "parse")
@@ -50,7 +50,7 @@ def parse_query_file(source: SourceText) -> QueryFile:
         except SyntaxStop:
             cursor.restore_depth(0)
         if len(problems.found) > mistakes_before:
-            # What follows a broken query is most likely its own rest, up to the next one.
+            # After a broken query comes most likely the rest of it, up to the next one.
             skip_to_query(cursor, start)
     if problems.found:
         raise CompileError(_drop_echoes(problems.found, unreadable, tokens))
@@ -58,10 +58,10 @@ def parse_query_file(source: SourceText) -> QueryFile:
 
 
 def parse_condition(source: SourceText) -> Condition:
-    """A condition on its own, written as in the `where` of a mutation.
+    """Parse a single condition, written as in the `where` of a mutation.
 
     Raises:
-        CompileError: the text has mistakes; the error carries them.
+        CompileError: the text has errors; all of them are attached.
     """
     source.require_encodable()
     problems = Problems(source, "parse")
@@ -81,7 +81,7 @@ def parse_condition(source: SourceText) -> Condition:
 def _drop_echoes(
     found: list[Diagnostic], unreadable: tuple[Diagnostic, ...], tokens: list[Token]
 ) -> list[Diagnostic]:
-    """The mistakes less the syntax errors right behind characters that could not be read."""
+    """Drop the syntax errors right behind unreadable characters."""
     gaps = {bisect_right(tokens, d.start, key=lambda t: t.span.start) for d in unreadable}
     starts = {tokens[min(gap, len(tokens) - 1)].span.start for gap in gaps}
     return [d for d in found if d.code != "P107" or d.start not in starts]
@@ -112,7 +112,7 @@ def _parse_query(cursor: Cursor, lines: dict[str, int]) -> QueryDecl:
 def _parse_header(
     cursor: Cursor, lines: dict[str, int]
 ) -> tuple[Token, tuple[Parameter, ...], dict[str, str]]:
-    """The name, parameters and annotations; after a bad header reading goes on at the body."""
+    """Parse name, parameters and annotations; after an error, continue at the body."""
     name, notes = cursor.token, {}
     parameters: tuple[Parameter, ...] = ()
     try:
@@ -193,4 +193,4 @@ QUERY_WORDS = frozenset(
         *CONSTANTS,
     }
 )
-"""Every word that means something by itself somewhere in a query."""
+"""Every word with a meaning of its own somewhere in a query."""

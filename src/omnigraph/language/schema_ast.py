@@ -1,4 +1,4 @@
-"""The syntax tree of a schema file, as written: names are not resolved and nothing is merged."""
+"""The syntax tree of a schema file, as written: names are not resolved."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ from omnigraph.language.source import Problems, SourceText, Span
 
 KEYWORDS = ("interface", "node", "edge")
 _TEXT_CUT_SHORT = frozenset({"P103", "P104", "P106"})
-"""After these the lexer gives no more tokens, so what seems to be missing may well be there."""
+"""After this many errors the lexer returns no more tokens, so a missing one may be there."""
 
 
 def parse_schema(source: SourceText) -> SchemaFile:
-    """The syntax tree of a schema file.
+    """Parse a schema file.
 
     Raises:
-        CompileError: With every syntax mistake of the text.
+        CompileError: with every syntax error of the text.
     """
     source.require_encodable()
     problems = Problems(source, "parse")
@@ -112,7 +112,7 @@ class _SchemaParser:
         if self.cursor.position == start:
             self.cursor.advance()
         elif self.cursor.previous.value == "}":
-            return  # behind a body, where the next declaration starts
+            return  # after a body, at the next declaration
         self.cursor.skip_until(self._is_at_declaration)
         while self.cursor.accept_symbol("}"):
             self.cursor.skip_until(self._is_at_declaration)
@@ -269,7 +269,7 @@ class _SchemaParser:
         return PropertyDecl(name.value, type_, annotations, name.span, type_span)
 
     def _skip_to_item(self) -> None:
-        """Go to the next item; annotations on the way belong to the item given up."""
+        """Skip to the next item, with the annotations of the invalid one."""
         cursor = self.cursor
         while True:
             cursor.skip_until(self._is_at_item)

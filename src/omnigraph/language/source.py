@@ -31,20 +31,20 @@ NOWHERE = Span(0, 0)
 
 
 def declare_span() -> Span:
-    """A span carried by a tree node: it takes no part in comparison."""
+    """Declare the span of a tree node, which is ignored in comparisons."""
     return field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text with a name; knows the line and column of every offset."""
+    """A named text; maps offsets to lines and columns."""
 
     text: str
     name: str = "<text>"
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> SourceText:
-        """Decode a file; text that is not UTF-8 is refused with the place of the first bad byte."""
+        """Decode a file; text that is not UTF-8 is rejected with the position of the first error."""
         data = data.removeprefix(BOM_UTF8)
         try:
             text = data.decode()
@@ -56,10 +56,10 @@ class SourceText:
         return cls(text, name)
 
     def require_encodable(self) -> None:
-        """Refuse half a surrogate pair: Python can hold it in a string, no file and no table can.
+        """Reject lone surrogates: a Python string can contain one, no file and no table can.
 
         Raises:
-            CompileError: with the place of the first one.
+            CompileError: with the position of the first one.
         """
         try:
             self.text.encode()
@@ -128,12 +128,12 @@ class SourceText:
 
 
 MAX_PROBLEMS = 200
-"""Past this the text is not what it claims to be, and more messages do not help."""
+"""Errors reported per text; with more it is probably no such text at all."""
 
 
 @dataclass
 class Problems:
-    """The mistakes of one compilation, collected so that all can be reported at once."""
+    """The errors of one compilation, collected to be reported together."""
 
     source: SourceText
     stage: str

@@ -1,4 +1,4 @@
-"""YAML read strictly: every value has a position, every mistake is reported, nothing is guessed.
+"""Strict YAML: every value has a position, every error is reported, nothing is guessed.
 
 Strings must be strings: `no` and `1` without quotes are a boolean and a number.
 """

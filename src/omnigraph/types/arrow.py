@@ -25,15 +25,15 @@ from omnigraph.types.temporal import (
 )
 
 STABLE_PROPERTY_ID = b"omnigraph.stable_property_id"
-"""Field metadata that ties a column to its property, whatever the property is called."""
+"""Field metadata with the id of the property, which a rename does not change."""
 
 DATETIME = pa.timestamp("ms", tz="UTC")
 
 BLOB = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
-"""A blob on its way to storage: `data` holds the bytes, or `uri` says where they are.
+"""A blob to be stored: `data` holds the bytes, or `uri` their location.
 
-Exactly one of the two is set; a null blob is a null struct, and an empty `data` is a blob of no
-bytes. Only the storage layer knows the blob column of the table format.
+Exactly one of the two is set; a null blob is a null struct, and an empty `data` an empty blob. Only
+the storage layer knows the blob column of the table format.
 """
 
 _SCALARS = {
@@ -63,7 +63,7 @@ class ColumnProperty(Protocol):
 
 
 def to_arrow_type(type: PropertyType) -> pa.DataType:
-    """The Arrow type that holds values of a property type."""
+    """Return the Arrow type for values of a property type."""
     if type.is_vector:
         return pa.list_(pa.field("item", pa.float32(), nullable=True), type.dimension)
     scalar = _SCALARS[type.scalar]
@@ -81,10 +81,10 @@ def to_arrow_field(property: ColumnProperty) -> pa.Field:
 
 
 def get_property_id(field: pa.Field) -> int | None:
-    """The property id a column was marked with; `None` for columns that are no property.
+    """Return the property id in the metadata of a column; None for other columns.
 
     Raises:
-        ManifestCorrupt: the mark is no number.
+        ManifestCorrupt: the property id is not a number.
     """
     text = (field.metadata or {}).get(STABLE_PROPERTY_ID)
     try:
@@ -114,9 +114,9 @@ def build_list_column(items: pa.Array, lengths: Integers, null: Flags) -> pa.Arr
 
 
 def build_vector_column(items: pa.Array, null: Flags, target: pa.DataType) -> pa.Array:
-    """A vector column; `items` holds the numbers of the rows that are not null."""
+    """Build a vector column; `items` holds the numbers of the rows that are not null."""
     if null.any():
-        # A null vector still takes up its room among the items.
+        # A null vector still occupies its items.
         room = np.zeros((len(null), target.list_size), np.float32)
         room[~null] = items.to_numpy().reshape(-1, target.list_size)
         items = pa.array(room.reshape(-1))
@@ -127,7 +127,7 @@ Bytes = npt.NDArray[np.uint8]
 
 _DATE_LENGTH, _TIME_LENGTH = 10, 19
 _LONGEST = 64
-"""Longer texts are read one by one: the cost of a column is set by its longest fraction."""
+"""Longer texts are parsed one by one: the longest fraction determines the cost of a column."""
 _HEAD_DIGITS = [0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18]
 _DAYS_IN_MONTH = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31], np.int64)
 _DAYS_BEFORE_MONTH = np.concatenate([[0], np.cumsum(_DAYS_IN_MONTH)[:-1]])
@@ -135,14 +135,14 @@ _DAYS_BEFORE_MONTH = np.concatenate([[0], np.cumsum(_DAYS_IN_MONTH)[:-1]])
 
 @dataclass(frozen=True, slots=True)
 class ParsedColumn:
-    """A parsed column; `invalid` marks the rows whose text was no date, which are null in it."""
+    """A parsed column; `invalid` marks rows that could not be parsed, which are null in it."""
 
     array: pa.Array
     invalid: Flags
 
 
 def parse_dates(texts: pa.Array) -> ParsedColumn:
-    """A column of strings as `date32`; a longer timestamp gives its day in UTC."""
+    """Parse strings as `date32`; a longer timestamp is converted to its day in UTC."""
     milliseconds, invalid, null = _parse_epoch_milliseconds(texts)
     days = np.floor_divide(milliseconds, MILLISECONDS_PER_DAY).astype(np.int32)
     return ParsedColumn(pa.array(days, pa.int32(), mask=invalid | null).cast(pa.date32()), invalid)
@@ -170,7 +170,7 @@ def render_datetimes(instants: pa.Array) -> pa.Array:
 
 def mask_outside(integers: pa.Array, low: int, high: int) -> pa.Array:
     """Return a mask of integers, of any width, outside the bounds; nulls are inside."""
-    # A bound beyond what the width can hold is no bound, and could not be written in it.
+    # A bound outside the range of the width always holds, and could not be represented in it.
     width = np.iinfo(integers.type.to_pandas_dtype())
     least = pa.scalar(max(low, int(width.min)), integers.type)
     most = pa.scalar(min(high, int(width.max)), integers.type)
@@ -207,7 +207,7 @@ def _split_bytes(texts: pa.Array) -> tuple[Integers, Integers, Bytes]:
     offsets = np.frombuffer(offset_buffer, np.int32, count + 1, texts.offset * 4).astype(np.int64)
     used = slice(int(offsets[0]), int(offsets[-1]))
     data = np.frombuffer(data_buffer or b"", np.uint8)[used]
-    # Padding lets fixed positions be read from the last text too, whatever its length.
+    # Padding allows reading fixed positions of the last text, at any length.
     padded = np.concatenate([data, np.zeros(_LONGEST, np.uint8)])
     return offsets[:-1] - offsets[0], np.diff(offsets), padded
 
@@ -219,7 +219,7 @@ def _is_leap_or_long(start: Integers, length: Integers, data: Bytes) -> Flags:
 
 
 def _parse_rows(start: Integers, length: Integers, data: Bytes) -> tuple[Integers, Flags]:
-    """Milliseconds per row and which rows are refused, leap seconds and long texts among them."""
+    """Parse to milliseconds, with a mask of rejected rows, leap seconds and long texts included."""
     head = data[start[:, None] + np.arange(_TIME_LENGTH)]
     digits = head[:, _HEAD_DIGITS] - np.uint8(ord("0"))
     days, valid = _parse_days(head, digits)
@@ -253,7 +253,7 @@ def _parse_days(head: Bytes, digits: Bytes) -> tuple[Integers, Flags]:
 
 
 def _parse_time_of_day(head: Bytes, digits: Bytes) -> tuple[Integers, Flags]:
-    """Milliseconds of `HH:MM:SS` at its fixed place."""
+    """Parse `HH:MM:SS` at its fixed position to milliseconds."""
     numbers = digits.astype(np.int64)
     hour = numbers[:, 8] * 10 + numbers[:, 9]
     minute = numbers[:, 10] * 10 + numbers[:, 11]
@@ -266,7 +266,7 @@ def _parse_time_of_day(head: Bytes, digits: Bytes) -> tuple[Integers, Flags]:
 
 
 def _parse_tail(start: Integers, length: Integers, data: Bytes) -> tuple[Integers, Flags]:
-    """Milliseconds of the fraction less the offset: what follows the seconds."""
+    """Parse what follows the seconds: milliseconds of the fraction less the offset."""
     end = start + np.minimum(length, _LONGEST)
     place = np.minimum(start + _TIME_LENGTH, end)
     dotted = (place < end) & (data[place] == ord("."))
@@ -279,7 +279,7 @@ def _parse_tail(start: Integers, length: Integers, data: Bytes) -> tuple[Integer
 def _parse_fraction(
     dotted: Flags, place: Integers, end: Integers, data: Bytes
 ) -> tuple[Integers, Integers, Flags]:
-    """The first three fraction digits, and the place behind all of them."""
+    """Parse the first three fraction digits, and return the position after all of them."""
     milliseconds, count = np.zeros_like(place), np.zeros_like(place)
     reading = dotted
     for weight in [100, 10, 1] + [0] * _LONGEST:
@@ -293,10 +293,10 @@ def _parse_fraction(
 
 
 def _parse_offset(place: Integers, end: Integers, data: Bytes) -> tuple[Integers, Flags]:
-    """The offset from UTC in milliseconds: nothing, `Z`, or `±HH:MM`."""
+    """Parse the offset from UTC to milliseconds: empty, `Z`, or `±HH:MM`."""
     rest = end - place
     zulu = (rest == 1) & np.isin(data[place], np.frombuffer(b"Zz", np.uint8))
-    # The padding is as long as the longest text, so six bytes can be read behind any place.
+    # The padding is as long as the longest text, so six bytes can be read after any position.
     shown = data[place[:, None] + np.arange(6)]
     digits = shown[:, [1, 2, 4, 5]] - np.uint8(ord("0"))
     numbers = digits.astype(np.int64)

@@ -1,6 +1,6 @@
-"""Canonical strings: the text of a stored value that ids and uniqueness are made of.
+"""Canonical strings of stored values, from which ids and unique keys are built.
 
-Two equal values of one type have one string, and the string never depends on the platform.
+Equal values of one type have equal strings, on every platform.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ESCAPE = re.compile(_NEEDS_ESCAPE)
 
 
 def encode_canonical(value: object, type: PropertyType) -> str:
-    """The canonical string of one stored value, given as the Python value of its column."""
+    """Encode one stored value, given as the Python value of its column."""
     _require_scalar(type)
     match value:
         case bool():
@@ -46,7 +46,7 @@ def encode_canonical(value: object, type: PropertyType) -> str:
 
 
 def encode_canonical_column(array: pa.Array, type: PropertyType) -> pa.StringArray:
-    """The canonical strings of a stored column; null stays null."""
+    """Encode a stored column; null stays null."""
     _require_scalar(type)
     assert array.type == to_arrow_type(type), f"{array.type} does not hold {type}"
     if type.scalar is Scalar.DATE:
@@ -59,9 +59,9 @@ def encode_canonical_column(array: pa.Array, type: PropertyType) -> pa.StringArr
 
 
 def encode_composite_ids(parts: Sequence[pa.StringArray]) -> pa.StringArray:
-    """The ids of a composite key, from the canonical strings of its members in id order.
+    """Build the ids of a composite key from the canonical strings of its members, in id order.
 
-    A row with a null member gives null.
+    Null if any member is null.
     """
     assert parts, "a composite key has members"
     pieces: list[pa.Array | str] = ['["']
@@ -87,7 +87,7 @@ def _encode_float(value: float, type: PropertyType) -> str:
 
 
 def _encode_floats(array: pa.Array) -> pa.StringArray:
-    """Shortest digits by Arrow, which knows the width; only exponents are rewritten here."""
+    """Encode floats with the shortest digits, by Arrow; only exponents are rewritten here."""
     if pc.any(pc.invert(pc.is_finite(array))).as_py():
         raise ValueRefused("non-finite number has no canonical string")
     zero = pc.equal(array, pa.scalar(0, array.type))
@@ -107,14 +107,14 @@ def _escape_texts(texts: pa.StringArray) -> pa.StringArray:
 
 
 def escape_json(text: str) -> str:
-    """The inside of a JSON string that stands for the text."""
+    """Escape a text as the inside of a JSON string."""
     return json.dumps(text, ensure_ascii=False)[1:-1] if _ESCAPE.search(text) else text
 
 
 def _rewrite(
     texts: pa.StringArray, chosen: pa.Array, rewrite: Callable[[str], str]
 ) -> pa.StringArray:
-    """The column with the chosen rows rewritten one by one."""
+    """Rewrite the chosen rows of a column one by one."""
     if not pc.any(chosen).as_py():
         return texts
     chosen = chosen.fill_null(False)

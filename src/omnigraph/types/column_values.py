@@ -1,6 +1,6 @@
 """Convert JSON values, and Arrow columns from elsewhere, to columns of a property type.
 
-Whole columns are converted at once, values one by one only to find the reason of a refusal.
+Whole columns are converted at once, values one by one only to find the reason of a rejection.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from omnigraph.types.temporal import (
 )
 
 _SURELY_OUTSIDE = 10**15
-"""Seconds beyond any year held here, yet few enough to be counted in milliseconds."""
+"""Seconds beyond every supported year, and still representable in milliseconds."""
 _WIDE_DECIMAL = pa.decimal128(38, 0)
 
 
@@ -79,7 +79,7 @@ def _convert_booleans(array: pa.Array, wanted: PropertyType) -> Converted:
 def _convert_integers(array: pa.Array, wanted: PropertyType) -> Converted:
     low, high = INTEGER_BOUNDS[wanted.scalar]
     if _is_whole_decimal(array.type):
-        # Spark has no unsigned type: a U64 that went through it comes back as such a decimal.
+        # Spark has no unsigned type: a U64 read back from it is such a decimal.
         array = array.cast(_WIDE_DECIMAL)
         least, most = (pa.scalar(Decimal(bound), _WIDE_DECIMAL) for bound in (low, high))
         wrong = pc.or_(pc.less(array, least), pc.greater(array, most)).fill_null(False)
@@ -94,11 +94,11 @@ def _convert_integers(array: pa.Array, wanted: PropertyType) -> Converted:
 
 
 def _convert_whole_floats(array: pa.Array, wanted: PropertyType) -> Converted:
-    """Integers that a library keeps as floats, as pandas does with a column that has nulls."""
+    """Convert integers stored as floats, as pandas does for columns with nulls."""
     low, high = INTEGER_BOUNDS[wanted.scalar]
     numbers = array.cast(pa.float64())
     whole = pc.and_(pc.is_finite(numbers), pc.equal(pc.floor(numbers), numbers))
-    # The bound itself may not be a float: what is compared is the first power of two beyond it.
+    # The bound itself may not be a float: compare with the first power of two beyond it.
     inside = pc.and_(pc.greater_equal(numbers, float(low)), pc.less(numbers, float(high + 1)))
     fits = pc.and_(whole, inside).fill_null(True)
     kept = pc.if_else(fits, numbers, None).cast(to_arrow_type(wanted))
@@ -182,7 +182,7 @@ def _convert_blobs(array: pa.Array, wanted: PropertyType) -> Converted:
 
 
 def _convert_nested(array: pa.Array, wanted: PropertyType) -> Converted:
-    """Lists of any kind: the items converted as one column, then put back into rows."""
+    """Convert lists of any kind: the items as one column, then regrouped into rows."""
     kinds = (pat.is_list, pat.is_large_list, pat.is_fixed_size_list)
     if not any(is_kind(array.type) for is_kind in kinds):
         return _refuse_rows(array, wanted)
@@ -243,7 +243,7 @@ def _parse_texts(texts: pa.Array, parsed: ParsedColumn, type_name: str) -> Conve
 
 
 def _refuse_rows(array: pa.Array, wanted: PropertyType) -> Converted:
-    """Every row that holds anything refused: the column is of another type altogether."""
+    """Reject every row with a value: the column is of another type."""
     reason = f"expects {wanted.display(nullable=False)}, got {array.type}"
     return Converted(
         pa.nulls(len(array), to_arrow_type(wanted)), _select_rows(array.is_valid(), reason)
@@ -283,10 +283,10 @@ WholeColumn = Callable[[Sequence[object], Kinds, PropertyType], pa.Array | None]
 
 
 def convert_column(values: Sequence[object] | pa.Array, wanted: PropertyType) -> Converted:
-    """Values as the column of their type, with the reason for each row that does not fit.
+    """Convert values to the column of their type, with a reason for each invalid row.
 
-    Null is accepted whatever the type says of it: see `find_required_errors`. Enum members are not
-    looked at. An Arrow array is read as `convert_array` says.
+    Null is accepted for any type: see `find_required_errors`. Enum members are not checked. An
+    Arrow array is converted as by `convert_array`.
     """
     if isinstance(values, pa.Array):
         return convert_array(values, wanted)
@@ -297,13 +297,13 @@ def convert_column(values: Sequence[object] | pa.Array, wanted: PropertyType) ->
 def find_required_errors(
     array: pa.Array, name: str, wanted: PropertyType, absent: pa.Array | None = None
 ) -> list[tuple[int, str]]:
-    """The rows where a property that may not be null is null.
+    """Find the rows where a required property is null.
 
     Args:
         array: The converted column.
-        name: The property, for the reason.
+        name: The property, for the message.
         wanted: Its type; a nullable one has no such rows.
-        absent: Rows where null is no mistake, because something else fills them.
+        absent: Rows where null is allowed because the value is filled in later.
     """
     if wanted.nullable or array.null_count == 0:
         return []
@@ -325,7 +325,7 @@ def _convert_one_by_one(values: Sequence[object], wanted: PropertyType) -> Conve
 
 
 def _convert_whole_column(values: Sequence[object], wanted: PropertyType) -> pa.Array | None:
-    """The column if every value is plainly right; `None` sends them through one by one."""
+    """Convert the column if every value is plainly valid; `None` requires converting one by one."""
     kinds = set(map(type, values)) - {NoneType}
     if wanted.is_list or wanted.is_vector:
         return _parse_nested(values, kinds, wanted)
@@ -348,7 +348,7 @@ def _parse_floats(values: Sequence[object], kinds: Kinds, wanted: PropertyType) 
     if not kinds <= {float, int}:
         return None
     if int in kinds:
-        # Arrow takes an integer as a float only when it is exact; here it is rounded.
+        # Arrow accepts an integer as a float only if it is exact; here it is rounded.
         try:
             values = [None if v is None else float(v) for v in values]  # type: ignore[arg-type]
         except OverflowError:

@@ -21,7 +21,7 @@ from omnigraph.types.temporal import (
 
 _MAX_INTEGER_DIGITS = 400
 _BEYOND_ALL_TYPES: int = 10**_MAX_INTEGER_DIGITS
-"""Stands for integers of more digits: no type holds either, and reading them costs too much."""
+"""Placeholder for integers of more digits: out of range for every type, and slow to parse."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
@@ -97,7 +97,7 @@ _DECODER = json.JSONDecoder(
 
 Blob = dict[str, bytes | str | None]
 Stored = str | bool | int | float | date | datetime | Blob | list[object]
-"""A value as Arrow takes it for its column; a blob is a dictionary of `data` and `uri`."""
+"""A value as Arrow accepts it for its column; a blob is a dictionary of `data` and `uri`."""
 
 RANGE_NAMES = {
     Scalar.I32: "Int32",
@@ -109,11 +109,11 @@ RANGE_NAMES = {
 }
 BASE64_PREFIX = "base64:"
 LARGEST_SAFE_INTEGER = 2**53 - 1
-"""The integer up to which a double holds all of them, and so a JavaScript number."""
+"""The largest integer up to which every integer is a double, and so a JavaScript number."""
 
 
 def convert_value(value: object, wanted: PropertyType) -> Stored | None:
-    """The stored form of one JSON value; `null` gives `None`, whatever the type says of it."""
+    """Convert one JSON value to its stored form; `null` gives `None` for any type."""
     if value is None:
         return None
     if wanted.is_vector:
@@ -235,7 +235,7 @@ def _convert_vector(value: object, dimension: int) -> list[float]:
 
 
 def decode_blob(text: str) -> Blob:
-    """A blob from its JSON text: bytes behind `base64:`, otherwise the address of a file."""
+    """Decode a blob from its JSON text: bytes after `base64:`, otherwise the address of a file."""
     if not text.startswith(BASE64_PREFIX):
         if not text:
             raise ValueRefused(f"expects '{BASE64_PREFIX}…' or a URI, got an empty string")

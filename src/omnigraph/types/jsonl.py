@@ -2,7 +2,7 @@
 
 A line is one record: `{"type": T, "data": {…}}` for a node, `{"edge": E, "from": …, "to": …,
 "data": {…}}` for an edge. Lines end in LF or CRLF; blank ones are skipped, and so is a byte
-order mark at the start of a file. Nothing unknown, repeated or out of place is accepted.
+order mark at the start of a file. Unknown, repeated and misplaced members are errors.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ _STRICT = LineOptions()
 
 @dataclass(frozen=True, slots=True)
 class TypedRows:
-    """The good rows of one type, in the order of their lines.
+    """The valid rows of one type, in line order.
 
-    `columns` holds `id` (null where the line gave none), `src` and `dst` of edges, and the
-    properties as the specification orders them; a property left out is null. `presence` holds
-    one boolean column per property; it is `None` unless asked for, and for types without any.
+    `columns` holds `id` (null where the line has none), `src` and `dst` of edges, and the
+    properties in the order of the specification; an omitted property is null. `presence` holds
+    one boolean column per property; `None` unless requested, and for types without properties.
     """
 
     spec: TypeSpec
@@ -66,10 +66,10 @@ class TypedRows:
 
 @dataclass(frozen=True, slots=True)
 class ParsedLines:
-    """All lines of one piece of input: the good rows by table key, and what was wrong.
+    """The rows of a block of input by table key, and the problems of rejected lines.
 
-    `problems` are in line order, and the first ones only; `problem_counts` counts all of them
-    by type (`None` when the line did not say) and code. A row with any problem is in no table.
+    `problems` are the first ones in line order; `problem_counts` counts all of them by type (`None`
+    if the line has none) and code. A row with a problem is in no table.
     """
 
     rows: Mapping[TableKey, TypedRows]
@@ -91,15 +91,15 @@ def parse_lines(
     at_file_start: bool = True,
     options: LineOptions = _STRICT,
 ) -> ParsedLines:
-    """The rows of whole lines of input, and the problems of those that do not fit.
+    """Parse whole lines of input to rows, and problems of invalid ones.
 
     Args:
-        data: Whole lines, less than 2 GiB of them; the last one need not end.
-        specs: The types that lines may be of.
+        data: Whole lines, less than 2 GiB; the last one need not end in a line break.
+        specs: The types of lines.
         file: The name to report.
         first_line: The number of the first line given.
-        at_file_start: Whether a byte order mark may stand first.
-        options: How strict to be about what is left out, and what to report.
+        at_file_start: Whether a byte order mark is allowed at the start.
+        options: Strictness about omitted properties, and reported details.
     """
     lines = _split(data, at_file_start=at_file_start)
     types = build_record_types(tuple(specs))
@@ -172,7 +172,7 @@ Envelope = NodeEnvelope | EdgeEnvelope
 
 @dataclass(frozen=True, slots=True)
 class TypedBatch:
-    """The good rows of one type in a block; `indexes` are the places of their lines in it."""
+    """The valid rows of one type in a block; `indexes` are the indexes of their lines in it."""
 
     spec: TypeSpec
     columns: pa.RecordBatch
@@ -182,7 +182,7 @@ class TypedBatch:
 
 @dataclass(slots=True)
 class _Block:
-    """The lines being read, and what was found wrong with them."""
+    """The lines of a block, with the problems found so far."""
 
     lines: list[bytes]
     types: RecordTypes
@@ -207,7 +207,7 @@ class _Group:
         self.records.append(record)
 
     def sort_rows(self) -> _Group:
-        """In the order of lines, after late additions."""
+        """Sort the rows by line, after late additions."""
         order = sorted(range(len(self.indexes)), key=self.indexes.__getitem__)
         return _Group(
             [self.indexes[place] for place in order],
@@ -225,7 +225,7 @@ def read_block(
     groups = _decode(block)
     bounds = bound_members(block.lines)
     batches = [_build_batch(type, group, bounds, block) for type, group in groups.items()]
-    # Sorting is stable: the problems of one line stay in the order of its properties.
+    # Sorting is stable: the problems of one line remain in the order of its properties.
     return batches, sorted(block.problems, key=lambda found: found[0])
 
 
@@ -266,7 +266,7 @@ def _decode(block: _Block) -> dict[RecordType, _Group]:
 
 
 def _add_suspect(index: int, groups: dict[RecordType, _Group], block: _Block) -> RecordType | None:
-    """Read a line once more, as an edge that begins with another member; then slowly."""
+    """Read a line again, as an edge that begins with another member; else by the slow path."""
     line = block.lines[index]
     if not line.strip(_BLANK):
         return None
@@ -321,7 +321,7 @@ def _build_batch(type: RecordType, group: _Group, bounds: Integers, block: _Bloc
 def _take(
     records: list[msgspec.Struct], value: Callable[[msgspec.Struct], object]
 ) -> tuple[list[object], Flags | None]:
-    """One member of every record, `None` where it was left out, and which rows those are."""
+    """Extract one member of every record, `None` where it was omitted, with a mask of those."""
     values = list(map(value, records))
     if UnsetType not in set(map(type, values)):
         return values, None
@@ -332,7 +332,7 @@ def _take(
 def _find_repeated(
     group: _Group, bounds: Integers, absent: list[Flags | None], spec: TypeSpec, block: _Block
 ) -> set[int]:
-    """The rows whose lines have a member twice; those are refused here."""
+    """Find and reject the rows whose lines repeat a member."""
     data = map(attrgetter("data"), group.envelopes)
     without_data = np.fromiter(map(is_, data, repeat(NO_DATA)), np.bool_, len(bounds))
     decoded = _ENVELOPE_MEMBERS[spec.kind] + len(absent) + ~without_data
@@ -423,10 +423,10 @@ def _make_problem(resource: str, limit: int, actual: int) -> RowProblem:
 
 
 def bound_members(lines: Sequence[bytes]) -> Integers:
-    """For each line, a number its JSON members do not exceed.
+    """Compute for each line an upper bound of the number of its JSON members.
 
     Every member has a colon, and before the colon the quotation mark that ends its name, or white
-    space. Text inside strings may look the same, so the number can be too large, never too small.
+    space. The inside of strings may match as well, so the bound can be too large, never too small.
     """
     text = np.frombuffer(b"\n".join(lines) + b"\n", np.uint8)
     colons = np.flatnonzero(text == ord(":"))

@@ -37,7 +37,7 @@ NO_DATA = Raw(b"{}")
 
 @dataclass(frozen=True, slots=True)
 class PropertySpec:
-    """One property; with `has_default`, a line may leave it out and something later fills it.
+    """One property; with `has_default`, a line may omit it and it is filled in later.
 
     With `is_made` it may be null as well, for the same reason.
     """
@@ -50,7 +50,7 @@ class PropertySpec:
 
 @dataclass(frozen=True, slots=True)
 class TypeSpec:
-    """One node or edge type, with its properties in the order of the columns wanted."""
+    """One node or edge type, with its properties in column order."""
 
     name: str
     kind: EntityKind
@@ -73,9 +73,9 @@ class LineLimits:
 class LineOptions:
     """Options for reading lines.
 
-    With `partial`, any property may be left out, for a merge that keeps what is stored. With
-    `with_presence`, the result says which properties each line gave, null or not. Problems
-    beyond `max_problems` are counted, not kept.
+    With `partial`, any property may be omitted, for a merge that keeps stored values. With
+    `with_presence`, the result tells which properties each line has, null or not. Problems beyond
+    `max_problems` are only counted.
     """
 
     partial: bool = False
@@ -127,7 +127,7 @@ class _EdgeNames(dict[str, RecordType]):
 
 @dataclass(frozen=True, slots=True)
 class RecordTypes:
-    """All types that lines may be of; looking up an unknown name raises `KeyError`."""
+    """All types that lines may be of; an unknown name raises `KeyError`."""
 
     nodes: Mapping[str, RecordType]
     edges: Mapping[str, RecordType]
@@ -135,7 +135,7 @@ class RecordTypes:
 
 @lru_cache(maxsize=64)
 def build_record_types(specs: tuple[TypeSpec, ...]) -> RecordTypes:
-    """The decoders of these types, made once per process."""
+    """Build the decoders of these types, once per process."""
     types = [_build_record_type(spec) for spec in specs]
     nodes = {t.spec.name: t for t in types if t.spec.kind is EntityKind.NODE}
     return RecordTypes(nodes, _EdgeNames([t for t in types if t.spec.kind is EntityKind.EDGE]))
@@ -196,7 +196,7 @@ class ExaminedLine:
 
 
 class LineRefused(Exception):
-    """Everything found wrong with one line; the problems do not say yet where it is."""
+    """The problems of one line, without its number."""
 
     def __init__(self, problems: Iterable[RowProblem]) -> None:
         self.problems = tuple(problems)
@@ -204,12 +204,12 @@ class LineRefused(Exception):
 
 
 def examine_line(line: bytes, types: RecordTypes, *, partial: bool) -> ExaminedLine:
-    """Return the record of the line; raise `LineRefused`.
+    """Decode the record of a line; raise `LineRefused`.
 
     Args:
         line: One line, not blank.
-        types: The types it may be of.
-        partial: Whether any property may be left out.
+        types: The allowed types.
+        partial: Whether properties may be omitted.
     """
     envelope = _examine_object(line)
     kind = _examine_kind(envelope)
@@ -235,7 +235,7 @@ def make_bad_value(reason: str, wanted: PropertySpec) -> RowProblem:
 
 
 def make_missing_value(wanted: PropertySpec) -> RowProblem:
-    """The problem of a null, or of nothing, where the property needs a value."""
+    """Build the problem of a null or omitted value of a required property."""
     return RowProblem(explain_required(wanted.name), ProblemCode.REQUIRED, property=wanted.name)
 
 
@@ -317,7 +317,7 @@ def _examine_text(members: Mapping[str, object], name: str) -> str:
 
 
 def _examine_record(data: object, id: object, type: RecordType, *, partial: bool) -> msgspec.Struct:
-    """The record of the data, its values as they were given."""
+    """Decode the members of a record one by one."""
     if not isinstance(data, dict):
         reason = f"'data' must be a JSON object, got {name_json_kind(data)}"
         raise _make_refused_error(reason, ProblemCode.ENVELOPE)

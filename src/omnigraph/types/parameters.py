@@ -87,12 +87,12 @@ def _make_conversion_error(value: object, wanted: PropertyType) -> ValueRefused:
 _DECIMAL = re.compile("-?0*(?P<digits>[0-9]+)")
 _MAX_DECIMAL_DIGITS = 40
 _BEYOND_ALL_TYPES: int = 10**_MAX_DECIMAL_DIGITS
-"""Stands for decimal texts of more digits: they are out of range without being read."""
+"""Placeholder for decimal texts of more digits: out of range without being parsed."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ParameterReader:
-    """One parameter being read: its name for errors, and which dialect of JSON it comes in."""
+    """One parameter being read: its name for messages, and the dialect of JSON."""
 
     name: str
     javascript: bool
@@ -104,13 +104,13 @@ class _ParameterReader:
 def coerce_parameters(
     declared: Sequence[tuple[str, PropertyType]], given: object, *, javascript: bool = False
 ) -> dict[str, object]:
-    """The value of every declared parameter, in the order of declaration.
+    """Convert the values of all declared parameters, in the order of declaration.
 
     Args:
         declared: Names, without `$`, and types.
-        given: The JSON object of values, as a mapping; `None` stands for an empty one.
-        javascript: Whether numbers come from a program that has only doubles: an integer may then
-            be written `3.0`, and one that a double cannot hold must come as a string.
+        given: The JSON object of values, as a mapping; `None` is an empty one.
+        javascript: Whether numbers are doubles: an integer may then be written `3.0`, and one that
+        a double cannot represent must be a string.
     """
     values = {} if given is None else given
     if not isinstance(values, Mapping):
@@ -196,7 +196,7 @@ def _convert_integer(value: object, scalar: Scalar, reading: _ParameterReader) -
 
 
 def _convert_whole_number(value: object, reading: _ParameterReader) -> int | None:
-    """The integer a value stands for: itself, or decimal text of any size."""
+    """Convert a value to an integer: a number, or decimal text of any size."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""Why a value or a line of input is refused, before anyone knows where it stood."""
+"""Reasons to reject a value or a line of input, before its position is known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN_CHARACTERS = 60
 
 
 class ProblemCode(StrEnum):
-    """The kinds of mistakes in input rows; counted in reports, so they stay few."""
+    """The kinds of errors in input rows; reports count them, so there are few."""
 
     MALFORMED = "malformed"
     """The line is not one JSON object in UTF-8."""
@@ -26,7 +26,7 @@ class ProblemCode(StrEnum):
     RESERVED_FIELD = "reserved_field"
     BAD_VALUE = "bad_value"
     REQUIRED = "required"
-    """A property that may not be null is null or left out."""
+    """A required property is null or omitted."""
     ID_MISMATCH = "id_mismatch"
 
 
@@ -45,7 +45,7 @@ PROBLEM_MEANINGS: Mapping[str, str] = {
 
 
 class ValueRefused(BadRequest):
-    """A text or value that does not fit its type; the caller adds the place."""
+    """A text or value that does not fit its type; the caller adds the position."""
 
     def __init__(self, reason: str, problem: ProblemCode = ProblemCode.BAD_VALUE) -> None:
         super().__init__(reason)
@@ -61,14 +61,14 @@ def explain_required(property_name: str) -> str:
 
 
 def quote_for_message(text: str) -> str:
-    """The text in single quotes, cut short: it goes into messages a person reads."""
+    """Quote a text for messages, truncated."""
     shown = text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"
     return f"'{shown}'"
 
 
 @lru_cache(maxsize=256)  # the same mistake may stand in every line
 def describe_closest(word: str, known: frozenset[str]) -> str:
-    """The end of a message that names the known word most like this one, if one is close."""
+    """Return a suffix for messages with the known word closest to this one, if one is close."""
     if len(word) > SHOWN_CHARACTERS:
         return ""
     by_lower = {name.lower(): name for name in sorted(known)}

@@ -1,4 +1,4 @@
-"""Property types: what a schema or a parameter list can say about a value; and reserved names."""
+"""Property types of schemas and parameter lists, and reserved names."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ class PropertyType:
 
 
 def are_comparable(left: PropertyType, right: PropertyType) -> bool:
-    """Return whether two values are comparable: the same scalar, or two numbers; lists with lists.
+    """Return whether two values are comparable: equal scalars, or two numbers; lists with lists.
 
-    Nullability and enum members do not matter. `Date` and `DateTime` do not mix.
+    Nullability and enum members are irrelevant. `Date` and `DateTime` do not mix.
     """
     if left.is_list != right.is_list:
         return False
@@ -123,7 +123,7 @@ STORAGE_FIELDS = frozenset(
         "_tombstone",
     }
 )
-"""Columns of the table format: never a property, so never input."""
+"""Columns of the table format, never properties."""
 
 STRUCTURAL_FIELDS = frozenset({"src", "dst"})
-"""The columns that hold the ends of an edge."""
+"""The columns of the endpoints of an edge."""

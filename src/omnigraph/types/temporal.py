@@ -1,10 +1,10 @@
 """Dates and instants as text: one value at a time.
 
-A timestamp is written as RFC 3339 says: `T`, `t` or a space between date and time, seconds always
-there, any number of fraction digits, an offset of `Z`, `z` or `±HH:MM`. Three things are ours: a
-missing offset means UTC, a bare date means midnight UTC, and digits below the millisecond are cut
-off. Years run from 0001 to 9999 in UTC. A leap second is taken only where one can be, at the last
-second of a month in UTC, and is stored as the first second of the next one.
+A timestamp follows RFC 3339: `T`, `t` or a space between date and time, seconds required, any
+number of fraction digits, an offset of `Z`, `z` or `±HH:MM`. Three extensions: a missing offset is
+UTC, a bare date is midnight UTC, and digits below the millisecond are truncated. Years run from
+0001 to 9999 in UTC. A leap second is accepted only at the last second of a month in UTC, and stored
+as the first second of the next one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TIMESTAMP = re.compile(
 
 
 def parse_date(text: str) -> date:
-    """The day a text names; a longer timestamp gives its day in UTC."""
+    """Parse a date; a longer timestamp is converted to its day in UTC."""
     milliseconds = find_epoch_milliseconds(text)
     if milliseconds is None:
         raise ValueRefused(f"invalid Date literal {quote_for_message(text)}")
@@ -69,7 +69,7 @@ def to_epoch_days(day: date) -> int:
 
 
 def to_epoch_milliseconds(instant: datetime) -> int:
-    """Milliseconds since the epoch, cut; a time without a zone is taken as UTC."""
+    """Convert to milliseconds since the epoch, truncated; a time without a zone is UTC."""
     aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
     return (aware - EPOCH) // timedelta(milliseconds=1)
 
@@ -104,7 +104,7 @@ def find_epoch_milliseconds(text: str) -> int | None:
 
 
 def _parse_time_of_day(found: re.Match[str]) -> int | None:
-    """The time of day less the offset: negative, or past the day's end, when in another UTC day."""
+    """Compute the time of day less the offset; in another UTC day it is negative or beyond 24 h."""
     hour, minute, second = int(found["hour"]), int(found["minute"]), int(found["second"])
     if hour > 23 or minute > 59 or second > 60:
         return None

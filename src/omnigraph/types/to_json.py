@@ -1,8 +1,8 @@
-"""Arrow columns as JSON values: for the rows of a query, and for export.
+"""Arrow columns as JSON values, for the rows of a query and for exports.
 
-The two differ on purpose. A query's rows are read by people and programs, so a day is a date. An
-export is loaded again, so a day is the integer that is stored, and a number JSON cannot write
-stops it. Columns are cast as a whole first; what is left to Python is making the objects.
+The two differ. Rows of a query are read by people and programs, so a date is formatted. An export
+is loaded again, so a date is the stored integer, and a number that JSON cannot represent is an
+error. Columns are cast as a whole first; Python only creates the objects.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ ToList = Callable[[pa.Array], list[object]]
 def encode_values_as_json(
     array: pa.Array | pa.ChunkedArray, *, javascript: bool = False
 ) -> list[object]:
-    """A column of a query result as JSON values.
+    """Encode a column of a query result as JSON values.
 
-    With `javascript`, integers that a double cannot hold exactly are given as strings.
+    With `javascript`, integers that a double cannot hold exactly become strings.
     """
     if isinstance(array, pa.ChunkedArray):
         return [
@@ -80,7 +80,7 @@ def encode_lines(table: pa.Table, *, javascript: bool = False) -> Iterator[bytes
 
 
 def export_values(array: pa.Array) -> list[object]:
-    """A stored column as the JSON values that load as the same column again."""
+    """Encode a stored column as JSON values that load as the same column again."""
     return _convert_stored_values(array, _convert_finite_floats)
 
 
@@ -126,12 +126,12 @@ def _convert_stored_values(array: pa.Array, floats: ToList) -> list[object]:
 
 
 def export_lines(type_name: str, kind: EntityKind, batch: pa.RecordBatch) -> bytes:
-    """Stored rows as lines of an export.
+    """Encode stored rows as lines of an export.
 
     Args:
         type_name: The node or edge type.
         kind: Which of the two.
-        batch: `id`, the ends of an edge, and the properties in the order wanted; blobs as
+        batch: `id`, the endpoints of an edge, and the properties in output order; blobs as
             `struct<data, uri>`.
     """
     if batch.num_rows == 0:

@@ -31,9 +31,9 @@ SMALL_FILE_BYTES = 1 << 16
 
 
 def read_small_file(place: str) -> bytes:
-    """The content of a file; raises `OSError` as every other way of reading does.
+    """Read a small file; raises `OSError`.
 
-    A commit reads several, and a buffered file object costs more than the reading itself.
+    A commit reads several, and a buffered file object costs more than the read itself.
     """
     descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -50,16 +50,16 @@ _LINK_ERRORS = frozenset({errno.ELOOP, errno.ENOTDIR, errno.EMLINK})
 
 
 def open_folder(root: str, relative: str) -> int:
-    """A descriptor of the folder; `relative` is empty for the root itself.
+    """Open a folder and return its descriptor; `relative` is empty for the root itself.
 
     Raises:
-        LinkInGraph: a part of the way is a symbolic link.
-        OSError: there is no such folder, or it cannot be opened.
+        LinkInGraph: a component of the path is a symbolic link.
+        OSError: the folder does not exist, or cannot be opened.
     """
     if not relative:
         return os.open(root, _FOLDER)
     first, _, rest = relative.partition("/")
-    # Only the last part of an address is kept from being a link, so the root itself may be one.
+    # Only the last component of an address must not be a link, so the root itself may be one.
     at = f"{root}/{first}"
     descriptor = _open_part(at, at, None)
     try:
@@ -75,7 +75,7 @@ def open_folder(root: str, relative: str) -> int:
 
 
 def make_folder(root: str, relative: str) -> int:
-    """Open the folder, and create missing ones on the way, each synced into its parent."""
+    """Open a folder, and create missing parents, each synced into its own parent."""
     _make_root(root)
     descriptor = os.open(root, _FOLDER)
     at = root
@@ -95,10 +95,10 @@ def make_folder(root: str, relative: str) -> int:
 
 
 def open_file(place: str, flags: int) -> int:
-    """A descriptor of a file that must not be a link itself.
+    """Open a file that must not be a symbolic link and return its descriptor.
 
     Raises:
-        LinkInGraph: it is one.
+        LinkInGraph: it is a symbolic link.
     """
     try:
         return os.open(place, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
@@ -116,7 +116,7 @@ def require_no_links(root: str, paths: tuple[str, ...]) -> None:
 
 
 def require_no_links_below(folder: str) -> None:
-    """Raise `LinkInGraph` if anything in this folder, at any depth, is a symbolic link."""
+    """Raise `LinkInGraph` if anything below this folder, at any depth, is a symbolic link."""
     try:
         with os.scandir(folder) as entries:
             listed = list(entries)
@@ -129,9 +129,9 @@ def require_no_links_below(folder: str) -> None:
             require_no_links_below(entry.path)
 
 
-@lru_cache(maxsize=256)  # every commit asks for the same few
+@lru_cache(maxsize=256)  # every commit uses the same few
 def _list_parts(root: str, paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Every place on the way to these paths, each once, and the paths themselves."""
+    """List the paths and all of their parents, each once."""
     places: dict[str, None] = {}
     for path in paths:
         at = root
@@ -142,7 +142,7 @@ def _list_parts(root: str, paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def sync_folder(descriptor: int) -> None:
-    """Make what was created, renamed or removed in the folder survive a power cut."""
+    """Make creations, renames and removals in the folder survive a power failure."""
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -151,7 +151,7 @@ def sync_folder(descriptor: int) -> None:
 
 
 def remove_tree(name: str, folder: int) -> None:
-    """Remove `name` in the open folder and everything below it; links go, not what they name."""
+    """Remove `name` in the open folder with all below it; links are removed, not followed."""
     try:
         descriptor = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
     except FileNotFoundError:
@@ -172,7 +172,7 @@ def remove_tree(name: str, folder: int) -> None:
 
 
 def find_mode(name: str, folder: int | None) -> int | None:
-    """The mode of an entry of the open folder, or of a whole path; None where there is none."""
+    """Return the mode of an entry of the open folder, or of a path; None if it does not exist."""
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode
     except (FileNotFoundError, NotADirectoryError):
@@ -180,7 +180,7 @@ def find_mode(name: str, folder: int | None) -> int | None:
 
 
 def _make_root(place: str) -> None:
-    """Create the root and what is missing above it, each synced into its parent."""
+    """Create the root with its missing parents, each synced into its own parent."""
     if os.path.isdir(place):
         return
     above = os.path.dirname(place)
@@ -215,7 +215,7 @@ FolderT = TypeVar("FolderT", int, int | None)
 
 
 class LocalObjectStore:
-    """Files below `root`, which need not exist until something is written."""
+    """Files below `root`, which is created by the first write."""
 
     kind = StoreKind.LOCAL
 
@@ -376,7 +376,7 @@ class LocalObjectStore:
             return _OpenFolder(make_folder(self.uri, folder), name)
 
     def _find_folder(self, path: str) -> _OpenFolder[int | None]:
-        """Open the folder of an object; None if there is no such folder, and so no object."""
+        """Open the folder of an object; None if it does not exist, and so no object."""
         folder, _, name = require_path(path).rpartition("/")
         try:
             return _OpenFolder(open_folder(self.uri, folder), name)
@@ -388,10 +388,10 @@ class LocalObjectStore:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> _HeldLock:
-        """Keep every other replace, swap and delete of this root out.
+        """Exclude other replacements, swaps and deletions below this root.
 
-        The lock is held for a compare and a rename only, so a long wait means that its holder is
-        stopped; then an error is better than waiting for ever.
+        The lock covers one comparison and one rename, so a long wait means that its holder is
+        suspended; then an error is better than waiting forever.
         """
         place = self._below + OBJECTS_LOCK
         descriptor = open_file(place, os.O_RDWR | os.O_CREAT)
@@ -445,15 +445,15 @@ def _list_visible_entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _has_objects(folder: str) -> bool:
-    # Folders are not objects: one that holds none is not there, as on an object store.
+    # Folders are not objects: an empty one does not exist, as on an object store.
     entries = _list_visible_entries(folder)
     return any(not e.is_dir(follow_symlinks=False) for e in entries) or any(
         _has_objects(e.path) for e in entries if e.is_dir(follow_symlinks=False)
     )
 
 
-# What is entered below is made by hand: every commit passes several, and as generators they cost
-# more than the calls of the system in them.
+# Hand-written context managers: every commit enters several, and as generators they cost more than
+# the system calls within.
 
 
 class _OpenFolder(Generic[FolderT]):
@@ -474,7 +474,7 @@ class _OpenFolder(Generic[FolderT]):
 
 
 class _HeldLock:
-    """A locked file; closing it gives the lock back."""
+    """A locked file; closing it releases the lock."""
 
     __slots__ = ("_descriptor",)
 
@@ -489,7 +489,7 @@ class _HeldLock:
 
 
 class _TemporaryFile:
-    """A complete and synced file in an open folder, gone afterwards unless it was renamed."""
+    """A complete, synced file in an open folder, removed on exit unless it was renamed."""
 
     __slots__ = ("_chunks", "_durably", "_folder", "_is_renamed", "name")
 
@@ -499,7 +499,7 @@ class _TemporaryFile:
         self._is_renamed = False
 
     def replace(self, name: str) -> None:
-        """Give it this name, in place of whatever has it."""
+        """Rename it over the file of this name, if any."""
         os.replace(self.name, name, src_dir_fd=self._folder, dst_dir_fd=self._folder)
         self._is_renamed = True
 
@@ -523,7 +523,7 @@ def _write_whole(name: str, folder: int, chunks: Iterable[bytes], *, durably: bo
     try:
         for chunk in chunks:
             left = memoryview(chunk)
-            while left:  # a disk that gets full takes a part of it
+            while left:  # a full disk writes a part of it
                 left = left[os.write(descriptor, left) :]
         if durably:
             os.fsync(descriptor)
@@ -535,8 +535,8 @@ def _link(temporary: str, name: str, folder: int, place: str) -> bool:
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
-        # Over a network the answer to a link that succeeded can get lost and be asked again;
-        # the number of names the file has tells whose file took the name.
+        # On a network file system the response to a successful link can be lost and the call
+        # repeated; the link count of the file tells whose file has the name.
         return os.stat(temporary, dir_fd=folder).st_nlink > 1
     except OSError as error:
         if error.errno not in _NO_LINKS:

@@ -1,7 +1,7 @@
 """The protocol of a store of control objects, addresses of graph roots, and its errors.
 
-Exceptions of the operating system and of the S3 client end here: what leaves is
-`StorageFailure`, or `OutcomeUnknown` where a write may or may not have happened.
+Exceptions of the operating system and of the S3 client are translated here, to `StorageFailure`, or
+to `OutcomeUnknown` where a write may or may not have taken effect.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class LocalAddress:
 
 @dataclass(frozen=True, slots=True)
 class S3Address:
-    """A bucket, or what is below a prefix of one."""
+    """A bucket, or a prefix of one."""
 
     bucket: str
     prefix: str
@@ -64,8 +64,8 @@ def parse_address(uri: str) -> Address:
     """Parse the address of a graph root.
 
     Raises:
-        BadRequest: the address is not a path, `file://` or `s3://`. Addresses are not repeated in
-            full, since people put credentials into them.
+        BadRequest: the address is not a path, `file://` or `s3://`. The message does not repeat it
+        in full, since it may contain credentials.
     """
     if not uri.strip():
         raise BadRequest("the address of a graph cannot be empty")
@@ -91,19 +91,19 @@ def _parse_file(uri: str) -> LocalAddress:
     if parts.netloc not in ("", "localhost"):
         raise BadRequest("a file:// address needs an absolute path, as in file:///data/graph")
     if not parts.path or parts.query or parts.fragment:
-        raise BadRequest("a file:// address holds a path and nothing else")
+        raise BadRequest("a file:// address consists of a path only")
     return LocalAddress(Path(unquote(parts.path)))
 
 
 def _parse_s3(uri: str) -> S3Address:
     bucket, _, key = uri[len("s3://") :].partition("/")
     if "@" in bucket:
-        raise BadRequest("an s3:// address must not hold credentials; set AWS_ACCESS_KEY_ID")
+        raise BadRequest("an s3:// address must not contain credentials; set AWS_ACCESS_KEY_ID")
     if not _BUCKET.fullmatch(bucket):
         raise BadRequest("an s3:// address needs a bucket, as in s3://bucket/graph")
     segments = [segment for segment in key.split("/") if segment]
     if {".", ".."} & set(segments) or any(c in key for c in "?#\\"):
-        raise BadRequest("an s3:// address must not hold '.', '..', '?', '#' or '\\'")
+        raise BadRequest("an s3:// address must not contain '.', '..', '?', '#' or '\\'")
     return S3Address(bucket, "/".join(segments))
 
 
@@ -176,14 +176,14 @@ def make_os_failure(error: OSError, action: str, uri: str) -> StorageFailure:
 
 
 def translate_os_errors(action: str, uri: str) -> _OsErrorTranslation:
-    """Errors of the operating system raised inside become ours."""
+    """Translate errors of the operating system raised in the block."""
     return _OsErrorTranslation(action, uri)
 
 
 class Translating(ABC):
-    """A block out of which other errors come than were raised inside.
+    """A context manager that translates the errors raised in its block.
 
-    No generator: a small commit enters some forty of them, and a generator costs thrice as much.
+    Not a generator: a small commit enters some forty, and a generator costs three times as much.
     """
 
     __slots__ = ()
@@ -193,7 +193,7 @@ class Translating(ABC):
         """Return the error to raise instead; None to raise it unchanged."""
 
     def __enter__(self) -> None:
-        """Nothing is needed before."""
+        """Enter the block."""
         return
 
     def __exit__(
@@ -271,8 +271,8 @@ def make_s3_failure(error: Exception, action: str, uri: str) -> StorageFailure:
 def _classify_s3_error(
     error: Exception, status: int | None, code: str | None, connection: str | None
 ) -> StorageKind:
-    # The client tells a missing bucket, a lost connection and a busy server apart in its text
-    # only. A missing bucket must not pass for a missing object: the graph is not "not there yet".
+    # The message of the client alone distinguishes a missing bucket, a lost connection and a busy
+    # server. A missing bucket is not a missing object.
     if code in _CONFIGURATION_CODES:
         return StorageKind.CONFIGURATION
     if isinstance(error, FileNotFoundError):
@@ -321,11 +321,11 @@ class StoreKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """The bytes of an object, and the tag by which a conditional replace names them.
+    """The bytes of an object, and the tag that identifies them in a conditional replacement.
 
-    On disk and on S3 a tag stands for the *content*: bytes that come back bring their tag back.
-    An object that is replaced by `put_if_match` must therefore carry a nonce that is fresh on
-    every write, or a writer may mistake a newer state for the one it read.
+    On disk and on S3 the tag identifies the *content*: equal bytes have equal tags. An object that
+    is replaced by `put_if_match` must therefore contain a nonce fresh for every write, or a writer
+    may mistake a newer state for the one it read.
     """
 
     data: bytes
@@ -335,9 +335,9 @@ class Versioned:
 class ObjectStore(Protocol):
     """Objects below one root, by relative path.
 
-    A reader sees an object whole or not at all. An object that cannot be read is an error and
-    never "absent": only a store that says so makes an object absent. Paths are made by
-    `omnigraph.storage.layout`; `""` stands for the root where a prefix is asked for.
+    A reader sees an object whole or not at all. An unreadable object is an error, never "absent":
+    only the store can say that an object does not exist. Paths are built by
+    `omnigraph.storage.layout`; the prefix `""` is the root.
     """
 
     @property
@@ -345,7 +345,7 @@ class ObjectStore(Protocol):
 
     @property
     def uri(self) -> str:
-        """The root as Lance takes it."""
+        """The root in the form that Lance accepts."""
         ...
 
     @property
@@ -355,11 +355,11 @@ class ObjectStore(Protocol):
 
     @property
     def storage_options(self) -> Mapping[str, str]:
-        """Options Lance needs to reach the root. Holds secrets: neither log nor store it."""
+        """Options with which Lance reaches the root. Contains secrets: never log or store it."""
         ...
 
     def uri_of(self, path: str) -> str:
-        """The address of `path` as Lance takes it."""
+        """Return the address of `path` in the form that Lance accepts."""
         ...
 
     def get(self, path: str) -> bytes:
@@ -375,37 +375,37 @@ class ObjectStore(Protocol):
     def find_versioned(self, path: str) -> Versioned | None: ...
 
     def chunks(self, path: str) -> Iterator[bytes]:
-        """The object in pieces of at most `CHUNK_BYTES`, for those that may be large.
+        """Read an object in chunks of at most `CHUNK_BYTES`, for potentially large ones.
 
-        Raises `StorageFailure(NOT_FOUND)` where there is none.
+        Raises `StorageFailure(NOT_FOUND)` if it does not exist.
         """
         ...
 
     def put(self, path: str, data: bytes, *, durably: bool = True) -> None:
-        """Make `data` the object, replacing what is there; durable on return.
+        """Write an object, replacing an existing one; durable on return.
 
-        Put not `durably`, it is there at once, and after a power cut it may be what it was before,
-        or damaged: for what can be made again.
+        Unless `durably`, it is visible at once, but a power failure may restore the previous
+        content or damage it: for derived data only.
         """
         ...
 
     def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
-        """Put a large object in chunks; if the chunks end with an error, nothing is written."""
+        """Write a large object in chunks; an error of the iterator leaves nothing written."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Create the object; False where one exists. One of any number of callers gets True.
+        """Create an object; False if it exists. Of concurrent callers exactly one gets True.
 
         Raises:
-            OutcomeUnknown: contact was lost and the object may or may not be ours.
+            OutcomeUnknown: the connection was lost, and the object may be of this call.
         """
         ...
 
     def put_if_match(self, path: str, data: bytes, tag: str) -> bool:
-        """Replace the object if it still has `tag`; False if it changed or is gone.
+        """Replace an object if it still has `tag`; False if it changed or does not exist.
 
         Raises:
-            OutcomeUnknown: contact was lost and the replacement may or may not have happened.
+            OutcomeUnknown: the connection was lost, and the replacement may have taken effect.
         """
         ...
 
@@ -414,7 +414,7 @@ class ObjectStore(Protocol):
         ...
 
     def list(self, prefix: str) -> tuple[str, ...]:
-        """Names of the objects directly below `prefix`, sorted; empty where there is nothing."""
+        """List the names of the objects directly below `prefix`, sorted; possibly none."""
         ...
 
     def list_prefixes(self, prefix: str) -> tuple[str, ...]:
@@ -422,10 +422,10 @@ class ObjectStore(Protocol):
         ...
 
     def delete(self, path: str, *, durably: bool = True) -> None:
-        """Remove the object at `path`, if there is one.
+        """Remove an object, if it exists.
 
-        Removed not `durably`, it is gone at once but may be back after a power cut. Anything made
-        durable in the same folder afterwards makes the removal durable as well.
+        Unless `durably`, a power failure may restore it. Any later durable write in the same folder
+        makes the removal durable as well.
         """
         ...
 
@@ -439,7 +439,7 @@ class ObjectStore(Protocol):
 
 
 def require_path(path: str) -> str:
-    """`path` itself; raise if it could lead out of the root, whatever file it was read from."""
+    """Return `path`; raise if it could lead out of the root."""
     parts = path.split("/")
     if not all(parts) or "." in parts or ".." in parts:
         raise StorageFailure(StorageKind.PERMANENT, f"not a path below a root: {path!r}")
@@ -454,7 +454,7 @@ def require_prefix(prefix: str) -> str:
 
 
 class DurableWriteObserver(Protocol):
-    """Told of every durable write: before it is tried, and after it took effect."""
+    """Notified of every durable write, before the attempt and after it took effect."""
 
     def before(self, action: str, path: str) -> None: ...
 
@@ -470,13 +470,13 @@ def get_observer() -> DurableWriteObserver | None:
 
 
 def install_observer(chosen: DurableWriteObserver | None) -> None:
-    """Tell `chosen` of every durable write of the stores opened from now on."""
+    """Notify `chosen` of every durable write of stores opened from now on."""
     global _observer
     _observer = chosen
 
 
 def report_write(action: str, path: str) -> AbstractContextManager[None]:
-    """Report one durable write that takes effect unless it raises."""
+    """Report one durable write, which takes effect unless the block raises."""
     return _NOBODY if _observer is None else _tell(_observer, action, path)
 
 

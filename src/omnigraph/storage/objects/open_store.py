@@ -25,9 +25,9 @@ from omnigraph.storage.objects.object_store import (
 
 
 class CountingStore:
-    """Another store, with its calls counted by kind and its durable writes reported.
+    """Wrapper of a store that counts calls by kind and reports durable writes.
 
-    A write that a condition refused counts as a call and not as a durable write.
+    A refused conditional write counts as a call and not as a durable write.
     """
 
     def __init__(self, inner: ObjectStore, observer: DurableWriteObserver | None = None) -> None:
@@ -142,10 +142,10 @@ _NAME_ATTEMPTS = 4
 
 
 def require_create_if_absent(store: ObjectStore, ids: UlidSource) -> None:
-    """Pass if the store refuses to create an object twice.
+    """Verify that the store refuses to create an object twice.
 
     Raises:
-        StorageFailure: it does not, or it cannot be asked.
+        StorageFailure: it does not, or the check failed.
     """
     with _probe_object(store, ids) as path:
         if store.put_if_absent(path, b""):
@@ -166,12 +166,12 @@ def supports_put_if_match(store: ObjectStore, ids: UlidSource) -> bool:
 
 @contextmanager
 def _probe_object(store: ObjectStore, ids: UlidSource) -> Iterator[str]:
-    """A fresh object of our own, removed afterwards; one that was there is left alone."""
+    """Create a fresh probe object, removed afterwards; existing objects are not touched."""
     path = _create_probe(store, ids)
     try:
         yield path
     except BaseException:
-        with suppress(StorageFailure):  # what the probe found out matters more
+        with suppress(StorageFailure):  # the result of the probe matters more
             store.delete(path)
         raise
     store.delete(path)
@@ -184,17 +184,17 @@ def _create_probe(store: ObjectStore, ids: UlidSource) -> str:
             if store.put_if_absent(path, b""):
                 return path
     except StorageFailure as failure:
-        # The object is nobody's business; what matters is where nothing can be written.
+        # The path of the probe is irrelevant to users; the root they cannot write to is not.
         message = f"{store.uri} cannot be written to: {failure.message}"
         raise StorageFailure(failure.kind, message) from failure
     raise StorageFailure(
         StorageKind.PRECONDITION,
-        f"{store.uri} says that {_NAME_ATTEMPTS} fresh names are all taken",
+        f"{store.uri} reports {_NAME_ATTEMPTS} fresh names as existing",
     )
 
 
 def open_store(uri: str, settings: Settings | None = None) -> ObjectStore:
-    """The store at a path, a `file://` or an `s3://` address. Nothing is read or written yet.
+    """Open the store at a path, a `file://` or an `s3://` address, without any I/O.
 
     Raises:
         BadRequest: the address is not one of these.
@@ -209,7 +209,7 @@ def _open(uri: str, settings: Settings) -> ObjectStore:
         case LocalAddress(path):
             return LocalObjectStore(path)
         case S3Address() as address:
-            # The S3 client costs 25 ms to import, which local commands need not pay.
+            # The S3 client costs 25 ms to import, saved by local commands.
             from omnigraph.storage.objects.s3_store import S3ObjectStore  # noqa: PLC0415
 
             return S3ObjectStore(address, settings.aws)

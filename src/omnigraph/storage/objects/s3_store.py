@@ -1,9 +1,9 @@
-"""Control objects in an S3 bucket, or in anything that speaks the same protocol.
+"""Control objects in an S3 bucket, or in a store of the same protocol.
 
-Reads and plain writes are retried by the client; a conditional write is not. Had a first try
-succeeded with its answer lost, the second would be refused and a winner would take itself for a
-loser. Each conditional write is therefore marked with an id of its own in the object's
-metadata, and after an unclear outcome the mark of the object decides.
+Reads and plain writes are retried by the client; a conditional write is not: if a first attempt
+succeeded and its response was lost, the second would be refused and the winner would take itself
+for the loser. Each conditional write therefore carries an id of its own in the object's metadata,
+which decides after an unclear outcome.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PAUSES_S = (0.1, 0.3, 0.9)
 _CLIENT_ERRORS = (BaseError, OSError, ValueError)
 _IN_DOUBT = (StorageKind.TRANSIENT, StorageKind.UNKNOWN)
 _AT_ONCE = 1000
-"""So many objects one request may delete."""
+"""Objects per delete request."""
 _DEFAULT_REGION = "us-east-1"
 
 
@@ -115,8 +115,7 @@ class S3ObjectStore:
             try:
                 self._retrying.head(require_path(path))
             except FileNotFoundError:
-                # The answer to a head has no body, so it may be the bucket that is missing; the
-                # listing tells.
+                # The response to a HEAD has no body, so the bucket may be missing; a listing tells.
                 first = next(iter(self._retrying.list(path, chunk_size=1)), ())
                 return len(first) > 0
             return True
@@ -167,7 +166,8 @@ class S3ObjectStore:
                 found = self._find_mark(path)
                 if found is not None:
                     return found == mark
-                # Refused although nothing is there: two creations met, or the object was deleted.
+                # Refused although nothing exists: two creations conflicted, or the object was
+                # deleted.
             except StorageFailure as failure:
                 if failure.kind not in _IN_DOUBT:
                     raise
@@ -190,7 +190,7 @@ class S3ObjectStore:
                     return False
                 break
             except AlreadyExistsError:
-                pass  # Two replacements met and neither was applied, so another try decides.
+                pass  # Two replacements conflicted and neither was applied; retry.
             except StorageFailure as failure:
                 if failure.kind not in _IN_DOUBT:
                     raise
@@ -212,7 +212,7 @@ class S3ObjectStore:
             raise self._make_failure(error, "write", path) from None
 
     def _find_mark(self, path: str) -> str | None:
-        """Whose object is at `path`: a mark, "" for an unmarked one, None for no object."""
+        """Return the id of the write at `path`: "" for an unmarked object, None for none."""
         with self._translate("read", path):
             try:
                 attributes = self._retrying.get(require_path(path)).attributes
@@ -224,7 +224,7 @@ class S3ObjectStore:
 
     def _pause(self, seconds: float | None) -> None:
         if seconds is not None:
-            # Jitter is no secret; it only keeps two writers from meeting again.
+            # Jitter needs no secure randomness; it only keeps writers from colliding again.
             self._sleep(seconds * (0.5 + random.random()))
 
     def _make_gave_up(self, action: str, path: str, *, in_doubt: bool) -> Exception:
@@ -249,7 +249,7 @@ class S3ObjectStore:
             try:
                 self._retrying.delete(some)
             except _CLIENT_ERRORS:
-                for path in some:  # for many at once it is not said what is wrong, and with which
+                for path in some:  # a bulk delete does not report errors per object
                     self.delete(path)
 
     def delete_prefix(self, path: str) -> None:

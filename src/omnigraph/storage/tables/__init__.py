@@ -2,9 +2,9 @@
 
 A `Table` is one pinned version, read only (`table`). Changes are staged (`stage_table`,
 `table_columns`, `indices`, `manifest_table`), which writes unreferenced files, and then committed
-exactly at the next version or not at all (`commit`). `table_versions` has the branches and the
-history Lance keeps besides the rows; `compaction` merges fragments without changing rows. Nothing
-here knows a schema language, a catalog or what the rows of a manifest mean.
+as exactly the next version or not at all (`commit`). `table_versions` reads branches and
+transaction history; `compaction` merges fragments without changing rows. The package depends on
+neither schemas nor the meaning of manifest rows.
 """
 
 from omnigraph.storage.tables.commit import commit_exact as commit_exact

@@ -1,16 +1,16 @@
 """Sizes and CRC-32 checksums of the files of a table, recorded when they are written.
 
-Lance checks what it needs to decode a file and no more: a flipped bit in a value is read as
-another value. So whoever has written files on a local disk adds a line for each to the log of the
-branch they belong to, `_checksums.log`. Adding a line costs a few microseconds, where a file of its
-own would cost as much as the rest of a small commit's files.
+Lance verifies only what it needs to decode a file: a flipped bit in a value is read as another
+value. A writer on a local disk therefore appends a line for each file to `_checksums.log` of the
+branch it belongs to. A line costs a few microseconds; a separate file would cost as much as the
+other files of a small commit.
 
 The log is derived. It is not synced, a file without a line is read like any other, and every line
-carries a checksum of its own, so damage to the log is told from damage to a file. Object stores
+carries a checksum of its own, which tells damage to the log from damage to a file. Object stores
 check what they keep themselves; there is no log there.
 
-CRC-32 finds every single flipped bit and every damaged run of up to four bytes, and is the fastest
-checksum Python comes with.
+CRC-32 detects every flipped bit and every burst of up to four bytes, and is the fastest
+checksum in the standard library.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CHUNK_BYTES = 1 << 20
 _TAIL_BYTES = 1 << 12
 _PART = rb"(?!\.\.?(?:/|$))[!-.0-~]+"
 _BODY = re.compile(rb"(\d{1,19}) ([0-9a-f]{8}) (-1|\d{1,19}) (%b(?:/%b)*)" % (_PART, _PART))
-"""What a line says. The name becomes a path, so it must not lead out of the folder."""
+"""One line of the log. The name becomes a path, so it must not lead out of the folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +44,11 @@ class Checksum:
     size: int
     crc: int
     version: int | None = None
-    """The version that goes with the file, for files that are about one."""
+    """The version a file describes; None for data files."""
 
     @classmethod
     def of(cls, name: str, content: bytes, version: int | None = None) -> Checksum:
-        """The checksum of a file that was read whole."""
+        """Compute the checksum of a file that was read whole."""
         return cls(name, len(content), zlib.crc32(content), version)
 
 
@@ -68,10 +68,10 @@ class ChecksumLog:
     files: Mapping[str, Checksum]
     damaged_lines: int = 0
     remarks: frozenset[bytes] = frozenset()
-    """Lines that are whole and about no file."""
+    """Valid lines that describe no file."""
 
     def below(self, folder: str) -> Sequence[Checksum]:
-        """The files in a folder, such as that of an index."""
+        """Return the checksums of the files in a folder, such as that of an index."""
         return self._by_folder.get(folder, ())
 
     def about(self, version: int) -> Sequence[Checksum]:
@@ -113,9 +113,9 @@ def note_files(
     version: int | None = None,
     known: Iterable[Checksum] = (),
 ) -> None:
-    """Note files of a branch that were just written; `known` are some that were summed already.
+    """Record the checksums of files just written; those in `known` are not computed again.
 
-    Failing to do so is no reason to fail the write: the files then have no checksum.
+    Errors are ignored: a file without a recorded checksum is read unchecked.
     """
     with suppress(OSError):
         add_checksums(folder, [*known, *(_sum(folder, name, version) for name in names)])
@@ -128,15 +128,15 @@ def add_checksums(folder: str, sums: Iterable[Checksum]) -> None:
 
 
 def add_remark(folder: str, remark: bytes) -> None:
-    """Note something about the branch itself; failing to is no reason to fail what it is about."""
+    """Append a remark about the branch itself, ignoring errors."""
     with suppress(OSError):
         _append(f"{folder}/{LOG}", _seal_line(remark))
 
 
 def forget_files(folder: str, names: Collection[str]) -> None:
-    """Blank the lines of files that are about to be removed, so that nobody takes them for lost.
+    """Blank the lines of files about to be removed, so that they are not reported as lost.
 
-    The log does not grow by it: files are removed to make room on a full disk. It is synced,
+    The log does not grow by this, since files are removed to free a full disk. It is synced,
     because a removal that survives a power cut must not do so alone.
     """
     if not names:
@@ -162,7 +162,7 @@ def _lines_of(content: bytes, names: Collection[bytes]) -> Iterator[tuple[int, b
 
 
 def read_log(folder: str) -> ChecksumLog:
-    """Everything that was noted; nothing where there is no log."""
+    """Read all valid lines; an absent log is empty."""
     try:
         data = read_small_file(f"{folder}/{LOG}")
     except OSError:
@@ -171,7 +171,7 @@ def read_log(folder: str) -> ChecksumLog:
 
 
 def read_last_lines(folder: str) -> ChecksumLog:
-    """Read the end of the log only: a few dozen files, however long it is."""
+    """Read the last few dozen lines, at a cost independent of the length of the log."""
     try:
         descriptor = os.open(f"{folder}/{LOG}", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -186,10 +186,10 @@ def read_last_lines(folder: str) -> ChecksumLog:
 
 
 def shorten_log(folder: str) -> None:
-    """Write the log anew without files that are gone.
+    """Rewrite the log without files that no longer exist.
 
-    A line that is added at this very moment may be lost, and its file then has no checksum. What
-    is about a version stays until it is forgotten: a version that is gone before was lost.
+    A line appended concurrently may be lost, which leaves its file without a checksum. Lines about
+    versions remain until they are removed: an absent file of a version is reported as lost.
     """
     place = f"{folder}/{LOG}"
     with suppress(FileNotFoundError):
@@ -203,7 +203,7 @@ def shorten_log(folder: str) -> None:
 
 
 def find_damage(folder: str, expected: Checksum, *, whole: bool = True) -> Damage | None:
-    """Find the damage of a file; without `whole` only its length is compared."""
+    """Compare a file with its checksum, or without `whole` only its length."""
     try:
         if os.stat(f"{folder}/{expected.name}").st_size != expected.size:
             return Damage.LENGTH
@@ -232,7 +232,7 @@ def _sum(folder: str, name: str, version: int | None = None) -> Checksum:
 
 
 def _append(place: str, lines: bytes) -> None:
-    # A line that was cut short, by a full disk say, must not spoil the next one.
+    # A line that a full disk truncated must not spoil the next one.
     _write(place, b"\n" + lines, os.O_APPEND)
 
 

@@ -1,8 +1,8 @@
-"""Making a staged transaction the next version of its table, exactly, or not at all.
+"""Commit a staged transaction as exactly the next version of its table, or not at all.
 
-Lance has no such thing as an exact commit: without retries it still rebases whatever it
-holds compatible, and after cleanup it may accept a version below the newest. So we look before,
-commit, and then read back what was committed under which number.
+Lance has no exact commit: even without retries it rebases over transactions it holds compatible,
+and after a cleanup it may accept a version below the newest. A commit therefore checks the newest
+version first, and afterwards reads back which version it became.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from omnigraph.storage.tables.table_versions import read_record
 from omnigraph.storage.tables.version_files import note_version
 
 SUSPEND_THRESHOLD_S = 5.0
-"""A commit that took longer than this may have been overtaken without noticing."""
+"""A commit that took longer may have been overtaken unnoticed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedVersion:
-    """The version a transaction became."""
+    """The version that a transaction was committed as."""
 
     version: int
     uuid: str
@@ -53,33 +53,33 @@ class CommittedVersion:
 
     @property
     def row_count(self) -> int:
-        """Asked for when it is needed: a publish never looks."""
+        """Count the rows; computed on demand, because a publish never needs it."""
         return self.table.count_rows()
 
 
 def commit_exact(staged: StagedTransaction) -> CommittedVersion:
-    """The version right after the one it was staged on, holding this transaction.
+    """Commit a staged transaction as the version right after its base.
 
-    Committing one staged transaction twice gives the same version twice.
+    Idempotent: committing one staged transaction twice returns the same version.
 
     Raises:
-        RetryableCommitConflict: another writer was first; nothing happened.
-        AlreadyExists: the same, for a table to be created.
+        RetryableCommitConflict: another writer committed first; nothing was written.
+        AlreadyExists: likewise, for a table to be created.
         RecoveryRequired: it was committed at another version than planned.
-        OutcomeUnknown: it may or may not have happened.
-        StorageFailure: it cannot be done; nothing happened.
+        OutcomeUnknown: the commit may or may not have taken effect.
+        StorageFailure: the commit failed; nothing was written.
     """
     return start_commit(staged, complete_now).finish()
 
 
 @dataclass(frozen=True, slots=True)
 class PendingCommit:
-    """A commit under way; whether it succeeded is known when it is finished."""
+    """A commit in progress, whose outcome `finish` returns."""
 
     staged: StagedTransaction
     looked_at: float
     native: StartedCall[LanceDataset | Exception] | None
-    """What Lance says; None if another writer was first, so that it was not asked."""
+    """The call of Lance; None if another writer committed first and Lance was not called."""
 
     def finish(self) -> CommittedVersion:
         """Finish the commit; returns and raises as `commit_exact` does."""
@@ -100,9 +100,9 @@ def start_commit(
         [Callable[[], LanceDataset | Exception]], StartedCall[LanceDataset | Exception]
     ],
 ) -> PendingCommit:
-    """Begin `commit_exact`; `start` has Lance asked, perhaps in another thread.
+    """Start `commit_exact`; `start` runs the call of Lance, possibly in another thread.
 
-    Only that part runs there: what needs the interpreter would make both threads wait for it.
+    Everything else needs the interpreter lock, and would only slow both threads down.
     """
     looked_at = read_boot_clock()
     if _find_newest_version(staged) != staged.read_version:
@@ -125,10 +125,10 @@ def _ask(staged: StagedTransaction) -> LanceDataset | Exception:
 
 
 def _require_followed(staged: StagedTransaction) -> None:
-    """Raise if the version we made is not part of the line that leads to the newest one.
+    """Raise if the committed version is not an ancestor of the newest one.
 
-    Whoever sleeps between looking and committing may wake up after others committed and cleanup
-    removed the very version that would have refused ours.
+    A process suspended between check and commit may resume after others committed and cleanup
+    removed the version that its commit would have conflicted with.
     """
     newest = open_newest(staged.location).version
     following = staged.target_version + 1
@@ -145,9 +145,9 @@ def restore(
     uuid: str,
     properties: Mapping[str, str],
 ) -> int:
-    """A new version with the content of an old one; gives its number.
+    """Commit the content of an old version as a new one and return its number.
 
-    This never conflicts: a commit made at the same moment is silently covered. Call it only
+    A restore never conflicts: a concurrent commit is silently overwritten. Call it only while
     where no other writer can be.
     """
     newest = open_newest(location)
@@ -167,7 +167,7 @@ def restore(
 
 
 def find_transaction(location: TableLocation, uuid: str, after: int) -> int | None:
-    """The version after `after` that this transaction became, if any."""
+    """Return the version after `after` that this transaction became, if any."""
     newest = open_newest(location)
     for version in range(after + 1, newest.version + 1):
         record = read_record(newest, version)
@@ -187,14 +187,14 @@ def _find_newest_version(staged: StagedTransaction) -> int:
 
 
 def _confirm_commit(staged: StagedTransaction, error: Exception | None) -> CommittedVersion:
-    """Find out what became of a commit that failed, or that came late."""
+    """Determine the outcome of a commit that failed or conflicted."""
     landed, newest = None, staged.read_version
     try:
         newest = _find_newest_version(staged)
         if newest > staged.read_version:
             landed = find_transaction(staged.location, staged.uuid, staged.read_version)
     except OmniError as failure:
-        # Cleanup may have removed the versions that would tell, but a refusal tells as much.
+        # Cleanup may have removed the deciding versions, but a refusal is conclusive as well.
         if error is None or not is_preempted(error):
             raise OutcomeUnknown(
                 f"commit {staged.uuid} to {staged.location}", str(failure)
@@ -224,10 +224,10 @@ def _make_not_landed_error(
 
 
 def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedVersion:
-    """Read back what is at the target version, which must be this transaction.
+    """Read back the target version, which must be this transaction.
 
-    `table` is the handle the commit gave, if it gave one. It knows its version without having read
-    it: only looking into the file of the version shows that it is whole and ours.
+    `table` is the handle that the commit returned, if any. It knows its version without having read
+    it: only the file of the version shows that it is complete and of this transaction.
     """
     if table is not None:
         summed = sum_complete_version(

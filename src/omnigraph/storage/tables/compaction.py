@@ -34,13 +34,13 @@ from omnigraph.storage.tables.table import Fragment, Table, open_table
 from omnigraph.storage.tables.version_files import note_rows
 
 ROWS_PER_FRAGMENT = 1 << 20
-"""A fragment of this size is never merged with others."""
+"""Fragments of at least this size are never merged."""
 SMALL_ROWS = 10_000
-"""Up to this many rows are merged with anything: copying them costs nothing."""
+"""Fragments of up to this many rows are always merged: copying them costs little."""
 DOMINANCE = 2
-"""A fragment with more than this many times the rows that would join it is not copied for them."""
+"""A fragment with more than this many times the rows that follow it is not copied for them."""
 DELETED_SHARE = 0.1
-"""A fragment of which a larger share is deleted is rewritten without those rows."""
+"""A fragment with a larger share of deleted rows is rewritten without them."""
 
 _TASK_OPTIONS: dict[str, object] = {
     "target_rows_per_fragment": ROWS_PER_FRAGMENT,
@@ -57,13 +57,13 @@ _TASK_OPTIONS: dict[str, object] = {
     "data_storage_version": STORAGE_VERSION,
     "has_eager_remappable_index": False,
 }
-"""What a task has to be told; most of it concerns ways of compacting that are not used."""
+"""Options of a Lance compaction task; most concern modes that are not used here."""
 _FILE_FIELDS = tuple(field.name for field in fields(DataFile) if field.name != "_path")
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenGroup:
-    """Fragments and the larger ones that hold the same rows, durable and not yet visible."""
+    """Fragments and the larger ones that replace them, durable and not yet visible."""
 
     base_version: int
     replaced: tuple[FragmentMetadata, ...]
@@ -73,10 +73,10 @@ class WrittenGroup:
 def plan_groups(
     layout: Layout, *, rows_per_fragment: int = ROWS_PER_FRAGMENT
 ) -> tuple[tuple[int, ...], ...]:
-    """The runs of fragments worth merging, and single ones worth rid of their deleted rows.
+    """Plan the runs of fragments to merge, and single fragments to rewrite for their deleted rows.
 
-    Fragments covered by an index of the parent branch are left alone. So are runs that an index
-    by row ids covers in part: Lance refuses to merge what such an index tells apart.
+    Fragments covered by an index inherited from the parent branch are excluded, and so are runs
+    that a row-id index covers in part: Lance refuses to merge what such an index separates.
     """
     excluded = _list_inherited(layout.indices)
     groups = []
@@ -94,7 +94,7 @@ def _list_inherited(indices: Iterable[TableIndex]) -> frozenset[int]:
 
 
 def _find_runs(layout: Layout, excluded: frozenset[int]) -> Iterator[list[Fragment]]:
-    """Neighbours that may be merged with each other."""
+    """Yield runs of adjacent fragments that may be merged with each other."""
     by_row_id = [
         segment
         for index in layout.indices
@@ -116,7 +116,7 @@ def _find_runs(layout: Layout, excluded: frozenset[int]) -> Iterator[list[Fragme
 
 
 def _pack_run(run: Sequence[Fragment], rows_per_fragment: int) -> Iterator[list[Fragment]]:
-    """The run cut where merging would give more than one full fragment."""
+    """Split a run where merging would give more than one full fragment."""
     packed: list[Fragment] = []
     rows = 0
     for fragment in run:
@@ -134,17 +134,17 @@ def _pack_run(run: Sequence[Fragment], rows_per_fragment: int) -> Iterator[list[
 
 
 def _select_worthwhile(packed: Sequence[Fragment]) -> list[Fragment]:
-    """The part of a run that is worth rewriting; empty if none is."""
+    """Select the part of a run that is worth rewriting; empty if none is."""
     group = drop_dominant(packed, SMALL_ROWS)
     return group if len(group) > 1 or _is_wasteful(group[0]) else []
 
 
 def drop_dominant(run: Sequence[Fragment], small_rows: int = 0) -> list[Fragment]:
-    """The run without leading fragments that are large compared with everything that follows.
+    """Drop leading fragments that are large compared with everything after them.
 
-    A large fragment is not copied again and again for the few rows that follow it: merging waits
-    until enough of them are there, so that every row is copied a few times in its life and no
-    more. Fragments of up to `small_rows`, and such that lose rows by it, are always copied.
+    A large fragment is not copied again for each few rows appended after it: it waits until there
+    are enough of them, so that a row is copied a bounded number of times in its life. Fragments of
+    up to `small_rows`, and those that lose deleted rows, are always copied.
     """
     following = sum(fragment.rows for fragment in run)
     for start, fragment in enumerate(run):
@@ -160,7 +160,7 @@ def _is_wasteful(fragment: Fragment) -> bool:
 
 
 def write_groups(table: Table, groups: Sequence[Sequence[int]]) -> tuple[WrittenGroup, ...]:
-    """The rows of each group written into fresh files. Row ids and row versions stay."""
+    """Write the rows of each group to new fragments, keeping row ids and row versions."""
     assert not is_manifest_table(table), "state and lineage must not be merged: use compact_lineage"
     by_id = {f.fragment_id: f.metadata for f in table.native.get_fragments()}
     return tuple(_write_group(table, [by_id[id] for id in group]) for group in groups)
@@ -181,14 +181,14 @@ def _write_group(table: Table, replaced: Sequence[FragmentMetadata]) -> WrittenG
 
 
 def _make_task(table: Table, fragments: Sequence[FragmentMetadata]) -> str:
-    """A task of Lance as text."""
+    """Encode a compaction task of Lance."""
     described = ",".join(_encode_fragment(fragment) for fragment in fragments)
     rest = json.dumps({"read_version": table.version, "options": _TASK_OPTIONS})
     return f'{{"task":{{"fragments":[{described}]}},{rest[1:]}'
 
 
 def _encode_fragment(fragment: FragmentMetadata) -> str:
-    """The text of `to_json`, which takes several times as long and is asked a thousand times."""
+    """Encode a fragment as `to_json` does, several times as fast."""
     if fragment.overlays or fragment.deletion_file is not None:
         return json.dumps(fragment.to_json())
     row_ids = fragment.row_id_meta
@@ -214,10 +214,10 @@ def _encode_fragment(fragment: FragmentMetadata) -> str:
 def stage_rewrite(
     table: Table, groups: Sequence[WrittenGroup], *, uuid: str, properties: Mapping[str, str]
 ) -> StagedTransaction | None:
-    """The version of this table that shows the groups as they were written.
+    """Stage the version of this table in which the written groups replace the old fragments.
 
-    The table may be newer than the one they were written from; a group of which any fragment is
-    gone or has lost rows since is left out. None if all of them are.
+    The table may be newer than the one they were written from: a group is skipped if any of its
+    fragments was removed or lost rows since. None if all are skipped.
     """
     kept = [group for group in groups if _is_unchanged(table, group)]
     if not kept:
@@ -226,10 +226,9 @@ def stage_rewrite(
     rewritten = []
     for group in kept:
         for fragment in group.written:
-            # Given here and not by the commit, which would name them only after indices were
-            # told what became of their fragments.
+            # Assigned here, because the commit would assign ids only after updating the indices.
             fragment.id, next_id = next_id, next_id + 1
-        # What is replaced is known by its numbers: naming a thousand files again takes long.
+        # Replaced fragments are identified by id; encoding all their files again is slow.
         replaced = [FragmentMetadata(old.id, [], old.physical_rows) for old in group.replaced]
         rewritten.append(LanceOperation.RewriteGroup(replaced, list(group.written)))
     operation = LanceOperation.Rewrite(rewritten, [])
@@ -248,10 +247,10 @@ def _is_unchanged(table: Table, group: WrittenGroup) -> bool:
 
 
 def _find_last_fragment_id(table: Table) -> int:
-    """The greatest number any fragment has that is there or that an index still remembers.
+    """Return the greatest id of any fragment, existing or still covered by an index.
 
-    An index does not forget fragments that are gone: one that took the number of such a fragment
-    would pass for covered.
+    An index does not forget removed fragments: a new fragment with the id of a removed one would
+    count as indexed.
     """
     with translate_errors(f"listing the fragments of {table!r}"):
         known = [max(table.fragment_ids())]
@@ -271,7 +270,7 @@ class CompactionJob:
 
     @property
     def pieces(self) -> tuple[CompactionJob, ...]:
-        """The job split into jobs of one group or one segment each."""
+        """Split the job into jobs of one group or one segment each."""
         return (
             *(replace(self, groups=(group,), plans=()) for group in self.groups),
             *(replace(self, groups=(), plans=(plan,)) for plan in self.plans),
@@ -298,9 +297,9 @@ def is_available(order: CompactionJob) -> bool:
 
 
 def run_job(order: CompactionJob) -> CompactionOutput | None:
-    """Everything that was ordered; None if the version to read from is there no longer."""
+    """Carry out a compaction job; None if the version to read from was removed."""
     try:
-        # A handle of its own: while an index is built, nobody else can use the handle.
+        # Open a second handle: Lance blocks the other users of a handle that builds an index.
         table = open_table(order.location, order.version)
         groups = write_groups(table, order.groups)
         return CompactionOutput(groups, tuple(build_segment(table, plan) for plan in order.plans))
@@ -311,7 +310,7 @@ def run_job(order: CompactionJob) -> CompactionOutput | None:
 
 
 def combine_outputs(deliveries: Iterable[CompactionOutput | None]) -> CompactionOutput | None:
-    """The deliveries for the pieces of an order as one; None if any of them is missing."""
+    """Combine the outputs of the parts of a job; None if any is missing."""
     found = list(deliveries)
     parts = [part for part in found if part is not None]
     if len(parts) < len(found):
@@ -323,7 +322,7 @@ def combine_outputs(deliveries: Iterable[CompactionOutput | None]) -> Compaction
 
 
 def is_gone(failure: HistoricalVersionReclaimed | StorageFailure) -> bool:
-    """Return whether cleanup removed what was being read."""
+    """Return whether a read failed because cleanup removed the version."""
     if isinstance(failure, StorageFailure):
         return failure.kind is StorageKind.NOT_FOUND
     return True

@@ -34,13 +34,13 @@ _FOLDERS = {
     "delete_branch": (".",),
     "drop_tree": (".",),
 }
-"""The folders each kind of write changes, below the folder of the branch it is about."""
+"""The folders that each kind of write changes, below the folder of its branch."""
 _REMOVALS = frozenset({"remove_versions", "delete_branch", "drop_tree"})
-"""Writes for which Lance looks for files in folders below those as well."""
+"""Writes for which Lance also lists files in folders below these."""
 
 
 def report_native_write(action: str, location: TableLocation) -> AbstractContextManager[None]:
-    """One durable write or removal by Lance, at this table or branch of it.
+    """Report one durable write or removal by Lance, at this table or branch of it.
 
     Raises:
         LinkInGraph: a folder it would change is a symbolic link, or it would remove files and
@@ -64,7 +64,7 @@ def require_plain_folders(location: TableLocation, folders: tuple[str, ...]) -> 
         require_no_links(root, _name_below(root, place, folders))
 
 
-@lru_cache(maxsize=256)  # every commit asks for the same few
+@lru_cache(maxsize=256)  # every commit uses the same few
 def _name_below(root: str, table: str, folders: tuple[str, ...]) -> tuple[str, ...]:
     """Folders of a table as paths below the root of the graph."""
     start = table.removeprefix(f"{root}/")
@@ -74,13 +74,13 @@ def _name_below(root: str, table: str, folders: tuple[str, ...]) -> tuple[str, .
 _NEWEST_FIRST = (1 << 64) - 1
 VERSIONS, _VERSION_SUFFIX = "_versions", ".manifest"
 TRANSACTIONS = "_transactions"
-"""What each version did, a file for each at most."""
+"""One transaction file at most for each version."""
 NEWEST_NOTE = f"{VERSIONS}/latest_version_hint.json"
 
 
-@lru_cache(maxsize=64)  # a small commit asks for the names of three versions, ten times
+@lru_cache(maxsize=64)  # a small commit names three versions, ten times
 def name_version_file(version: int) -> str:
-    """The file that makes a version exist; names count down so that the newest sorts first."""
+    """Return the name of the file of a version; numbers descend so that the newest sorts first."""
     return f"{VERSIONS}/{_NEWEST_FIRST - version:020d}{_VERSION_SUFFIX}"
 
 
@@ -94,7 +94,7 @@ def read_file_mark(folder: str, version: int) -> Hashable:
 
 
 def is_version_path(path: str) -> bool:
-    """Return whether a path, relative to anything, names the file of a version."""
+    """Return whether a path, relative to any folder, names the file of a version."""
     return path.endswith(_VERSION_SUFFIX) and f"{VERSIONS}/" in path
 
 
@@ -104,27 +104,27 @@ def encode_newest_note(version: int) -> bytes:
 
 
 def name_branch_file(branch: str) -> str:
-    """The file that makes a branch exist, below the root of its table."""
+    """Return the path of the ref of a branch, below the root of its table."""
     return f"_refs/branches/{branch}.json"
 
 
 def tag_file(name: str) -> str:
-    """The file that puts a tag on a version, below the root of its table."""
+    """Return the path of a tag, below the root of its table."""
     return f"_refs/tags/{name}.json"
 
 
 def is_version(location: TableLocation, version: int) -> bool:
-    with translate_errors(f"looking for version {version} of {location}"):
+    with translate_errors(f"checking for version {version} of {location}"):
         return bool(_list_files(location).contains(name_version_file(version)))
 
 
 def is_known_newest(location: TableLocation, version: int) -> bool:
     """Return whether two files show, without a listing, that no newer version exists.
 
-    Listing a local folder takes the longer the more versions it holds. Each commit leaves a note
-    of its number, so where the note names this version and the file of the next is missing, none
-    was committed since. It holds as long as versions are never removed past an outdated note,
-    which `cleanup` sees to. False says nothing; and on an object store a listing is one call.
+    The time to list a local folder grows with its versions. Each commit writes a hint with its
+    number, so where the hint names this version and the file of the next is absent, none was
+    committed since. That holds as long as versions are never removed past an outdated hint, which
+    `cleanup` ensures. False is inconclusive; on an object store a listing is one request anyway.
     """
     folder = location.local_folder
     if folder is None or os.path.lexists(f"{folder}/{name_version_file(version + 1)}"):
@@ -148,9 +148,9 @@ def is_newest_noted(location: TableLocation) -> bool:
 
 
 def list_version_numbers(location: TableLocation) -> list[int]:
-    """The numbers of the versions whose files are there, rising; empty where there is no table.
+    """List the numbers of existing versions, ascending; empty where there is no table.
 
-    Lance would read the newest version first, which of thousands of branches is too much.
+    Lance would read the newest version first, which is too slow for thousands of branches.
     """
     with translate_errors(f"listing the versions of {location}"):
         return _read_version_numbers(_list_version_files(location))
@@ -164,7 +164,7 @@ def _read_version_numbers(names: Iterable[str]) -> list[int]:
 def list_versions_of_branches(
     location: TableLocation, branches: Iterable[str]
 ) -> dict[str, list[int]]:
-    """List the versions of several branches; branches that are not there are left out.
+    """List the versions of several branches; absent branches are left out.
 
     A local folder is listed for each. On an object store, where each would be a request, all
     folders of branches are listed as one.
@@ -192,7 +192,7 @@ def _list_version_files(location: TableLocation) -> list[str]:
 
 
 def has_versions(location: TableLocation) -> bool:
-    """Return whether any version is there, that is, a table or a branch at all."""
+    """Return whether any version exists, of a table or of a branch."""
     return bool(list_version_numbers(location))
 
 
@@ -201,7 +201,7 @@ def is_lance_branch(location: TableLocation, branch: str) -> bool:
     root = location.on_branch(None).local_folder
     if root is not None:
         return os.path.isfile(f"{root}/{name_branch_file(branch)}")
-    with translate_errors(f"looking for branch {branch} of {location.uri}"):
+    with translate_errors(f"checking for branch {branch} of {location.uri}"):
         return bool(_list_files(location.on_branch(None)).contains(name_branch_file(branch)))
 
 
@@ -231,10 +231,10 @@ def list_branch_files(location: TableLocation, branch: str) -> list[str]:
 
 
 def read_file(location: TableLocation, path: str) -> bytes:
-    """A small file named relative to the place of the table or branch.
+    """Read a small file by its path relative to the folder of the table or branch.
 
     Raises:
-        StorageFailure: of the kind `NOT_FOUND` if there is no such file.
+        StorageFailure: of kind `NOT_FOUND` if the file does not exist.
     """
     folder = location.local_folder
     if folder is not None:
@@ -266,16 +266,16 @@ def remove_files(location: TableLocation, paths: Iterable[str]) -> None:
 
 
 def remove_empty_folders(location: TableLocation, branch: str) -> None:
-    """Remove what is left of the folder of a branch on a local disk, as far as it is empty.
+    """Remove the empty folders of a deleted branch on a local disk.
 
-    Lance removes files; on a local disk their folders stay.
+    Lance removes files and leaves their folders.
     """
     root = location.on_branch(None).local_folder
     if root is None or not os.path.lexists(f"{root}/tree/{branch}"):
         return
     require_plain_folders(location.on_branch(None), (f"tree/{branch}",))
     for folder, _, _ in os.walk(f"{root}/tree/{branch}", topdown=False):
-        with suppress(OSError):  # it has something in it, or somebody else was first
+        with suppress(OSError):  # not empty, or removed concurrently
             os.rmdir(folder)
 
 

@@ -27,7 +27,7 @@ from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.version_files import note_rows
 
 INLINE_BLOB_BYTES = 1 << 16
-"""Longer values go to files of their own, whose sizes no metadata records."""
+"""Longer values are stored in files of their own, whose sizes no metadata records."""
 SHARED_BLOB_BYTES = 4 << 20
 """Values up to this length share a file; each that is longer has one to itself."""
 BLOB_FILES = "blob_files"
@@ -60,7 +60,7 @@ class LongBlobs:
 
     @property
     def fewest_files(self) -> int:
-        """So many files they are in; more if they are a lot, or in several data files."""
+        """Least number of blob files; large values and several data files need more."""
         return self.alone + (1 if self.shared else 0)
 
 
@@ -90,7 +90,7 @@ def attach_blob_files(fragment: FragmentMetadata, names: Iterable[str]) -> Fragm
 
 
 def get_blob_files(fragment: FragmentMetadata) -> tuple[str, ...]:
-    """Those of a fragment that is staged; of one that a version shows they are not known."""
+    """Return the blob files of a staged fragment; unknown for a committed one."""
     return fragment.blob_files if isinstance(fragment, FragmentWithBlobs) else ()
 
 
@@ -131,9 +131,9 @@ _MAJOR, _MINOR = (int(part) for part in STORAGE_VERSION.split("."))
 
 
 def write_small(table: Table, rows: pa.Table, most_rows: int) -> FragmentMetadata | None:
-    """A fragment of the rows that no version refers to; None where the general way must be gone.
+    """Write few plain rows as one fragment; None if `write_fragments` must be used.
 
-    That is on object stores, for many or large rows, and for columns made of others.
+    It must be on object stores, for many or large rows, and for nested columns.
     """
     folder = table.location.local_folder
     is_small = 0 < rows.num_rows <= most_rows and rows.get_total_buffer_size() <= MAX_SMALL_BYTES
@@ -175,7 +175,7 @@ def _are_part_of(table: pa.Schema, rows: pa.Schema) -> bool:
 
 
 STAGED_FILES = "staged_files"
-"""What changed when cleanup took the files of a slow write. No row did: any write may be redone."""
+"""A concurrent cleanup removed files of a slow write. No row changed, so any write may retry."""
 
 _LENGTH = struct.Struct("<I")
 _FOOTER = struct.Struct("<QHH4s")
@@ -192,9 +192,9 @@ def require_complete_rows(
     written: Sequence[FragmentMetadata],
     long_blobs: LongBlobs | None = None,
 ) -> None:
-    """Raise unless the data files of these fragments are as long as their metadata says.
+    """Raise unless the data files of these fragments have the lengths in their metadata.
 
-    Their blob files must all have been listed and hold `long_blobs`, where these are known.
+    Their blob files must all have been listed, and hold `long_blobs` bytes where that is known.
     """
     if long_blobs is not None and long_blobs.bytes:
         _require_blob_files(location, written, long_blobs.fewest_files)
@@ -219,7 +219,7 @@ def require_complete_rows(
 def _require_blob_files(
     location: TableLocation, written: Iterable[FragmentMetadata], fewest: int
 ) -> None:
-    """Raise if a blob file was gone before it could be listed."""
+    """Raise if a blob file was removed before it was listed."""
     found = sum(len(get_blob_files(fragment)) for fragment in written)
     if found < fewest:
         raise _make_taken(f"{fewest - found} of {fewest} blob files in {location}/data")
@@ -228,10 +228,7 @@ def _require_blob_files(
 def require_complete_deletions(
     location: TableLocation, changed: Iterable[FragmentMetadata]
 ) -> list[Checksum]:
-    """Raise unless the deletion files of these fragments can be read to their end.
-
-    Gives their checksums, since they are read anyway.
-    """
+    """Raise unless the deletion files of these fragments are complete; return their checksums."""
     root, sums = location.local_folder, list[Checksum]()
     if root is None:
         return sums
@@ -253,10 +250,10 @@ def require_complete_deletions(
 def sum_complete_version(
     location: TableLocation, version: int, uuid: str, read_version: int
 ) -> Checksum | None:
-    """The checksum of the file of a version, if it is whole and holds this very transaction.
+    """Compute the checksum of a version file if it is complete and of this transaction.
 
-    It costs a fraction of opening the version for that. None says nothing: the file may be on an
-    object store, or laid out in another way.
+    Several times cheaper than opening the version. None is inconclusive: the file may be on an
+    object store, or have another layout.
     """
     root, name = location.local_folder, name_version_file(version)
     if root is None:
@@ -315,7 +312,7 @@ def _measure_blobs(data_file: str) -> int:
 
 
 def _measure_folder(folder: str, suffix: str = "") -> int:
-    """The bytes in files of a folder whose names end so; 0 where there is no such folder."""
+    """Sum the sizes of files in a folder whose names have the suffix; 0 for an absent folder."""
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
         files = [e for e in entries if e.name.endswith(suffix) and e.is_file()]
         return sum(file.stat().st_size for file in files)
@@ -332,7 +329,7 @@ def _require_size(place: str, expected: int) -> None:
 
 
 def _make_taken(place: str) -> ReadSetChanged:
-    """A whole file that is gone was taken by a cleanup, and the write starts over."""
+    """Return the error for a complete file that cleanup removed; the write starts over."""
     return ReadSetChanged(STAGED_FILES, place, None)
 
 
@@ -357,7 +354,7 @@ def _count_deletions(name: str, content: bytes) -> int:
 
 
 def _count_bitmap(data: bytes) -> int:
-    """The members of a serialized roaring bitmap that is exactly as long as its header says."""
+    """Return the member count of a roaring bitmap, exactly as long as its header says."""
     cookie = _decode_number(data, 0, 4)
     has_runs = cookie & 0xFFFF == _RUN_BITMAP
     if not has_runs and cookie != _PLAIN_BITMAP:
@@ -399,8 +396,8 @@ BYTES_PER_FILE = 8 << 30
 
 Rows: TypeAlias = pa.Table | pa.RecordBatch | pa.RecordBatchReader
 
-# Lance makes a class whenever it asks for the path of a file, several in every commit, and
-# each costs more than opening a file. One of them does for all.
+# Lance creates a class whenever it asks for the path of a file, several times in every commit, and
+# each costs more than opening a file. One is enough.
 _PathText = type(DataFile("", []).path)
 DataFile.path = property(lambda file: _PathText(file._path))  # type: ignore[method-assign,assignment]
 
@@ -412,9 +409,9 @@ def write_fragments(
     rows_per_file: int = ROWS_PER_FILE,
     bytes_per_file: int = BYTES_PER_FILE,
 ) -> list[str]:
-    """Fragments holding the rows, as JSON to hand to `stage_fragments`; works on any machine.
+    """Write rows as fragments, in JSON for `stage_fragments`; works on any machine.
 
-    `target` is the table the rows are for, or the place where one will be created.
+    `target` is the table, or the location where one will be created.
     """
     written = write_uncommitted(
         target, rows, rows_per_file=rows_per_file, bytes_per_file=bytes_per_file
@@ -430,10 +427,10 @@ def write_uncommitted(
     bytes_per_file: int = BYTES_PER_FILE,
     mode: str = "append",
 ) -> list[FragmentMetadata]:
-    """Like `write_fragments`, for use in the same process.
+    """Write rows as `write_fragments` does, for use in this process.
 
-    The mode stays "append" even for rows that will replace a whole table: "overwrite" numbers
-    the fields afresh, and after a dropped column the values would be read as null.
+    The mode is "append" even for rows that replace the whole table: "overwrite" assigns new field
+    ids, and after a dropped column the values would be read as null.
     """
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
@@ -450,7 +447,7 @@ def write_uncommitted(
                 written = _write_any(target, measured.rows, mode, rows_per_file, bytes_per_file)
         long_blobs = measured.long_blobs
         if long_blobs.bytes:
-            # Listed before they are measured: what is measured as whole was listed as whole.
+            # Listed before they are measured, so that every file measured was also listed.
             written = add_blob_files(location, written)
         require_complete_rows(location, written, long_blobs)
         note_rows(location, written, may_have_blobs=long_blobs.bytes > 0)
@@ -482,7 +479,7 @@ def _write_any(
 
 
 class _Measured:
-    """Rows, and what of them goes to blob files, known once the rows were read."""
+    """Rows, with the size of their blob values once they were read."""
 
     def __init__(self, rows: pa.Table | pa.RecordBatchReader) -> None:
         self.long_blobs = LongBlobs()

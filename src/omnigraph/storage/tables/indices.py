@@ -21,9 +21,9 @@ from omnigraph.storage.tables.table import ROW_ID, Fragment, Table
 from omnigraph.storage.tables.version_files import note_indices
 
 SMALL_SEGMENT_ROWS = 10_000
-"""Segments up to this size are rebuilt together with whatever rows are new."""
+"""Segments of up to this size are rebuilt together with new rows."""
 SEGMENT_DOMINANCE = 2
-"""A segment with more than this many times the new rows is left as it is, next to a new one."""
+"""A segment with more than this many times the new rows is kept, and a second one added."""
 
 
 class LanceIndexKind(StrEnum):
@@ -37,7 +37,7 @@ class LanceIndexKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IndexSpec:
-    """An index to build; the options are those of its kind, such as `num_partitions`."""
+    """An index to build, with options of its kind such as `num_partitions`."""
 
     name: str
     column: str
@@ -71,13 +71,13 @@ class TableIndex:
         return self.unindexed_rows == 0
 
     def serves(self, spec: IndexSpec) -> bool:
-        """Return whether it is an index of this kind on this column, whatever its name."""
+        """Return whether this is an index of that kind on that column, under any name."""
         return self.columns == (spec.column,) and self.kind.upper() == spec.kind
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentPlan:
-    """A segment to build: over which fragments, and which segments it makes superfluous."""
+    """A segment to build: the fragments it covers, and the segments it replaces."""
 
     spec: IndexSpec
     fragment_ids: tuple[int, ...]
@@ -88,12 +88,12 @@ class SegmentPlan:
 
 @dataclass(frozen=True, slots=True)
 class BuiltSegment:
-    """A segment whose files are written and which no version refers to yet."""
+    """A segment whose files are written and not referenced by a version."""
 
     native: Index
     replaced: frozenset[str]
     files: Mapping[int, tuple[str, ...]]
-    """The data files of every fragment it was built from, by which it is known again."""
+    """The data files of every covered fragment, which identify them later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +144,10 @@ def _describe_indices(table: Table, fragments: Sequence[Fragment]) -> tuple[Tabl
 
 
 def plan_segment(layout: Layout, spec: IndexSpec) -> SegmentPlan | None:
-    """Plan a segment with which the index covers every row; None if it does already.
+    """Plan a segment with which the index covers every row; None if it already does.
 
-    Only the rows that are not covered, and segments not much larger than those: an index has few
-    segments, and each row is indexed a few times in its life.
+    It covers only the rows that are not indexed, and segments not much larger than those: an index
+    has few segments, and a row is indexed a bounded number of times in its life.
     """
     rows_of = layout.rows_of
     known = next((index for index in layout.indices if index.serves(spec)), None)
@@ -174,7 +174,7 @@ def plan_segment(layout: Layout, spec: IndexSpec) -> SegmentPlan | None:
 
 
 def build_segment(table: Table, plan: SegmentPlan) -> BuiltSegment:
-    """The planned segment, written to files that nothing refers to."""
+    """Build a planned segment in files that no version references."""
     with (
         translate_errors(f"building the index {plan.spec.name} of {table!r}"),
         report_native_write("write_indices", table.location),
@@ -190,17 +190,17 @@ def build_segment(table: Table, plan: SegmentPlan) -> BuiltSegment:
 def stage_segments(
     table: Table, segments: Sequence[BuiltSegment], *, uuid: str, properties: Mapping[str, str]
 ) -> StagedTransaction | None:
-    """The version of this table in which the segments are in use.
+    """Stage the version of this table that uses the segments.
 
     The table may be newer than the one they were built from: a segment covers those of its
-    fragments that are still made of the same files. None if none of them covers anything.
+    fragments whose files are unchanged. None if none covers any.
     """
     live, present = _list_data_files(table), _list_segments(table)
     added, removed = [], set[str]()
     for segment in segments:
         kept = {id for id, files in segment.files.items() if live.get(id) == files}
         if kept:
-            # Declared to be a bitmap, which cannot be made; a set is taken as well.
+            # Declared as a bitmap type without constructor; a set is accepted as well.
             narrowed = replace(segment.native, fragment_ids=kept)  # type: ignore[arg-type]
             added.append(narrowed)
             removed |= segment.replaced
@@ -229,7 +229,7 @@ def _build(table: Table, spec: IndexSpec, fragment_ids: Sequence[int]) -> Index:
         **options,
     )
     if spec.kind is LanceIndexKind.INVERTED:
-        # Unmerged, its files stay in a staging folder and every query fails after the commit.
+        # Unmerged, its files remain in a staging folder and every query fails after the commit.
         return table.native.merge_existing_index_segments([segment])
     return segment
 
@@ -256,15 +256,15 @@ DISTANCE = "_distance"
 """The column of squared distances, in single precision, that a vector search adds."""
 
 ROWS_PER_PIECE = 1 << 17
-"""So many rows are turned around at a time; more would only raise the peak of memory."""
+"""Rows transposed at a time; more would only raise peak memory."""
 
 DELETED = -1
-"""Stands where a row that is deleted would have its row id."""
+"""Row id of a deleted row."""
 
 _ALL_PARTITIONS = 1 << 20
 """Number of partitions to probe; any number above that of an index means all of them."""
 _REFINE = 100
-"""How many times more candidates than wanted a lossy index gives to be measured exactly."""
+"""Candidates per result that are fetched from a lossy index and measured exactly."""
 _EXACT_INDEX = str(LanceIndexKind.IVF_FLAT)
 
 
@@ -273,10 +273,10 @@ _EXACT_INDEX = str(LanceIndexKind.IVF_FLAT)
 
 @dataclass(frozen=True, slots=True)
 class ColumnPiece:
-    """Consecutive rows of one fragment, deleted ones included, as they are in its files.
+    """Consecutive rows of one fragment, deleted ones included, as stored in its files.
 
-    Two pieces with one `content` hold the same rows for ever, in whatever version or branch they
-    are met. `deletions` names the list of deleted rows; it is None where all rows live.
+    Pieces with equal `content` hold the same rows in every version and branch. `deletions` names
+    the deletion file; None if no row is deleted.
     """
 
     content: tuple[object, ...]
@@ -301,7 +301,7 @@ def _split_fragment(
     table: Table, metadata: lance.FragmentMetadata, fields: tuple[int, ...]
 ) -> list[ColumnPiece]:
     files = [f.path for f in metadata.files if not set(fields).isdisjoint(f.fields)]
-    # Overlays, which we never write, would change values without touching the files.
+    # Overlays, which are never written here, would change values without changing files.
     content = (table.location.uri, fields, *files, *map(str, metadata.overlays))
     deleted = metadata.deletion_file
     deletions = deleted.path(metadata.id) if deleted is not None else None
@@ -333,7 +333,7 @@ def _scan_piece(table: Table, piece: ColumnPiece, columns: Sequence[str]) -> pa.
     with translate_errors(f"scanning a piece of {table!r}"):
         fragment = table.native.get_fragment(piece.fragment)
         assert fragment is not None, f"{piece} is not of {table!r}"
-        # The row id is asked for because it is what marks the deleted rows: they have none.
+        # The row id marks deleted rows, which have none.
         found = table.native.scanner(
             columns=list(columns),
             fragments=[fragment],
@@ -357,7 +357,7 @@ def split_words(text: str) -> list[str]:
 
 
 def stem_words(words: Sequence[str]) -> list[str]:
-    """The English stem of each word. A word is what `split_words` gives."""
+    """Return the English stem of each word, as split by `split_words`."""
     tokens = lance.tokenize(
         " ".join(words), stem=True, remove_stop_words=False, max_token_length=None
     )
@@ -366,7 +366,7 @@ def stem_words(words: Sequence[str]) -> list[str]:
 
 
 def drop_stop_words(words: Sequence[str]) -> set[str]:
-    """The words that are worth looking for: all but the most common ones of English."""
+    """Return the words without the most common ones of English."""
     tokens = lance.tokenize(
         " ".join(words), stem=False, remove_stop_words=True, max_token_length=None
     )
@@ -377,10 +377,10 @@ def drop_stop_words(words: Sequence[str]) -> set[str]:
 
 
 def find_nearest(table: Table, column: str, query: npt.NDArray[np.float32], count: int) -> pa.Table:
-    """The `count` nearest rows: row id, the vector and its squared distance, nearest first.
+    """Find the `count` nearest rows: row id, vector and squared distance, nearest first.
 
-    Rows that no index covers take part; rows without a vector do not. The answer is exact, up to
-    single precision, unless the index is of a lossy kind.
+    Rows without index coverage take part; rows without a vector do not. The result is exact, up to
+    single precision, unless the index is lossy.
     """
     with translate_errors(f"searching the vectors of {table!r}"):
         return table.native.scanner(

@@ -33,9 +33,9 @@ PRIMARY_KEY = b"lance-schema:unenforced-primary-key"
 
 
 def mark_primary_key(schema: pa.Schema, field: str) -> pa.Schema:
-    """The schema with `field` marked as the key, and so not null.
+    """Return the schema with `field` marked as the primary key, and so not null.
 
-    The mark can be set once and never moved. Nothing enforces it: uniqueness is ours to prove.
+    The mark is permanent. Lance does not enforce it: uniqueness is checked by writers.
     """
     index = schema.get_field_index(field)
     assert index >= 0, f"no field {field!r} in {schema.names}"
@@ -50,7 +50,7 @@ class Columns:
 
     schema: pa.Schema
     ids: Mapping[str, int]
-    """What data files name the top-level columns by."""
+    """Top-level columns with their field ids."""
     all_ids: tuple[int, ...]
     """The ids of every field, nested ones included, in order."""
 
@@ -116,16 +116,17 @@ _KIND_OF_TYPE: tuple[tuple[StorageKind, tuple[type[BaseException], ...]], ...] =
 
 
 def is_conflict(error: BaseException) -> bool:
-    """Another writer was first. Compaction says so in a plain OSError with the same words."""
+    """Return whether another writer committed first. Compaction reports it as a plain OSError."""
     return isinstance(error, CommitConflictError) or (
         isinstance(error, OSError) and bool(_CONFLICT.search(str(error)))
     )
 
 
 def is_preempted(error: BaseException) -> bool:
-    """Another writer was first, and that was seen before anything was written.
+    """Return whether another writer committed first, detected before anything was written.
 
-    A conflict that is met in writing the version may be one with ourselves, by a lost answer.
+    A conflict detected while writing the version may be with this very commit, if a response was
+    lost.
     """
     return is_conflict(error) and bool(_PREEMPTED.search(str(error)))
 
@@ -147,7 +148,7 @@ def classify_storage_error(error: BaseException) -> StorageKind:
 
 
 def translate(error: BaseException, doing: str) -> OmniError:
-    """The error of ours for an error of Lance met while `doing` something."""
+    """Translate an error of Lance that occurred while `doing` something."""
     if is_conflict(error):
         return RetryableCommitConflict(
             f"{doing}: another writer was first ({_get_first_line(error)})"
@@ -162,7 +163,7 @@ def translate(error: BaseException, doing: str) -> OmniError:
 
 
 def translate_errors(doing: str) -> _LanceErrorTranslation:
-    """Whatever Lance raises inside becomes one of our errors."""
+    """Translate exceptions of Lance raised in the block."""
     return _LanceErrorTranslation(doing)
 
 
@@ -177,7 +178,7 @@ class _LanceErrorTranslation(Translating):
 
 
 def find_translation(error: BaseException, doing: str) -> OmniError | None:
-    """The error of ours for whatever was raised; None if it is to be raised as it is."""
+    """Return the translation of an exception; None if it is to be raised unchanged."""
     if isinstance(error, OmniError):
         return None
     if isinstance(error, Exception):

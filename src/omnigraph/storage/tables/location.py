@@ -19,32 +19,32 @@ _ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 
 
 def is_flat_name(branch: str) -> bool:
-    """Branch names are ULIDs: nested names poison each other, reused ones confuse caches."""
+    """Return whether a name is one path component: nested branch names break their siblings."""
     return _ULID.fullmatch(branch) is not None
 
 
 def require_flat_name(branch: str) -> None:
-    """Raise unless this can be the name of a physical branch: it becomes part of a path."""
+    """Raise unless this can be the name of a Lance branch: it becomes part of a path."""
     if not is_flat_name(branch):
         raise ManifestCorrupt(f"a physical branch name must be a ULID, not {branch!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One of the graphs that may live at an address, one after the other."""
+    """One of the graphs created at an address over time."""
 
     graph: str
-    """The address, the same for all tables of the graph."""
+    """The address, shared by all tables of the graph."""
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class TableLocation:
-    """The address of a table, or of one branch of it. No branch means main.
+    """The address of a table, or of one branch of it; None is the main branch.
 
-    Two tables may live at one address one after the other. The generation of their graph tells
-    them apart in everything that is kept in memory; None is whichever is there. `storage_options`
-    may hold credentials, so it is neither shown nor compared.
+    Two tables may be created at one address over time. The generation of their graph distinguishes
+    them in every cache; None is the current one. `storage_options` may hold credentials, so it is
+    neither shown nor compared.
     """
 
     uri: str
@@ -56,7 +56,7 @@ class TableLocation:
     is_verified: bool = field(default=False, repr=False, compare=False)
     """Whether files are compared with their checksums before they are first read."""
     checksum_logs: ChecksumLogs | None = field(default=None, repr=False, compare=False)
-    """What is read of the checksums, for whoever looks at many branches; None reads them anew."""
+    """Checksum logs read so far, shared by a reader of many branches; None reads them again."""
     native_uri: str = field(init=False, repr=False, compare=False)
     """The address to open. A branch opened by its own address can be pickled and pinned."""
     local_folder: str | None = field(init=False, repr=False, compare=False)
@@ -67,7 +67,7 @@ class TableLocation:
         if self.branch is not None:
             require_flat_name(self.branch)
             native_uri = f"{uri}/tree/{self.branch}"
-        # Kept, not computed when they are asked for: a small commit asks fifty times.
+        # Computed once: a small commit uses it fifty times.
         object.__setattr__(self, "uri", uri)
         object.__setattr__(self, "native_uri", native_uri)
         object.__setattr__(self, "local_folder", _find_local_folder(native_uri))
@@ -77,7 +77,7 @@ class TableLocation:
 
     @property
     def cache_key(self) -> tuple[str, str]:
-        """The key of whatever is cached about the table."""
+        """Return the key of cache entries of this table."""
         return self.native_uri, "" if self.generation is None else self.generation.name
 
     @property
@@ -85,7 +85,7 @@ class TableLocation:
         return dict(self.storage_options) if self.storage_options else None
 
     def on_branch(self, branch: str | None) -> TableLocation:
-        """Return the location of the table on another branch."""
+        """Return the location of another branch of the table."""
         return replace(self, branch=branch)
 
     def of_generation(self, generation: Generation) -> TableLocation:
@@ -102,20 +102,19 @@ def _find_local_folder(uri: str) -> str | None:
 
 INDEX_CACHE_BYTES = 1 << 30
 METADATA_CACHE_BYTES = 20 << 20
-"""Enough for the files of about two thousand fragments.
+"""Capacity for the files of about two thousand fragments.
 
-Each commit leaves some 45 kB of a version that is rarely asked for again, so in a process that
-lives for long this is what it fills up to.
+Each commit leaves some 45 kB of a version that is rarely read again, so a long-running process
+fills the cache to this size.
 """
 
 
 class _Held:
-    """A session, and which of the graphs that lived at an address it has read.
+    """A session, with the graphs whose tables it has read by address.
 
-    Lance keeps what it has read of a table by address, version and fragment number. Of two tables
-    that live at one address one after the other it would take rows of the one for rows of the
-    other. So each is read through a session of its own; that is rare, and the other tables of the
-    process may as well be read again.
+    Lance caches by address, version and fragment id, and would confuse two tables created at one
+    address over time. Each is therefore read through a session of its own; that is rare, and the
+    other tables of the process are simply read again.
     """
 
     __slots__ = ("generations", "session")
@@ -128,13 +127,13 @@ class _Held:
         self.generations: dict[str, str] = {}
 
 
-# Keyed by process id: a forked child must not touch the parent's session, whose threads it does
-# not have. `setdefault` is atomic, so no lock is needed that a fork could leave held for ever.
+# Keyed by process id: a forked child must not touch the session of its parent, whose threads it
+# does not have. `setdefault` is atomic, so there is no lock that a fork could leave locked.
 _held_by_process: dict[int, _Held] = {}
 
 
 def open_shared_session(location: TableLocation | None = None) -> Session:
-    """The session of this process; it knows nothing of other tables that lived at this address."""
+    """Return the session of this process, with no cached data of earlier tables at this address."""
     process = os.getpid()
     held = _held_by_process.get(process) or _held_by_process.setdefault(process, _Held())
     if location is None or location.generation is None:
@@ -157,10 +156,10 @@ _MAGIC = b"LANC"
 
 
 def open_at_home(location: TableLocation, native: lance.LanceDataset) -> lance.LanceDataset:
-    """Reopen the version so that it reads shared files where the table is now.
+    """Reopen the version so that shared files are read below the current address of the table.
 
     Raises:
-        ManifestCorrupt: it shares files with something that is no part of the table.
+        ManifestCorrupt: it refers to files outside the table.
     """
     bases = native.base_paths()
     if all(_find_home(base.path, location.uri) == base.path for base in bases.values()):
@@ -213,7 +212,7 @@ def _relocate_base(base: bytes, table: str) -> bytes:
 
 
 def _find_home(path: str, table: str) -> str:
-    """The address now of what was the table, or a branch of it, at an address once."""
+    """Map a recorded address of the table, or of a branch, to the current one."""
     tree = _TREE.search(path)
     root = path if tree is None else path[: tree.start()]
     if root.rpartition("/")[2] != table.rpartition("/")[2]:
@@ -228,7 +227,7 @@ class _Field:
     number: int
     raw: bytes
     content: bytes | None
-    """What it holds, if that is a text or a message."""
+    """The text or message it contains."""
 
 
 def _parse_fields(message: bytes, table: str) -> Iterator[_Field]:

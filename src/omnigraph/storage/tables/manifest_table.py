@@ -1,19 +1,19 @@
 """The manifest table: a small *state* that is replaced and a *lineage* that only grows.
 
-Publishing is one transaction that removes the fragment holding the state and adds a new one.
-Two publishes on one base remove the same fragment, so exactly one of them wins; nothing is
-merged silently.
+A publish is one transaction that removes the fragment with the state and adds a new one. Two
+publishes on one base remove the same fragment, so exactly one succeeds and nothing is merged
+silently.
 
-Each of them also names the *anchor*, the first fragment of the lineage, which never changes. A
-late publish is compared with the retained versions after its base. After a cleanup that may be the
-newest alone, which removed another state than ours; the anchor is in both.
+Each publish also names the *anchor*, the first fragment of the lineage, which never changes. A late
+publish is checked against the retained versions after its base. After a cleanup that may be the
+newest one only, which removed another state fragment; the anchor is in both.
 
-The newest lineage rows are in the file of the state and are rewritten with it: a few rows more
-cost nothing, a second file costs as much as the first. Once there are too many of them they move
-to a file of their own, which is never changed again except to be merged with others.
+The newest lineage rows are in the file of the state and rewritten with it: a few more rows cost
+nothing, a second file as much as the first. Beyond a limit they move to a file of their own, which
+only compaction changes.
 
-The fragment holding the state is found without reading a row: its file has a mark column that
-lineage files omit. Within it the values of the mark tell the rows apart.
+The fragment with the state is found from metadata: its file has a mark column that lineage files
+omit. Within the file the mark tells state rows from lineage rows.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ STATE_MARK = "_state"
 MARK = pa.field(STATE_MARK, pa.bool_())
 
 RECENT_LINEAGE = 32
-"""So many lineage rows stay in the file of the state."""
+"""Lineage rows that remain in the file of the state."""
 SMALL_FRAGMENTS = 8
-"""So many small lineage fragments are worth merging: reading and publishing slow down with them."""
+"""Small lineage fragments that trigger a merge: they slow down reads and publishes."""
 FULL_FRAGMENT_ROWS = 1024
-"""A lineage fragment of this size is left alone, so that merging costs the same at any age."""
+"""A lineage fragment of this size is not merged again, so that the cost does not grow with age."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestTableState:
-    """The state at one version, and what must be removed to replace it."""
+    """The state at one version, and the fragments to remove to replace it."""
 
     table: Table
     rows: pa.Table
@@ -67,7 +67,7 @@ class StateFile:
     """The file of a state: its rows, and after them the newest of the lineage."""
 
     rows: pa.Table
-    """In one piece: pieces would add up over the publishes of a handle, and each costs time."""
+    """One batch: batches would add up over the publishes of a handle, and each costs time."""
     state_rows: int
 
     @property
@@ -94,7 +94,7 @@ def stage_manifest_rows(
 ) -> StagedTransaction:
     """Stage a new manifest table; exactly one creator wins. `schema` is that of its rows."""
     assert state.num_rows, (
-        "a manifest needs state rows: replacing them is what makes writers collide"
+        "a manifest needs state rows: replacing them makes concurrent publishes conflict"
     )
     if is_table(location):
         raise AlreadyExists(f"a table already exists at {location}")
@@ -105,11 +105,11 @@ def stage_manifest_rows(
 
 
 def read_state(table: Table) -> ManifestTableState:
-    """The state rows: reads the state's own file and nothing else."""
+    """Read the state rows from the file of the state only."""
     ids, anchor = _find_parts(table)
     if not ids:
         raise ManifestCorrupt(f"{table!r} is not a manifest, or has lost its state")
-    # The one fragment has no deleted rows: it is replaced whole. A scan costs three times as much.
+    # The fragment is replaced whole, never deleted from. A scan costs three times as much.
     rows = pa.concat_tables([table.take_fragment(id) for id in ids])
     is_state = pc.is_valid(rows.column(STATE_MARK))
     rows = rows.drop_columns([STATE_MARK])
@@ -122,7 +122,7 @@ def read_state(table: Table) -> ManifestTableState:
 def make_written_state(
     base: ManifestTableState, table: Table, file: StateFile
 ) -> ManifestTableState:
-    """The state a publish on `base` has just written, known without reading it back."""
+    """Return the state that a publish on `base` just wrote, without reading it back."""
     newest = table.newest_fragment()
     assert newest is not None, f"{table!r} has lost its state"
     if base.anchor is not None and _is_marked(table, newest):
@@ -137,9 +137,9 @@ def make_state_file(
     lineage: pa.Table,
     recent_lineage: int = RECENT_LINEAGE,
 ) -> StateFile:
-    """The file of the next state once `lineage` is added.
+    """Build the file of the next state with `lineage` added.
 
-    Too much lineage is left out of it, and so is the first, which becomes the anchor.
+    Excess lineage is left out of it, and so is the first, which becomes the anchor.
     """
     if base.anchor is None or base.recent.num_rows + lineage.num_rows > recent_lineage:
         return _join_rows(state)
@@ -154,9 +154,9 @@ def stage_manifest(
     uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
-    """Replace the state and add lineage rows, in one version that no other publish shares.
+    """Stage a version that replaces the state, adds lineage and conflicts with every other.
 
-    `file` is what `make_state_file` gives for them.
+    `file` is the result of `make_state_file` for them.
     """
     assert file.state_rows, "a manifest cannot lose its state"
     table = base.table
@@ -176,10 +176,10 @@ def stage_manifest(
 def _replace_state(
     base: ManifestTableState, added: list[FragmentMetadata]
 ) -> LanceOperation.BaseOperation:
-    """Make the operation that puts these fragments in the place of the state.
+    """Build the operation that replaces the state by these fragments.
 
-    Without an anchor there is nothing but the state, and nothing to name: all is overwritten. That
-    is never put on top of another version, however late it comes.
+    Without an anchor there is only the state, and everything is overwritten, which Lance never
+    rebases.
     """
     if base.anchor is None:
         return LanceOperation.Overwrite(base.table.native.lance_schema, added)
@@ -195,9 +195,9 @@ def _replace_state(
 def name_anchor(
     table: Table, *, uuid: str, properties: Mapping[str, str]
 ) -> CommittedVersion | None:
-    """A version that changes nothing and names the anchor; None if there is none.
+    """Commit a version that changes nothing but names the anchor; None if there is none.
 
-    For after one that does not name it: that would refuse nobody who comes late.
+    Used after a version that does not name it, since a late publish would not conflict with that.
     """
     _, anchor = _find_parts(table)
     if anchor is None:
@@ -216,9 +216,9 @@ def compact_lineage(
 ) -> CommittedVersion | None:
     """Merge the small lineage fragments into one version of its own; None if there are too few.
 
-    It names the anchor without changing it, as every publish does, so it collides with all of
-    them. Row ids are not carried: theirs are scattered, and keeping each in the metadata of
-    every later version would make publishing slower for ever.
+    It names the anchor without changing it, as every publish does, so it conflicts with all of
+    them. Row ids are not preserved: theirs are scattered, and storing each in the metadata of every
+    later version would slow down publishing permanently.
     """
     state_ids, anchor = _find_parts(table)
     if anchor is None:
@@ -247,10 +247,10 @@ def is_manifest_table(table: Table) -> bool:
 
 
 def _find_parts(table: Table) -> tuple[list[int], FragmentMetadata | None]:
-    """The fragments whose files have the mark column, and the first other one.
+    """Return the fragments whose files have the mark column, and the first other one.
 
-    From metadata alone. Fragments are numbered as they are added, and what is merged gets a number
-    of its own, so the first one stays the first.
+    Metadata suffices. Fragment ids ascend as fragments are added, and a merged fragment gets a new
+    id, so the first one remains the first.
     """
     every = [fragment.metadata for fragment in table.native.get_fragments()]
     marked = [fragment.id for fragment in every if _is_marked(table, fragment)]
@@ -264,7 +264,7 @@ def _is_marked(table: Table, fragment: FragmentMetadata) -> bool:
 
 
 def _list_held_columns(rows: pa.Table) -> pa.Table:
-    """The columns that hold anything: what a file leaves out is null, and each costs time."""
+    """Drop columns that are entirely null: an absent column is null, and each costs time."""
     count, named = rows.num_rows, zip(rows.schema.names, rows.columns, strict=True)
     return rows.select([name for name, column in named if column.null_count < count])
 
@@ -275,7 +275,7 @@ def _join_rows(state: Sequence[pa.Table], *lineage: pa.Table) -> StateFile:
 
 
 def _add_marks(file: StateFile) -> pa.Table:
-    """The rows with the mark that tells those of the state from the others."""
+    """Return the rows with the mark that tells state from lineage."""
     others = file.rows.num_rows - file.state_rows
     mark = pa.array([True] * file.state_rows + [None] * others, MARK.type)
     return file.rows.append_column(MARK, mark)

@@ -22,7 +22,7 @@ from omnigraph.storage.tables.table import Table
 
 @dataclass(frozen=True, slots=True)
 class TableFiles:
-    """Files by their paths below the root of the table, whatever branch they belong to."""
+    """Files by path below the root of the table, of any branch."""
 
     files: frozenset[str]
     folders: frozenset[str]
@@ -30,7 +30,7 @@ class TableFiles:
 
 
 def list_referred_files(table: Table) -> TableFiles:
-    """List the files the version refers to, apart from the file of the version itself."""
+    """List the files that the version refers to, except its own."""
     homes = _map_homes(table)
     files: set[str] = set()
     folders: set[str] = set()
@@ -67,7 +67,7 @@ def _has_blobs(schema: pa.Schema) -> bool:
 
 
 _FEW = 8
-"""So many files are asked for one by one on an object store; for more, folders are listed."""
+"""Up to this many files are checked one by one on an object store; for more, folders are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class MissingFile:
 
 
 def find_missing_staged(staged: StagedTransaction) -> str | None:
-    """The first file that a staged transaction needs and that is gone; None if all are there."""
+    """Return the first missing file that a staged transaction needs; None if all exist."""
     location = staged.location
     if location.branch is not None and not is_version(location, staged.read_version):
         return f"version {staged.read_version} of branch {location.branch}"
@@ -94,8 +94,8 @@ def find_missing_staged(staged: StagedTransaction) -> str | None:
 def list_staged_paths(staged: StagedTransaction, *, is_fork: bool) -> Iterator[str]:
     """List the files a transaction adds, relative to the root of the table.
 
-    That includes the fork it is on, if that was made for it. One that the graph shows already is
-    not staged: a cleanup that saw it while it was being made may still have it on its list.
+    Includes the fork it is on, if that was created for it. A fork that the graph already shows is
+    not staged: a cleanup that listed it during its creation may still hold it as a candidate.
     """
     home = "" if staged.location.branch is None else f"tree/{staged.location.branch}"
     if is_fork:
@@ -118,7 +118,7 @@ def list_staged_files(staged: StagedTransaction) -> Iterator[str]:
         case LanceOperation.Merge(fragments=changed):
             yield from _list_added_files(staged, changed)
         case _:
-            return  # settings and indexes: an index that is gone is built again
+            return  # settings and indexes: a missing index is rebuilt
 
 
 def _list_added_files(
@@ -167,7 +167,7 @@ def _list_named_files(table: Table) -> Iterator[tuple[TableLocation, str]]:
 
 
 def _find_base_location(table: Table, path: str) -> TableLocation:
-    """The branch a base path leads to: the last part of it, below the same table."""
+    """Return the branch that a base path names; it must be of the same table."""
     parent, _, name = path.rstrip("/").rpartition("/")
     return table.location.on_branch(name if parent.endswith("/tree") else None)
 
@@ -193,7 +193,7 @@ def _find_missing(location: TableLocation, names: list[str]) -> list[str]:
         there = _list_files(location)
         return [name for name in names if name not in there]
     files = LanceFileSession(location.native_uri, storage_options=location.native_options)
-    with translate_errors(f"looking for files of {location}"):
+    with translate_errors(f"checking files of {location}"):
         return [name for name in names if not files.contains(name)]
 
 

@@ -1,4 +1,4 @@
-"""Remove versions and files of a table that nothing refers to; Lance itself removes none."""
+"""Remove unreferenced versions and files of a table."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ AUTO_CLEANUP = "lance.auto_cleanup."
 
 
 def find_auto_cleanup_keys(table: Table) -> tuple[str, ...]:
-    """The settings by which the table would remove versions behind our back."""
+    """List the settings that let Lance remove versions by itself."""
     with translate_errors(f"reading the settings of {table!r}"):
         return tuple(sorted(k for k in table.native.config() if k.startswith(AUTO_CLEANUP)))
 
@@ -74,7 +74,7 @@ class UnreferencedFile:
     """A file in the folder of a table that no version of it names."""
 
     path: str
-    """Relative to the root of the table, whatever branch the file belongs to."""
+    """Relative to the root of the table, for any branch."""
     size_bytes: int
 
 
@@ -84,7 +84,7 @@ def list_versions(location: TableLocation) -> list[int]:
 
 
 def list_table_tags(location: TableLocation) -> list[tuple[str, str | None, int]]:
-    """The tags somebody put on versions: their names, each with a branch and a version."""
+    """List the Lance tags of a table: name, branch and version."""
     table = open_newest(location.on_branch(None))
     with translate_errors(f"listing the tags of {location.uri}"):
         found = table.native.tags.list()
@@ -92,7 +92,7 @@ def list_table_tags(location: TableLocation) -> list[tuple[str, str | None, int]
 
 
 def list_tagged_versions(location: TableLocation) -> set[tuple[str | None, int]]:
-    """The versions somebody put a tag on, each with its branch."""
+    """List the versions with a Lance tag, each with its branch."""
     return {(branch, version) for _, branch, version in list_table_tags(location)}
 
 
@@ -101,7 +101,7 @@ def preview_removal(location: TableLocation, versions: Sequence[int]) -> Removed
     if not versions:
         return Removed()
     table = open_newest(location)
-    with translate_errors(f"looking for what {location} could do without"):
+    with translate_errors(f"listing removable versions of {location}"):
         found = table.native.explain_cleanup_old_versions(
             versions=list(versions), error_if_tagged_old_versions=False
         )
@@ -128,12 +128,11 @@ def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed
 def remove_versions_by_list(
     store: ObjectStore, location: TableLocation, versions: Sequence[int], concurrency: int
 ) -> Removed:
-    """Remove these versions file by file, and nothing that they did not name.
+    """Remove these versions file by file, with no file that they did not name.
 
-    Along with versions Lance takes files that none names and that are a week old by the
-    clock of this machine. Whoever may lose the fence on the way must not: a writer may just have
-    staged one. The files of versions go before what they name, and the oldest first: a version
-    that a branch starts at does not go alone.
+    Lance would also remove unreferenced files that are a week old by the clock of this machine. A
+    caller that may lose the fence must not: a writer may just have staged one. Files of versions
+    are removed before the files they name, and oldest first; a fork point is not removed alone.
     """
     if not versions:
         return Removed()
@@ -142,7 +141,7 @@ def remove_versions_by_list(
     with translate_errors(f"removing versions of {location}"):
         found = _explain_removal(table, versions)
         files = {_strip_root(table, file.path): file for file in found.candidate_files}
-        # It says so of whatever is that old, and so of files that these versions name as well.
+        # Lance reports every file of that age, including those that these versions name.
         doubtful = {path for path, file in files.items() if file.unverified}
         for path in doubtful - _find_named(location, versions, doubtful, concurrency):
             del files[path]
@@ -168,7 +167,7 @@ def _find_named(
         try:
             table = _open_to_list(location, version)
         except HistoricalVersionReclaimed:
-            return set()  # somebody else is cleaning up
+            return set()  # another cleanup is running
         return {part.name for part in version_parts(location, table.native)}
 
     with ThreadPoolExecutor(concurrency) as pool:
@@ -180,7 +179,7 @@ def _find_named(
 def _explain_removal(
     table: Table, versions: Sequence[int], *, delete_unverified: bool = False
 ) -> CleanupExplanation:
-    """Explain what Lance would remove with these versions, with every file of it."""
+    """List what Lance would remove with these versions, with every file."""
     return table.native.explain_cleanup_old_versions(
         versions=list(versions),
         delete_unverified=delete_unverified,
@@ -191,15 +190,15 @@ def _explain_removal(
 
 
 def _open_to_list(location: TableLocation, version: int) -> Table:
-    """A version of which only the names of its files are asked for; they may be gone or damaged."""
+    """Open a version to list its files, which may be missing or damaged."""
     return open_table(replace(location, is_verified=False), version)
 
 
 def _drop_outdated_note(table: Table) -> None:
-    """Remove the note of the newest version if it names another one.
+    """Remove the hint of the newest version if it names another one.
 
-    Who died right after a commit left it outdated. A handle of the version it names would take
-    itself for the newest, once the versions after that one are gone.
+    A process that died right after a commit left it outdated. A handle of the named version would
+    pass for the newest once all later versions are removed.
     """
     folder = table.location.local_folder
     if folder is None:
@@ -211,14 +210,14 @@ def _drop_outdated_note(table: Table) -> None:
 
 
 def list_unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
-    """Files of this branch that no version names, whoever wrote them and whenever.
+    """List the files of this branch that no version names, of any age and writer.
 
-    A writer that is still preparing has such files as well.
+    The files of writers that are still staging are among them.
     """
     if location.branch is not None and _names_all_files(location):
         return []
     table = open_newest(location)
-    with translate_errors(f"looking for files of {location} that nothing names"):
+    with translate_errors(f"listing unreferenced files of {location}"):
         found = _explain_removal(table, [table.version], delete_unverified=True)
     files = [
         UnreferencedFile(_strip_root(table, file.path), int(file.size_bytes))
@@ -232,8 +231,8 @@ def list_unreferenced_files(location: TableLocation) -> list[UnreferencedFile]:
 def _names_all_files(location: TableLocation) -> bool:
     """Return whether the versions of a branch themselves name every file in its folder.
 
-    Mostly they do. Lance would read what every other branch of the table starts from to
-    find that out, which is too dear to ask of each of thousands of branches.
+    They usually do. To find out, Lance would read the fork points of all other branches of the
+    table, which is too slow to repeat for thousands of branches.
     """
     if file_probes.is_never_written(location):
         return True
@@ -247,11 +246,11 @@ def _names_all_files(location: TableLocation) -> bool:
     listed -= transactions
     listed -= {file_probes.NEWEST_NOTE, LOG, *map(file_probes.name_version_file, versions)}
     if not listed:
-        return True  # nothing was ever written to it
+        return True  # never written to
     try:
         tables = [_open_to_list(location, version) for version in versions]
     except HistoricalVersionReclaimed:
-        return False  # somebody else is cleaning up
+        return False  # another cleanup is running
     return listed <= set().union(*(_list_named_files(table) for table in tables))
 
 
@@ -264,10 +263,10 @@ def _list_named_files(table: Table) -> set[str]:
 
 
 def _list_stray_deletions(location: TableLocation) -> list[UnreferencedFile]:
-    """Lists of deleted rows that no version names.
+    """List deletion files that no version names.
 
-    Lance leaves those alone that may be younger than its oldest version. Their names are
-    unique, so it does not matter which branch of the table names one.
+    Lance keeps those that may be younger than its oldest version. Their names are unique, so it
+    does not matter which branch names one.
     """
     session = LanceFileSession(location.native_uri, storage_options=location.native_options)
     with translate_errors(f"listing the deletions of {location}"):
@@ -281,7 +280,7 @@ def _list_stray_deletions(location: TableLocation) -> list[UnreferencedFile]:
         except StorageFailure:
             if branch is None or is_table(location.on_branch(branch)):
                 raise
-            continue  # deleted while we looked, and its names with it
+            continue  # deleted meanwhile, with all of its files
     home = "" if location.branch is None else f"tree/{location.branch}/"
     strays = [path for path in listed if path.rpartition("/")[2] not in named]
     return [
@@ -313,9 +312,9 @@ def _measure_local_size(location: TableLocation, path: str) -> int:
 def remove_unreferenced(
     location: TableLocation, files: Iterable[UnreferencedFile], check: Callable[[], None]
 ) -> int:
-    """Delete these files if no version has come to name them meanwhile; gives their bytes.
+    """Delete these files unless a version refers to them by now; return the bytes removed.
 
-    To be called under the fence; `check` raises if it was lost while the table was looked at.
+    Call it under the fence; `check` raises if that was lost meanwhile.
     """
     wanted = {file.path: file for file in files}
     still = [file for file in list_unreferenced_files(location) if file.path in wanted]
@@ -325,7 +324,7 @@ def remove_unreferenced(
 
 
 def list_tree_names(location: TableLocation) -> tuple[str, ...]:
-    """The branches that have a folder, whether the table knows them or not."""
+    """List the branches that have a folder, whether or not the table has a ref for them."""
     root = location.on_branch(None)
     with translate_errors(f"listing the branch folders of {root}"):
         files = LanceFileSession(root.native_uri, storage_options=root.native_options)
@@ -335,7 +334,7 @@ def list_tree_names(location: TableLocation) -> tuple[str, ...]:
 
 
 def _strip_root(table: Table, path: str) -> str:
-    """A path as Lance gives it, without what leads to the root of the table."""
+    """Strip the root of the table from a path."""
     location = table.location
     own_root = location.native_uri.rpartition("/")[2]
     below = path[path.rindex(f"{own_root}/") + len(own_root) + 1 :]

@@ -24,13 +24,13 @@ Literal: TypeAlias = str | bool | int | float | date | datetime | None
 
 
 def quote_identifier(name: str) -> str:
-    """A column name that is read as such, whatever it looks like."""
-    assert "`" not in name, f"a column name cannot hold a backtick: {name!r}"
+    """Quote a column name."""
+    assert "`" not in name, f"a column name cannot contain a backtick: {name!r}"
     return f"`{name}`"
 
 
 def quote_literal(value: Literal) -> str:
-    """A value as text of a filter. Only the single quote means anything inside a string."""
+    """Format a value as a literal of a filter; within a string only the single quote is special."""
     match value:
         case None:
             return "NULL"
@@ -49,7 +49,7 @@ def quote_literal(value: Literal) -> str:
 
 
 def build_in_list(column: str, keys: pa.Array | pa.ChunkedArray) -> str:
-    """The condition that a column holds one of these strings or integers."""
+    """Build the condition that a column is one of these strings or integers."""
     if not len(keys):
         return "FALSE"
     return f"{quote_identifier(column)} IN ({', '.join(map(quote_literal, keys.to_pylist()))})"
@@ -68,11 +68,11 @@ _FEW_KEYS = 10
 """So few are listed however small the table is."""
 _ROWS_PER_SLAB = 1 << 20
 _ROWS_PER_KEY = 8
-"""So many rows to a key are worth a table of hashes of the keys."""
+"""Rows per key from which a hash table of the keys pays off."""
 
 
 def are_few_keys(keys: int, rows: int) -> bool:
-    """Return whether so many keys, of so many rows, are found faster by lists than by a scan."""
+    """Return whether this many keys are found faster by lists than by a scan of this many rows."""
     return keys <= max(_FEW_KEYS, int(rows * _LIST_SHARE))
 
 
@@ -85,23 +85,23 @@ def build_key_filters(column: str, keys: pa.Array) -> list[str]:
 def drop_duplicate_keys(keys: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
     """The keys as the column has them, each once and none of them null."""
     if len(keys) == 1 and keys.type == kind and not keys.null_count:
-        # What a small write asks for; each step below would cost more than finding it.
+        # The case of a small write; each step below would cost more than the lookup.
         return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
     return pc.unique(keys.cast(kind)).drop_null()
 
 
 def select_keys(rows: pa.Table, column: str, keys: pa.Array) -> pa.Table:
-    """The rows whose `column` is one of `keys`."""
+    """Select the rows whose `column` is one of `keys`."""
     if not pa.types.is_string(keys.type):
         return rows.filter(pc.is_in(rows.column(column), value_set=keys))
-    # The same by another table of hashes, which for texts is five times as fast.
+    # A second hash table, five times as fast for texts.
     return rows.join(pa.table({column: keys}), column, join_type="left semi", use_threads=False)
 
 
 def split_slabs(batches: Iterator[pa.RecordBatch], *, keys: int) -> Iterator[pa.Table]:
-    """The batches in tables of a million rows, or up to four where there are many keys.
+    """Yield the batches as tables of a million rows, or up to four million for many keys.
 
-    Looking for keys builds a hash table of them for every call, which must not be every batch.
+    Each lookup of keys builds a hash table of them, which is too slow for every batch.
     """
     wanted = max(_ROWS_PER_SLAB, min(_ROWS_PER_KEY * keys, 4 * _ROWS_PER_SLAB))
     waiting: list[pa.RecordBatch] = []
@@ -139,10 +139,10 @@ MAX_LOOKUP_KEYS = 1_000
 """A lookup of more keys than this is no small write, and scans."""
 SMALL_FRAGMENT_ROWS = 4_096
 MAX_DIRECTORY_ROWS = 50_000
-"""So many rows at most are remembered for one table: some fifteen megabytes."""
+"""Rows remembered per table: some fifteen megabytes."""
 
 FEW_FRAGMENTS = 4
-"""Rows of this many fragments are taken by their position, of more by one scan."""
+"""Rows of up to this many fragments are taken by position, of more by one scan."""
 
 _ROW_ID, _ROW_ADDRESS = "_rowid", "_rowaddr"
 _NUMBERS = {name: pa.field(name, pa.uint64()) for name in (_ROW_ID, _ROW_ADDRESS)}
@@ -152,7 +152,7 @@ _OFFSET_MASK = (1 << _OFFSET_BITS) - 1
 
 
 class ReadTable(Protocol):
-    """The interface a directory needs of a table, whose module imports this one."""
+    """The part of a table that a directory uses; the table module imports this one."""
 
     version: int
 
@@ -203,18 +203,18 @@ class RowLocation:
 
 @dataclass(frozen=True, slots=True)
 class _Hits:
-    """Those of the wanted rows that are known, and where the others may be."""
+    """The requested rows found, and the fragments that may have the others."""
 
     places: Mapping[str, RowLocation]
     ranks: Mapping[int, Sequence[int]]
-    """The same rows by fragment, each as its position among the rows the fragment still has."""
+    """The rows found by fragment, as positions among its rows that are not deleted."""
     large: tuple[int, ...]
 
 
 class RowDirectory:
-    """Finds rows of one table at its newest version by id; safe to share between threads.
+    """Find rows of the newest version of a table by id; safe to share between threads.
 
-    It holds one version at a time. Tables of other versions are told so and look for themselves.
+    It covers one version at a time; tables of other versions look rows up themselves.
     """
 
     def __init__(self) -> None:
@@ -258,7 +258,7 @@ class RowDirectory:
         return ranks
 
     def _read(self, table: ReadTable) -> None:
-        """Take the version of the table, whatever was known before."""
+        """Read a version of the table, and forget the one before."""
         small: list[int] = []
         large: list[int] = []
         rows = 0
@@ -274,10 +274,10 @@ class RowDirectory:
         self._large, self._version = tuple(large), table.version
 
     def follow(self, staged: SmallChange, committed: ReadTable) -> None:
-        """Take a commit of this process over, if it was small; else forget what is known."""
+        """Apply a small commit of this process, or else forget the version."""
         with self._lock:
             added, removed = staged.added_keys, staged.removed_keys
-            known, self._version = self._version, None  # nothing, should this fail half way
+            known, self._version = self._version, None  # stays unset if the rest fails
             if known != staged.read_version or added is None or removed is None:
                 return
             places = _find_newest_places(committed, added) if len(added) else {}
@@ -317,7 +317,7 @@ def _read_rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]
     return table.scan(columns, build_in_list(ID_COLUMN, wanted), fragments=sorted(hits.ranks))
 
 
-@lru_cache(maxsize=64)  # every insert looks for its key and finds nothing
+@lru_cache(maxsize=64)  # every insert looks its key up in vain
 def _make_empty(columns: tuple[str, ...], id: pa.Field) -> pa.Table:
     return pa.schema([_NUMBERS.get(name, id) for name in columns]).empty_table()
 
@@ -331,7 +331,7 @@ def _find_known(places: Mapping[str, RowLocation], field: pa.Field) -> pa.Array:
 
 
 def _take_rows(table: ReadTable, hits: _Hits, columns: list[str]) -> pa.Table | None:
-    """The rows by their positions, a quarter of what a scan costs; None if that does not do."""
+    """Take rows by position, at a quarter of the cost of a scan; None if they changed."""
     if _ROW_ID in columns or _ROW_ADDRESS in columns:
         return None
     names = columns if ID_COLUMN in columns else [*columns, ID_COLUMN]
@@ -339,7 +339,7 @@ def _take_rows(table: ReadTable, hits: _Hits, columns: list[str]) -> pa.Table | 
         table.take_ranks(fragment, sorted(ranks), names) for fragment, ranks in hits.ranks.items()
     ]
     taken = pa.concat_tables(parts)
-    # Positions are counted, not stored: that these are the rows is seen from the rows themselves.
+    # Positions are computed, not stored: the ids of the rows confirm them.
     if set(taken.column(ID_COLUMN).to_pylist()) != hits.places.keys():
         return None
     return taken.select(columns)
@@ -361,9 +361,9 @@ def _find_places(rows: pa.Table) -> dict[str, RowLocation]:
 
 
 def _find_newest_places(table: ReadTable, keys: pa.Array) -> Mapping[str, RowLocation] | None:
-    """The places of rows just committed, which are the newest fragment in the order given.
+    """Return the locations of rows just committed, which are in the newest fragment in this order.
 
-    None where they took several fragments, as a few very large rows may.
+    None if they are in several fragments, as a few very large rows may be.
     """
     newest = table.newest_fragment()
     assert newest is not None, "rows were added"

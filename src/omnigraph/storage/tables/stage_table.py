@@ -1,9 +1,9 @@
-"""Preparing the next version of a table: files are written, nothing becomes visible.
+"""Stage the next version of a table: write its files without making them visible.
 
-Every change of rows is one transaction that carries inserts, updates and deletes together. Lance
-rebases most transactions silently over newer versions; ours must collide instead. Hence every
-one of them lists the newest fragment of its base, changed or not: two writers of one base
-always touch a common fragment. A table without fragments is overwritten, which never rebases.
+Every change of rows is one transaction with its inserts, updates and deletes. Lance silently
+rebases most transactions over newer versions, but here they must conflict. Each one therefore lists
+the newest fragment of its base, changed or not: two writers on one base always have a fragment in
+common. A table without fragments is overwritten, which is never rebased.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ _OFFSET_MASK = np.uint64(0xFFFFFFFF)
 _Addresses: TypeAlias = np.ndarray[tuple[int], np.dtype[np.uint64]]
 
 _ChangedKeys: TypeAlias = tuple[pa.Array | None, pa.Array | None]
-"""The ids of the rows a transaction adds and of those it removes; None if they are not kept."""
+"""Ids of the rows that a transaction adds and removes; None if they are not known."""
 
 
 @dataclass(frozen=True, slots=True)
 class StagedTransaction:
-    """One version of one table, durable and not yet visible. `commit_exact` makes it real.
+    """One version of one table, durable and not yet visible until `commit_exact`.
 
-    `uuid` is minted by the caller before anything is written, so that after a lost answer the
-    outcome can be found out by looking for it.
+    The caller creates `uuid` before anything is written, so that the outcome can be determined
+    after a lost response.
     """
 
     location: TableLocation
@@ -88,10 +88,9 @@ def stage_changes(
     properties: Mapping[str, str],
     table_key: str = "",
 ) -> StagedTransaction | None:
-    """Insert, replace and delete rows by key in one version; None if nothing would change.
+    """Stage inserts, updates and deletes by key as one version; None if nothing changes.
 
-    Upserts are whole rows: every column, and no id twice. Ids to delete that are not there are
-    ignored.
+    Upserts are whole rows with distinct ids. Absent ids to delete are ignored.
     """
     rows = _read_whole_rows(table, upserts)
     keys = _check_ids(rows, key, table_key)
@@ -120,7 +119,7 @@ def stage_insert(
     properties: Mapping[str, str],
     table_key: str = "",
 ) -> StagedTransaction | None:
-    """Add rows whose ids must all be new: `KeyConflict` names the first that is not."""
+    """Stage rows whose ids must all be new; raise `KeyConflict` for the first existing one."""
     rows = _read_whole_rows(table, rows)
     keys = _check_ids(rows, key, table_key)
     if not len(keys):
@@ -148,10 +147,10 @@ def stage_fresh(
 
 @dataclass(frozen=True, slots=True)
 class Deletions:
-    """Rows marked as deleted in files nothing refers to yet: plain data, made on any machine."""
+    """Rows marked as deleted in unreferenced files; plain data, for any machine."""
 
     kept: tuple[str, ...]
-    """The fragments that have rows left, as JSON."""
+    """Fragments that still have rows, as JSON."""
     emptied: tuple[int, ...]
     rows: int
 
@@ -168,7 +167,7 @@ NO_DELETIONS = Deletions((), (), 0)
 def delete_addresses(table: Table, addresses: pa.Array | pa.ChunkedArray) -> Deletions:
     """Mark the rows at these addresses of this version as deleted, for `stage_fragments`.
 
-    Every fragment must be dealt with in one call: its marks are one file.
+    Pass all rows of a fragment in one call: its deletions are one file.
     """
     kept, emptied = _drop_rows(table, addresses)
     texts = tuple(json.dumps(fragment.to_json()) for fragment in kept)
@@ -188,10 +187,9 @@ def stage_fragments(
 ) -> StagedTransaction | None:
     """Stage fragments that were written elsewhere by `write_fragments`.
 
-    `removed_addresses` are the row addresses of every row that is deleted or replaced, as
-    `lookup` gives them at this version; `deletions` are such rows marked already. So many of
-    them as `replaced` says have a new row among the fragments. With `replace_all` the fragments
-    become the whole table.
+    `removed_addresses` are the addresses of all rows deleted or replaced, as `lookup` returns them
+    at this version; `deletions` are such rows marked before. `replaced` of them have a new row
+    among the fragments. With `replace_all` the fragments become the whole table.
     """
     written = parse_fragments(fragments)
     if replace_all:
@@ -214,9 +212,9 @@ def stage_overwrite(
     uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
-    """Replace every row; none at all is fine. Key mark and schema metadata stay.
+    """Stage a version with other rows, possibly none. Primary key and schema metadata are kept.
 
-    Row ids start afresh and indices are gone. With `schema` the table also changes its columns.
+    Row ids are assigned again and indices dropped. With `schema`, the columns change as well.
     """
     if schema is None:
         written = write_uncommitted(table, rows)
@@ -249,7 +247,7 @@ def stage_first_version(
     properties: Mapping[str, str],
 ) -> StagedTransaction:
     """The creation of a table from fragments written for it."""
-    assert location.branch is None, "a branch is made from a table, not created"
+    assert location.branch is None, "a branch is created from a version, not from rows"
     return StagedTransaction(
         location=location,
         read_version=0,
@@ -301,7 +299,7 @@ def make_strict_update(
     added: list[FragmentMetadata],
     sentinel: FragmentMetadata,
 ) -> LanceOperation.Update:
-    """An update that collides with every other one that names the same sentinel."""
+    """Build an update that conflicts with every other that names the same sentinel."""
     if sentinel.id not in removed_ids and all(f.id != sentinel.id for f in updated):
         updated = [*updated, sentinel]
     return LanceOperation.Update(
@@ -341,7 +339,7 @@ def _stage_rows(
 ) -> StagedTransaction:
     added = sum(fragment.physical_rows for fragment in written)
     gone = deletions.rows if removed_addresses is None else len(removed_addresses)
-    assert replaced <= min(added, gone), "a row that is replaced is removed and written again"
+    assert replaced <= min(added, gone), "a replaced row is removed and written again"
     sentinel = table.newest_fragment()
     operation: LanceOperation.BaseOperation
     if sentinel is not None:
@@ -385,7 +383,7 @@ def _stage_overwrite(
 def _drop_rows(
     table: Table, addresses: pa.Array | pa.ChunkedArray | None
 ) -> tuple[list[FragmentMetadata], list[int]]:
-    """Fragments with the rows marked deleted, and the ids of those that have none left."""
+    """Return the fragments with these rows deleted, and the ids of those without remaining rows."""
     if addresses is None or not len(addresses):
         return [], []
     raw = np.sort(np.asarray(addresses.to_numpy(zero_copy_only=False), dtype=np.uint64))

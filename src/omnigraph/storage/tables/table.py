@@ -1,4 +1,4 @@
-"""A table pinned at one version, and the ways to read it."""
+"""A table at one version, and its read operations."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ UPDATED_AT = "_row_last_updated_at_version"
 
 _ROWS_PER_TAKE = 100_000
 _MAX_ATTEMPTS = 3
-"""So often a newest version is looked for that is gone when it is read."""
+"""Attempts to open a newest version that is removed before it is read."""
 _SMALL_BYTES = 1 << 16
-"""Rows of so many bytes are kept with their table until others are read."""
+"""Bytes of rows that a table keeps until it reads others."""
 _MANY_BYTES = 16 << 20
-"""The same where somebody wants them kept."""
+"""The limit for a reader that asks to keep rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +80,14 @@ class Widening:
     """Columns that a table is read with although it does not have them."""
 
     like: Table
-    """A table that has them, and so knows their types."""
+    """A table with the missing columns, and so their types."""
     values: Mapping[str, object]
 
 
 class Table:
-    """One version of one table, read only. Safe to share between threads, and to pickle.
+    """One version of one table, read only. Safe to share between threads and to pickle.
 
-    Rows carry a stable row id. The same id on two branches means two different rows.
+    Rows have a stable row id, which is unique within one branch only.
     """
 
     __slots__ = (
@@ -114,16 +114,16 @@ class Table:
         self._columns = columns
         self._newest_fragment: lance.FragmentMetadata | None = None
         self.directory: RowDirectory | None = None
-        """Knows where rows of small fragments are, for tables that are written here."""
+        """Locations of rows in small fragments, for tables written by this process."""
         self.widening: Widening | None = None
         self.fragments_by_files: Mapping[tuple[str, ...], lance.FragmentMetadata] | None = None
-        """Its fragments by the names of their data files, if somebody asked and they are few."""
+        """Fragments by the names of their data files, once computed, if there are few."""
         self.cached_rows: tuple[CachedRows, ...] = ()
         """The rows that were last read by their addresses, if they are small."""
         self.max_cached_rows = 0
-        """Up to so many rows are read whole to be kept; see `remember_rows`."""
+        """Up to this many rows are read whole and kept; see `remember_rows`."""
         self.shared: Table | None = None
-        """The handle that others use, and that small things are kept with."""
+        """The handle shared with others, which holds small caches."""
 
     def __repr__(self) -> str:
         return f"Table({self.location.native_uri!r}, version={self.version})"
@@ -148,18 +148,18 @@ class Table:
             return dict(self.native.schema_metadata)
 
     def widen(self, like: Table, values: Mapping[str, object]) -> Table:
-        """Return the version with columns of another table that it does not have.
+        """Return the version extended by columns of another table.
 
-        Each of them has one value in every row.
+        Each added column is constant.
         """
         wide = Table(self.location, self.native, replace(self.columns, schema=like.schema))
         wide.widening, wide.max_cached_rows = Widening(like, values), self.max_cached_rows
         return wide
 
     def remember_rows(self, most: int) -> Table:
-        """Return a handle for a reader that reads the same rows several times.
+        """Return a handle for a reader that reads rows repeatedly.
 
-        Rows read by their addresses are kept with it, up to so many at a time.
+        Up to `most` rows read by address are kept.
         """
         own = Table(self.location, self.native, self._columns)
         own.directory, own.widening, own.cached_rows = (
@@ -171,9 +171,9 @@ class Table:
         return own
 
     def cache_rows(self, addresses: npt.NDArray[np.uint64], rows: pa.Table) -> None:
-        """Keep rows, ascending by address, for whoever asks for some of them next."""
+        """Keep rows, ascending by address, for the next reads."""
         if rows.nbytes <= (_MANY_BYTES if self.max_cached_rows else _SMALL_BYTES):
-            # Of the base of a merge, what either side changed is read.
+            # Of the base of a merge, the rows that either side changed are read.
             self.cached_rows = (CachedRows(addresses, rows), *self.cached_rows[:1])
         if self.shared is not None:
             self.shared.cache_rows(addresses, rows)
@@ -189,7 +189,7 @@ class Table:
         """The newest version there is now, on this table's branch."""
         if file_probes.is_known_newest(self.location, self.version):
             return self.version
-        with translate_errors(f"looking for the newest version of {self.location}"):
+        with translate_errors(f"finding the newest version of {self.location}"):
             return int(self.native.latest_version)
 
     def count_rows(self, filter: str | pc.Expression | None = None) -> int:
@@ -206,7 +206,7 @@ class Table:
         return {fragment.id: fragment.physical_rows for fragment in self.fragments()}
 
     def fragment_ids(self) -> Collection[int]:
-        """The numbers of its fragments, which are given in the order they come."""
+        """Ids of the fragments, in storage order."""
         with self._translate_read_errors("listing fragments"):
             return self.native._ds.fragment_ids()
 
@@ -218,7 +218,7 @@ class Table:
         """The fragment that was added last; None in a table without rows."""
         if self._newest_fragment is None:
             with self._translate_read_errors("listing fragments"):
-                # Listing all fragments would make an object of each.
+                # Listing all fragments would create an object for each.
                 ids = self.fragment_ids()
                 fragment = self.native.get_fragment(max(ids)) if len(ids) else None
                 self._newest_fragment = None if fragment is None else fragment.metadata
@@ -227,11 +227,10 @@ class Table:
     def read_made_at_ns(self) -> int:
         """Read the commit time of this version from its own file, in nanoseconds since 1970.
 
-        Where another table was put in the place of this one, its version of this number has
-        another time.
+        Distinguishes versions of the same number of two tables created at one address.
         """
         with self._translate_read_errors("reading the version"):
-            # The public form of it is in whatever time zone the machine has.
+            # The public form depends on the time zone of the machine.
             return cast("int", self.native._ds.current_version()["timestamp"])
 
     def scan(
@@ -249,13 +248,13 @@ class Table:
         blob_bytes: bool = False,
         use_index: bool = True,
     ) -> pa.Table:
-        """The rows that pass `filter`, in memory.
+        """Read the rows that pass `filter` into memory.
 
-        A filter is text; write names and values with `quoting`. An expression works only where
-        every column of the table has a type that can be handed over. Blob columns come as
-        descriptors unless `blob_bytes` is set.
+        A textual filter is built with `quote_identifier` and `quote_literal`. An expression works
+        only if Lance can evaluate the types of all columns of the table. Blob columns are returned
+        as descriptors unless `blob_bytes` is set.
         """
-        # Sorting by a column that is not asked for fails unless the row id is.
+        # Sorting by a column that is not selected fails unless the row id is.
         needs_row_id = columns is not None and any(o.column not in columns for o in order_by)
         with self._translate_read_errors("scanning"):
             found = self._make_scanner(
@@ -303,9 +302,9 @@ class Table:
         row_ids: pa.Array | pa.ChunkedArray | Sequence[int],
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """The rows with these row ids, in that order; ids that are gone are left out.
+        """Take the rows with these row ids, in that order; absent ids are skipped.
 
-        List `_rowid` among the columns to know which ones were found.
+        Select `_rowid` to know which ones were found.
         """
         ids = row_ids.combine_chunks() if isinstance(row_ids, pa.ChunkedArray) else row_ids
         with self._translate_read_errors("taking rows"):
@@ -314,9 +313,9 @@ class Table:
             )
 
     def take_ranks(self, fragment: int, ranks: Sequence[int], columns: Sequence[str]) -> pa.Table:
-        """Rows of one fragment by their position among the rows it still has, in that order.
+        """Take rows of one fragment by position among its rows that are not deleted.
 
-        Positions must rise.
+        Positions must ascend.
         """
         (native,) = self._list_native_fragments([fragment])
         with self._translate_read_errors("taking rows"):
@@ -334,10 +333,10 @@ class Table:
         keys: pa.Array | pa.ChunkedArray,
         columns: Sequence[str] | None = None,
     ) -> pa.Table:
-        """The rows whose `column` is one of `keys`, in no particular order.
+        """Find the rows whose `column` is one of `keys`, in no particular order.
 
-        Few keys go through the index, many through one scan of the column. Null keys match
-        nothing. For row id and address list `_rowid` and `_rowaddr` among the columns.
+        Few keys use the index, many one scan of the column. Null keys match nothing. Select
+        `_rowid` and `_rowaddr` for row id and address.
         """
         kind = self.schema.field(column).type
         wanted = drop_duplicate_keys(keys, kind)
@@ -410,9 +409,9 @@ class Table:
         return _ReadErrors(self, doing)
 
     def is_reclaimed(self, failure: BaseException) -> bool:
-        """Return whether this version was cleaned away; a fork point loses its files only.
+        """Return whether cleanup removed this version; a fork point loses its files only.
 
-        A file that the newest version misses is a loss, and no cleanup explains it.
+        A missing file of the newest version is data loss.
         """
         if not isinstance(failure, StorageFailure) or failure.kind is not StorageKind.PERMANENT:
             return False
@@ -422,7 +421,7 @@ class Table:
 
 
 class _ReadErrors(Translating):
-    """Translates errors; a file that is gone may mean that the whole version is."""
+    """Translates errors; a missing file may mean that cleanup removed the version."""
 
     __slots__ = ("_doing", "_table")
 
@@ -440,7 +439,7 @@ class _ReadErrors(Translating):
 
 
 def open_table(location: TableLocation, version: int) -> Table:
-    """The table at exactly this version. Costs no listing of the store."""
+    """Open the table at exactly this version, without listing the store."""
     try:
         native = lance.dataset(
             location.native_uri,
@@ -456,15 +455,15 @@ def open_table(location: TableLocation, version: int) -> Table:
     if int(native.version) != version:
         raise StorageFailure(
             StorageKind.PERMANENT,
-            f"the file of version {version} of {location} says that it is version {native.version}",
+            f"the file of version {version} of {location} claims to be version {native.version}",
         )
     return _make_table(location, native)
 
 
 def open_newest(location: TableLocation) -> Table:
-    """The table at its newest version: one listing of the store.
+    """Open the table at its newest version, with one listing of the store.
 
-    The version that was listed may be removed before it is read, when others go on and clean up.
+    The version listed may be removed before it is read, by concurrent commits and cleanups.
     """
     for look in range(_MAX_ATTEMPTS):
         try:
@@ -515,7 +514,7 @@ def is_table(location: TableLocation) -> bool:
 
 
 def _explain_open_failure(location: TableLocation, version: int, error: Exception) -> OmniError:
-    """Explain a failure to open: find out whether table, version or neither is missing."""
+    """Explain a failed open: table or version may be missing."""
     if file_probes.is_version(location, version):
         return translate(error, f"opening version {version} of {location}")
     if not file_probes.has_versions(location):
@@ -530,7 +529,7 @@ def _explain_open_failure(location: TableLocation, version: int, error: Exceptio
 
 
 def _find_first_version(table: Table) -> int:
-    """The number a table starts at: 1, or on a branch the version it was made from."""
+    """Return the first version number of a table: 1, or the fork point of a branch."""
     branch = table.location.branch
     if branch is None:
         return 1
@@ -558,8 +557,8 @@ def _describe_fragment(metadata: lance.FragmentMetadata) -> Fragment:
 class PinnedTable:
     """The location and version of a table, as plain data.
 
-    A pickled `Table` is opened by whoever unpickles it. This is opened where a version that is
-    gone can be told from other failures.
+    A pickled `Table` is opened when it is unpickled. This one is opened where a removed version can
+    be told from other failures.
     """
 
     location: TableLocation

@@ -1,4 +1,4 @@
-"""Columns of a table: stage another set of them, compute them, and read blob columns."""
+"""Stage changes of columns, compute column values, and read blob columns."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def is_blob(field: pa.Field) -> bool:
 
 
 def make_blob_array(values: pa.Array | pa.ChunkedArray | Sequence[bytes | None]) -> pa.Array:
-    """Bytes as values of a blob column; null and empty stay apart."""
+    """Encode bytes as values of a blob column; null and empty remain distinct."""
     data = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(list(values))
     data = data.cast(pa.large_binary())
     if isinstance(data, pa.ChunkedArray):
@@ -52,7 +52,7 @@ def make_blob_array(values: pa.Array | pa.ChunkedArray | Sequence[bytes | None])
 
 
 def read_blobs(table: Table, column: str, row_ids: Sequence[int]) -> list[bytes | None]:
-    """The whole values at these row ids, in that order; every id must be live."""
+    """Read the values of these row ids, in that order; every id must exist."""
     if not row_ids:
         return []
     with translate_errors(f"reading blobs of {table!r}"):
@@ -61,7 +61,7 @@ def read_blobs(table: Table, column: str, row_ids: Sequence[int]) -> list[bytes 
 
 
 def read_blobs_at(table: Table, column: str, addresses: pa.Array) -> list[bytes | None]:
-    """The whole values at these row addresses, in that order; every row must be there."""
+    """Read the values of these row addresses, in that order; every row must exist."""
     if not len(addresses):
         return []
     with translate_errors(f"reading blobs of {table!r}"):
@@ -79,7 +79,7 @@ def read_blob_range(table: Table, column: str, row_id: int, start: int, length: 
 
 
 COMPUTED = " "
-"""Before the name of a column while its values are made; no column of a schema has it."""
+"""Prefix of a column whose values are being computed; no column of a schema has it."""
 
 
 def read_computed(
@@ -90,13 +90,13 @@ def read_computed(
     blob_bytes: bool = False,
     batch_rows: int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """Evaluate expressions for the rows, a batch at a time, in storage order.
+    """Evaluate expressions for all rows, a batch at a time, in storage order.
 
-    Blob columns come as descriptors unless `blob_bytes` is set. With them comes the row id: the
+    Blob columns are returned as descriptors unless `blob_bytes` is set. The row id is read as well:
     Lance reads no rows for constants alone.
 
     Raises:
-        BadExpression: one whose name starts with `COMPUTED` has no value for a row.
+        BadExpression: an expression whose name starts with `COMPUTED` has no value for a row.
     """
     only = None if fragments is None else [find_fragment(table, id) for id in fragments]
     with translate_errors(f"computing columns of {table!r}"):
@@ -120,9 +120,9 @@ def read_computed(
 
 
 def find_mistake(table: Table, expression: str) -> str | None:
-    """Why an expression cannot be computed from the columns of a table; None if it can.
+    """Explain why an expression cannot be computed from the columns of a table; None if it can.
 
-    It may still have no value for some row: what is no number, or a division by zero.
+    It may still have no value for some row: NaN, or a division by zero.
     """
     try:
         _ = table.native.scanner(columns={"value": expression}, with_row_id=True).projected_schema
@@ -163,12 +163,12 @@ def find_fragment(table: Table, id: int) -> LanceFragment:
 def open_noting_failures(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema | None = None
 ) -> Iterator[pa.RecordBatchReader]:
-    """The batches for Lance to read within the block.
+    """Give the batches to Lance within the block.
 
-    Without a schema, the first batch has it, and there must be one.
+    Without a schema that of the first batch is used, and there must be one.
 
     Raises:
-        OmniError: what making one of them raised. Lance only tells that there are no more.
+        OmniError: raised by the iterator; Lance would only report that the batches ended.
     """
     failures: list[OmniError] = []
 
@@ -197,7 +197,7 @@ _ROWS_PER_BATCH = 1 << 19
 
 @dataclass(frozen=True, slots=True)
 class RetainedColumn:
-    """A column that is there, perhaps by another name from now on."""
+    """An existing column, possibly renamed."""
 
     field: pa.Field
     source: str
@@ -213,7 +213,7 @@ class EmptyColumn:
 
 @dataclass(frozen=True, slots=True)
 class FilledColumn:
-    """A new column, with the values that `write_columns` was given for it."""
+    """A new column, with values from `write_columns`."""
 
     field: pa.Field
 
@@ -223,24 +223,24 @@ Column = RetainedColumn | EmptyColumn | FilledColumn
 
 @dataclass(frozen=True, slots=True)
 class WrittenColumns:
-    """One fragment with values of new columns in a file nothing refers to: plain data."""
+    """Values of new columns for one fragment, in an unreferenced file; plain data."""
 
     fragment: str
     ids: Mapping[str, int]
-    """What the new columns are numbered as, by name."""
+    """Field ids of the new columns, by name."""
 
 
 Compute = Callable[[pa.RecordBatch], pa.RecordBatch]
-"""Makes the new columns of some rows; the same columns every time, and a value for each row."""
+"""Computes the new columns of a batch: the same columns each time, a value for each row."""
 
 
 def write_columns(
     table: Table, fragment_id: int, read: Mapping[str, str], compute: Compute | None
 ) -> WrittenColumns:
-    """Write the columns that `compute` makes of what is read; works on any machine.
+    """Compute and write columns of one fragment; works on any machine.
 
-    `read` are expressions by the names their values get; without `compute`, what they give is
-    written as it is. Rows that are deleted take no part.
+    `read` maps names to expressions; without `compute` their values are written unchanged. Deleted
+    rows are skipped.
     """
     fragment = find_fragment(table, fragment_id)
     before = len(fragment.metadata.files)
@@ -277,7 +277,7 @@ def _compute_batches(
 
 
 def _nothing(table: Table, fragment_id: int) -> Iterator[pa.RecordBatch]:
-    """As many rows as the fragment has, without a value: for what is the same in every row."""
+    """Yield rows without columns, for values that are the same in every row."""
     left = find_fragment(table, fragment_id).metadata.num_rows
     while left:
         rows = min(left, _ROWS_PER_BATCH)
@@ -287,7 +287,7 @@ def _nothing(table: Table, fragment_id: int) -> Iterator[pa.RecordBatch]:
 
 @dataclass(frozen=True, slots=True)
 class ColumnJob:
-    """Columns to be written for one fragment: plain data, for whoever writes them."""
+    """Columns to write for one fragment; plain data."""
 
     location: TableLocation
     version: int
@@ -310,10 +310,10 @@ def stage_columns(
     uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
-    """The table with exactly these columns, in this order.
+    """Stage a version of the table with exactly these columns, in this order.
 
-    `written` covers every fragment if any column is filled. A kept column may become nullable, or
-    cease to be, only where no column is added: Lance does either in one version.
+    `written` covers every fragment if any column is filled. The nullability of a retained column
+    may change only where no column is added: Lance does one of the two per version.
     """
     filled = list(written)
     schema = _number_columns(table, columns, filled)
@@ -326,7 +326,7 @@ def stage_columns(
 
 
 def _relevant(fragments: list[FragmentMetadata], schema: LanceSchema) -> list[FragmentMetadata]:
-    """The fragments without files of which no column is left; a projection does that by itself."""
+    """Drop the files of fragments that no column refers to any more, as a projection does."""
     left = set(_all_numbers(schema.fields()))
     for fragment in fragments:
         fragment.files = [file for file in fragment.files if left.intersection(file.fields)]
@@ -334,7 +334,7 @@ def _relevant(fragments: list[FragmentMetadata], schema: LanceSchema) -> list[Fr
 
 
 def find_outdated_fragments(table: Table) -> list[int]:
-    """The fragments with a file that holds values of a column the table no longer has."""
+    """Find the fragments with a file that holds values of a dropped column."""
     known = set(table.columns.all_ids)
     with translate_errors(f"listing the fragments of {table!r}"):
         fragments = [fragment.metadata for fragment in table.native.get_fragments()]
@@ -362,7 +362,7 @@ def _fragments(table: Table, written: Sequence[WrittenColumns]) -> list[Fragment
 def _number_columns(
     table: Table, columns: Sequence[Column], written: Sequence[WrittenColumns]
 ) -> LanceSchema:
-    """The columns with the numbers data files know them by, and fresh ones for those without."""
+    """Return the columns with their field ids, and fresh ones for new columns."""
     given = {name: id for one in written for name, id in one.ids.items()}
     fresh = max(_list_numbers(table, written), default=-1) + 1
     numbers: list[int] = []
@@ -386,7 +386,7 @@ def _find_number(table: Table, column: Column, given: Mapping[str, int]) -> int 
         case RetainedColumn(source=source):
             return table.columns.ids[source]
         case FilledColumn(field=field):
-            return given.get(field.name)  # a table without rows has nothing written
+            return given.get(field.name)  # unset for a table without rows
         case EmptyColumn():
             return None
 
@@ -403,10 +403,10 @@ def _list_numbers(table: Table, written: Sequence[WrittenColumns]) -> set[int]:
 
 
 def _schema_of(fields: Sequence[pa.Field], numbers: Sequence[int], metadata: str) -> LanceSchema:
-    """A schema whose top-level fields have these numbers; nested ones count on from theirs.
+    """Build a schema whose top-level fields have these ids; nested fields follow theirs.
 
-    Lance numbers the fields of a schema in order. So those between are filled up with
-    others, which are left out again.
+    Lance numbers the fields of a schema in order, so gaps are filled with other fields, which are
+    removed again.
     """
     padded: list[pa.Field] = []
     at = 0
@@ -422,12 +422,12 @@ def _schema_of(fields: Sequence[pa.Field], numbers: Sequence[int], metadata: str
     for field in schema.fields():
         width, given[field.name()] = _nodes(field), field.id()
         parts_of[field.name()], parts = parts[:width], parts[width:]
-    assert [given[field.name] for field in fields] == list(numbers), "counted as Lance does"
+    assert [given[field.name] for field in fields] == list(numbers), "numbered as Lance does"
     return LanceSchema._from_protos(metadata, *(p for f in fields for p in parts_of[f.name]))
 
 
 def _width(field: pa.Field) -> int:
-    """Count the field ids a field takes, nested ones included."""
+    """Count the field ids of a field with its nested ones."""
     (one,) = LanceSchema.from_pyarrow(pa.schema([field])).fields()
     return _nodes(one)
 

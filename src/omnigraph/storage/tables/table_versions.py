@@ -32,14 +32,14 @@ from omnigraph.typed_reading import decode_into
 
 RESERVE_FRAGMENTS = "ReserveFragments"
 
-# The class demands arguments the native side does not pass when it reads back a compaction
-# that rewrote a B-tree; with defaults the whole transaction becomes readable.
+# The class requires arguments that the native side omits when it reads back a compaction that
+# rewrote a B-tree; with defaults the transaction becomes readable.
 LanceOperation.RewrittenIndex.__init__.__defaults__ = (None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
 class TableVersionRecord:
-    """The transaction that made one version; without an operation it is unknown."""
+    """The transaction of one version; without an operation it is unknown."""
 
     version: int
     operation: str | None
@@ -59,9 +59,9 @@ def read_history(
 
 
 def read_record(table: Table, version: int) -> TableVersionRecord:
-    """The record of one version of a table.
+    """Read the record of one version of a table.
 
-    Any handle of the table will do that no other thread uses: Lance borrows it exclusively.
+    The handle must be used by no other thread: Lance borrows it exclusively.
     """
     try:
         transaction = table.native.read_transaction(version)
@@ -84,8 +84,8 @@ def _make_record(version: int, transaction: Transaction) -> TableVersionRecord:
     name = type(operation).__name__
     return TableVersionRecord(
         version=version,
-        # Operations without a class of their own come as the base class; the only one ever seen
-        # is the reservation that compaction makes before it rewrites.
+        # Operations without a class of their own are read as the base class; the only one known is
+        # the reservation of fragment ids by a compaction.
         operation=RESERVE_FRAGMENTS if name == "BaseOperation" else name,
         uuid=transaction.uuid,
         read_version=transaction.read_version,
@@ -97,10 +97,10 @@ def _make_record(version: int, transaction: Transaction) -> TableVersionRecord:
 
 
 def find_common_version(one: Table, other: Table) -> int:
-    """The newest version that is in the history of both; 0 where they have none in common.
+    """Return the newest version in the history of both; 0 if there is none.
 
-    A fork goes on counting where it was made, so up to this number a version means the same on
-    both sides.
+    A branch continues the numbers of its fork point, so up to this number a version means the same
+    on both sides.
     """
     if one.location.branch == other.location.branch:
         return min(one.version, other.version)
@@ -112,7 +112,7 @@ def find_common_version(one: Table, other: Table) -> int:
 
 
 def _list_ancestry(table: Table) -> dict[str | None, int]:
-    """The branches the table came from, its own first, with the newest version it has of each."""
+    """Map the branches a table descends from, its own first, to the newest version inherited."""
     branch, version = table.location.branch, table.version
     found: dict[str | None, int] = {branch: version}
     while branch is not None:
@@ -126,9 +126,9 @@ def _list_ancestry(table: Table) -> dict[str | None, int]:
 
 
 def read_fork_point(location: TableLocation, branch: str) -> tuple[str | None, int] | None:
-    """Read the branch and version this branch was made from; None if it is gone.
+    """Read the branch and version that a branch was created from; None if it does not exist.
 
-    Lance would read the records of all branches for it.
+    Lance would read the records of all branches.
     """
     file = name_branch_file(branch)
     try:
@@ -145,7 +145,7 @@ def read_fork_point(location: TableLocation, branch: str) -> tuple[str | None, i
 
 
 class _BranchRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """The part that is needed of the record Lance keeps of a branch."""
+    """The needed part of the record that Lance keeps of a branch."""
 
     parent_branch: str | None
     parent_version: int
@@ -156,7 +156,7 @@ _MAX_ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class LanceBranch:
-    """A branch as its table knows it."""
+    """A branch in the records of its table."""
 
     name: str
     parent_branch: str | None
@@ -166,9 +166,9 @@ class LanceBranch:
 def create_branch(
     location: TableLocation, name: str, source_branch: str | None, version: int
 ) -> Table:
-    """A branch starting at this version of the source, opened at it.
+    """Create a branch at this version of the source, and open it.
 
-    `AlreadyExists` if the name is taken, which is decided by looking, before and after.
+    Raise `AlreadyExists` if the name is in use, which is checked before and after.
     """
     require_flat_name(name)
     if file_probes.is_lance_branch(location, name):
@@ -200,7 +200,7 @@ def list_branches(location: TableLocation) -> Mapping[str, LanceBranch]:
 
 
 def _list_branches(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
-    """Lance lists names and then reads each; one deleted in between makes it fail."""
+    """List branches, again if one is deleted while Lance reads them."""
     main = open_newest(location.on_branch(None))
     for attempt in range(_MAX_ATTEMPTS):
         try:
@@ -213,10 +213,10 @@ def _list_branches(location: TableLocation) -> Mapping[str, Mapping[str, Any]]:
 
 
 def has_own_versions(location: TableLocation) -> bool:
-    """Return whether anything was committed to a branch since it was made.
+    """Return whether anything was committed to a branch since its creation.
 
-    Nothing was to a ref without a folder, which a creator leaves that slept while its folder was
-    taken for that of a dead one.
+    A ref without a folder has none: its creator was suspended while its folder was removed as that
+    of a dead writer.
     """
     if location.branch is None:
         return True
@@ -227,10 +227,10 @@ def has_own_versions(location: TableLocation) -> bool:
 
 
 def delete_branch(location: TableLocation, name: str, *, is_alone: bool = False) -> None:
-    """Remove the branch and its folder; one that is gone already is fine.
+    """Remove a branch with its folder; an absent one is ignored.
 
-    One that `is_alone`, without branches or tags of its own, is removed without a look at all
-    others, which is what Lance takes to find that out.
+    With `is_alone`, for a branch without branches or tags of its own, the refs of all others are
+    not read.
     """
     require_flat_name(name)
     if is_alone:
@@ -254,7 +254,7 @@ def delete_branch(location: TableLocation, name: str, *, is_alone: bool = False)
 
 
 def drop_unreferenced_tree(location: TableLocation, name: str) -> bool:
-    """Remove the folder of a branch that has no ref; tells whether there was one."""
+    """Remove the folder of a branch that has no ref; return whether there was one."""
     require_flat_name(name)
     if not file_probes.list_branch_files(location, name):
         if not file_probes.is_lance_branch(location, name):
@@ -273,13 +273,13 @@ def _remove_tree(location: TableLocation, name: str) -> None:
         if file_probes.has_versions(tree):
             with report_native_write("drop_tree", tree):
                 LanceDataset.drop(tree.native_uri, tree.native_options, ignore_not_found=True)
-    # What a crash left before the first version was written is no table for `drop`.
+    # `drop` does not take the remains of a crash before the first version for a table.
     file_probes.remove_files(location, file_probes.list_branch_files(location, name))
     file_probes.remove_empty_folders(location, name)
 
 
 def _refuse_parent(location: TableLocation, name: str) -> None:
-    """Branches made from this one read its files."""
+    """Raise if other branches were created from this one: they read its files."""
     children = sorted(b.name for b in list_branches(location).values() if b.parent_branch == name)
     if children:
         raise ConflictError(

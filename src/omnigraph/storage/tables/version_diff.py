@@ -1,4 +1,4 @@
-"""Find the rows two versions of a table do not share, from the fragments they are made of."""
+"""Find the rows in which two versions of a table differ, from the fragments they do not share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MAX_CONTAINERS = 1 << 16
 
 
 def read_deleted_offsets(table: Table, fragment: FragmentMetadata) -> Offsets:
-    """The offsets of the deleted rows of one of the table's fragments, ascending.
+    """Read the offsets of the deleted rows of a fragment, ascending.
 
     Raises:
         StorageFailure: the file is damaged.
@@ -55,7 +55,7 @@ def read_deleted_offsets(table: Table, fragment: FragmentMetadata) -> Offsets:
 
 
 def _find_owner(table: Table, base_id: int | None) -> TableLocation:
-    """The place the file is below: the table itself, or what it was forked from."""
+    """Return the table whose folder holds a file: this one, or one it was forked from."""
     if base_id is None:
         return table.location
     base = table.native.base_paths()[base_id]
@@ -68,10 +68,10 @@ def _from_arrow(data: bytes) -> Offsets:
 
 
 def decode_bitmap(data: bytes) -> Offsets:
-    """The members of a roaring bitmap in its portable form, ascending.
+    """Decode a roaring bitmap in its portable form, ascending.
 
     Raises:
-        ValueError: the data is not one.
+        ValueError: the data is no such bitmap.
     """
     cookie = int.from_bytes(data[:4], "little")
     has_runs = cookie & 0xFFFF == _RUN_BITMAP
@@ -112,14 +112,14 @@ def _decode_container(
 
 
 ADDRESSES_PER_READ = 8_192
-"""So many rows are named in one request; longer lists cost more to plan."""
+"""Rows per request; longer lists cost more to plan."""
 _DENSE_SHARE = 8
-"""A fragment is read through if at least one in this many of its rows is wanted."""
+"""A fragment is scanned if at least one in this many of its rows is requested."""
 FEW_ROWS = 64
-"""Of so few rows it is not asked whether they only moved."""
+"""Up to this many rows are not checked for mere moves."""
 _MAX_TAKEN_ROWS, _FEW_FRAGMENTS = 16_384, 4
-"""So many rows of so few fragments are taken by their positions, a few at a tenth of what a scan
-for them costs."""
+"""Up to this many rows of this few fragments are taken by position, at a tenth of the cost of a
+scan."""
 _INDEXED_FRAGMENTS = 64
 """The fragments of a table are remembered with it if there are no more than these."""
 _OFFSET_BITS = np.uint64(32)
@@ -131,7 +131,7 @@ _NONE: Addresses = np.empty(0, np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class ChangedKeys:
-    """The ids whose rows two versions of a table may not share, each once, ascending."""
+    """Ids of rows in which two versions of a table may differ, each once, ascending."""
 
     ids: pa.Array
     before: pa.Array
@@ -156,15 +156,15 @@ class ChangedKeys:
 def find_changed_keys(
     before: Table | None, after: Table | None, *, ids_only: bool = False
 ) -> ChangedKeys:
-    """The ids whose rows differ, or may; None stands for a table without rows.
+    """Find the ids whose rows may differ; None is a table without rows.
 
-    Rows that are listed with both addresses may still be equal: a write may have put the same
-    values again. Rows that are not listed are equal. Tables that remember rows read them whole,
-    unless nobody will ask for most of them: then `ids_only` is set.
+    Rows listed with both addresses may still be equal: a write may have stored the same values
+    again. Rows not listed are equal. Tables that remember rows read them whole, unless `ids_only`
+    says that few of them will be read.
     """
     unshared = _find_unshared(before, after)
     gone, come = unshared.gone, unshared.come
-    # Of a few rows it costs less to compare the values than to find out which only moved.
+    # For a few rows, comparing values is cheaper than finding out which only moved.
     is_worth_it = len(gone) + len(come) > FEW_ROWS
     if before is not None and after is not None and len(gone) and len(come) and is_worth_it:
         gone, come = _drop_moved(before, gone, after, come)
@@ -189,17 +189,17 @@ def estimate_changed_rows(before: Table | None, after: Table | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Unshared:
-    """The addresses of rows that two versions do not have in one place."""
+    """Addresses of rows that two versions do not have at one address."""
 
     gone: Addresses
     """In the old version, in fragments that the new one does not have."""
     come: Addresses
     """In the new version, in fragments that the old one does not have."""
     lost: Addresses
-    """In the old version, deleted by the new one from a fragment that it still has. None of them
-    only moved: what moves rows leaves none of the fragment behind."""
+    """Rows of the old version that the new one deleted from a fragment that it still has. None of
+    them moved: moving rows removes the whole fragment."""
     won: Addresses
-    """The same the other way round."""
+    """Likewise, with the versions exchanged."""
 
 
 def _find_unshared(before: Table | None, after: Table | None) -> _Unshared:
@@ -221,7 +221,7 @@ def _find_unshared(before: Table | None, after: Table | None) -> _Unshared:
 
 
 def _index_by_files(table: Table | None) -> Mapping[tuple[str, ...], FragmentMetadata]:
-    """The fragments by the names of their data files, which are never used twice."""
+    """Index the fragments by the names of their data files, which are never reused."""
     if table is None:
         return {}
     owner = table.shared or table
@@ -278,7 +278,7 @@ def _drop_moved(
 
 @dataclass(frozen=True, slots=True)
 class _Stamped:
-    """Rows with what tells them as long as they are not rewritten."""
+    """Rows with their creation and update versions, which identify a row until it is rewritten."""
 
     addresses: Addresses
     stamps: npt.NDArray[np.void]
@@ -315,10 +315,10 @@ def read_rows_at_addresses(
     batch_rows: int = ADDRESSES_PER_READ,
     blob_bytes: bool = False,
 ) -> Iterator[pa.Table]:
-    """The rows at these addresses of this version, in that order, some at a time.
+    """Read the rows at these addresses of this version in order, in batches.
 
-    Blob columns come as descriptors unless `blob_bytes` is set. Every address must be of a row
-    the version has. At least one table is given, so that the columns can be known.
+    Blob columns are returned as descriptors unless `blob_bytes` is set. Every address must be of an
+    existing row. At least one table is returned, for its columns.
     """
     absent = table.widening.values if table.widening else {}
     names = list(dict.fromkeys([*(c for c in columns if c not in absent), ROW_ADDRESS]))
@@ -354,9 +354,9 @@ def _recall(table: Table, addresses: Addresses, names: list[str]) -> pa.Table | 
 
 
 def _take_rows(table: Table, addresses: Addresses, names: list[str]) -> pa.Table | None:
-    """The rows by their positions, in any order; None if that is not possible.
+    """Take rows by position, in any order; None if that is not possible.
 
-    Neither blobs nor what Lance knows about a row can be had this way.
+    Neither blob columns nor system columns can be read this way.
     """
     if len(addresses) > _MAX_TAKEN_ROWS:
         return None
@@ -378,7 +378,7 @@ def _take_rows(table: Table, addresses: Addresses, names: list[str]) -> pa.Table
 
 
 def _take(table: Table, fragment: int, addresses: Addresses, names: Sequence[str]) -> pa.Table:
-    """Rows of one fragment, whose positions are counted among the rows that it still has."""
+    """Take rows of one fragment, by position among those that are not deleted."""
     offsets = (addresses & _OFFSET_MASK).astype(np.uint32)
     metadata = table.fragment_metadata(fragment)
     deleted = read_deleted_offsets(table, metadata)
@@ -391,7 +391,7 @@ def _take(table: Table, fragment: int, addresses: Addresses, names: Sequence[str
 def _widen_rows(
     table: Table, rows: pa.Table, columns: Sequence[str], *, blob_bytes: bool
 ) -> pa.Table:
-    """The rows with just these columns; those the table does not have are made up."""
+    """Project rows to these columns; those the table lacks are filled in."""
     if table.widening is not None:
         absent = [name for name in columns if name in table.widening.values]
         like = table.widening.like.scan(absent, limit=0, blob_bytes=blob_bytes).schema
@@ -406,9 +406,9 @@ def _render_addresses(addresses: pa.Array) -> str:
 
 
 def _read(table: Table, addresses: Addresses, columns: Sequence[str]) -> pa.Table:
-    """A few columns of all these rows and their addresses, in no particular order.
+    """Read a few columns of all these rows with their addresses, in no particular order.
 
-    Fragments most of whose rows are wanted are read through.
+    Fragments of which most rows are requested are scanned.
     """
     names = [*columns, ROW_ADDRESS]
     taken = _take_rows(table, addresses, names)
@@ -452,9 +452,9 @@ def _read_keys(table: Table | None, addresses: Addresses, *, ids_only: bool) -> 
 
 
 def _read_whole(table: Table, addresses: Addresses) -> pa.Table | None:
-    """The rows with all their columns, so that comparing them need not read them again.
+    """Read whole rows, so that comparing them need not read them again.
 
-    None where they may be too large or too many to be kept.
+    None if they may be too large or too many to keep.
     """
     absent = table.widening.values if table.widening else {}
     fields = [field for field in table.schema if field.name not in absent]

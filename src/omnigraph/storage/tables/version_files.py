@@ -101,7 +101,7 @@ def name_owner(file: str) -> str:
 
 
 def version_parts(location: TableLocation, native: lance.LanceDataset) -> list[Part]:
-    """Everything this version is made of."""
+    """List the parts that a version consists of."""
     folder = _folder(location)
     with translate_errors(f"listing the files of version {native.version} of {location}"):
         return list(_parts(location, native, folder))
@@ -190,9 +190,9 @@ def note_version(
     transaction: str,
     summed: Checksum | None = None,
 ) -> None:
-    """Note the file of a version that was just committed, and that of its transaction.
+    """Record the checksums of the file of a version just committed, and of its transaction.
 
-    `summed` is the file of the version, if it was read already.
+    `summed` is that of the version file, if it was computed already.
     """
     folder = location.local_folder
     if folder is None:
@@ -212,7 +212,7 @@ def note_version_file(location: TableLocation, version: int) -> None:
 
 
 def note_branch(location: TableLocation, branch: str, version: int) -> None:
-    """Note the ref of a branch that was just made, and the version it starts at."""
+    """Record the checksum of a branch ref just created, and the version it starts at."""
     folder = location.on_branch(branch).local_folder
     if folder is not None:
         note_files(
@@ -234,7 +234,7 @@ def _files_in(folder: str, name: str) -> list[str]:
 
 
 def _base_folder(location: TableLocation, path: str) -> str:
-    """The folder a base path leads to: the root of the same table, or another of its branches."""
+    """Return the folder of a base path: the root of the same table, or another of its branches."""
     parent, _, name = path.rstrip("/").rpartition("/")
     branch = name if parent.endswith("/tree") and is_flat_name(name) else None
     return _folder(location.on_branch(branch))
@@ -254,7 +254,7 @@ class DamagedFile:
     name: str
     damage: Damage
     size: int | None = None
-    """How many bytes it was written with, where that is known."""
+    """The recorded length, where it is known."""
 
     @property
     def place(self) -> str:
@@ -285,9 +285,9 @@ def _describe_damage(damage: Damage, size: int | None) -> str:
 def find_damaged(
     part: Part, logs: ChecksumLogs, *, whole: bool = True
 ) -> tuple[list[DamagedFile], bool]:
-    """The files of a part that are not as they were written, and whether that can be told.
+    """Find damaged files of a part, and whether checksums were available.
 
-    Without a checksum a file can only be missing.
+    Without a checksum a file can only be found missing.
     """
     noted = part.list_checksums(logs.of(part.folder))
     if not noted:
@@ -298,19 +298,19 @@ def find_damaged(
 
 
 _intact: set[tuple[str, str, tuple[int, ...]]] = set()
-"""What was compared in this process, as the file system knew it then.
+"""Files compared by this process, with their identity in the file system at that time.
 
-Branches share files, so which of them named one does not matter.
+Branches share files, so the branch is irrelevant.
 """
 
 
 def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
-    """Raise unless every file of this version is what was written, as far as that was noted.
+    """Raise unless every file of this version has its recorded checksum.
 
-    Each file is compared once in a process.
+    Each file is compared once per process.
     """
     if location.local_folder is None:
-        return  # the store looks after its objects
+        return  # object stores verify their objects
     logs, generation = location.checksum_logs or ChecksumLogs(), location.cache_key[1]
     for part in version_parts(location, native):
         mark = (generation, part.place, _identity(part.place))
@@ -339,19 +339,19 @@ def _identity(place: str) -> tuple[int, ...]:
 
 
 def find_lost_versions(location: TableLocation) -> list[int]:
-    """Versions that were noted, that nobody removed, and whose file is gone; rising."""
+    """List versions that were recorded, not removed, and whose file is missing; ascending."""
     folder = location.local_folder
     if folder is None:
         return []
     lost = _list_lost(folder, read_log(folder))
-    # Looked at twice: cleanup may have removed one between the log and its file.
+    # Checked twice: cleanup may have removed one between the log and its file.
     return [v for v in lost if v in _list_lost(folder, read_log(folder))] if lost else []
 
 
 def find_lost_after(location: TableLocation, version: int) -> int | None:
-    """The first version after this one that was there and is gone; None if none is known.
+    """Return the first version after this one that is lost; None if none is known.
 
-    A look at the end of the log: it is asked whenever a branch is read.
+    Reads the end of the log only, since every read of a branch calls it.
     """
     folder = location.local_folder
     lost = [] if folder is None else _list_lost(folder, read_last_lines(folder))
@@ -359,9 +359,9 @@ def find_lost_after(location: TableLocation, version: int) -> int | None:
 
 
 def list_damaged_versions(location: TableLocation, *, whole: bool) -> list[tuple[str, str]]:
-    """The files of versions and their transactions that are not as written, and what is wrong.
+    """List the damaged files of versions and their transactions, with the problem of each.
 
-    Looked at twice: cleanup may have removed one between the log and its file.
+    Checked twice: cleanup may have removed one between the log and its file.
     """
     folder = location.local_folder
     if folder is None:
@@ -383,10 +383,10 @@ def _list_lost(folder: str, log: ChecksumLog) -> list[int]:
 
 
 class ChecksumRemoval:
-    """Removing versions: their lines go first, so that nobody takes them for lost.
+    """Removes versions from the log before their files, so that they are not reported as lost.
 
-    Those that stay after all get their lines back. A crash in between loses lines alone. So does
-    the record of a transaction that stays without its version: by its line it would be lost.
+    Versions that remain after all are recorded again. A crash in between loses log lines only. A
+    transaction that remains without its version is not recorded, or it would be reported as lost.
     """
 
     def __init__(self, location: TableLocation, versions: Sequence[int]) -> None:
@@ -411,9 +411,9 @@ class ChecksumRemoval:
 
 @contextmanager
 def rewritten_version(location: TableLocation, file_name: str) -> Iterator[None]:
-    """Note the file of a version again that is replaced inside, unless it was damaged before.
+    """Record a version file again that is rewritten in the block, unless it was damaged before.
 
-    Its line goes first: a crash in between leaves it without a checksum, not with a wrong one.
+    Its line is removed first: a crash in between leaves no checksum instead of a wrong one.
     """
     folder, name = location.local_folder, f"_versions/{file_name}"
     noted = None if folder is None else read_log(folder).files.get(name)
@@ -425,13 +425,13 @@ def rewritten_version(location: TableLocation, file_name: str) -> Iterator[None]
     note_files(folder, [name], noted.version)
 
 
-# --- what cleanup relies on -----------------------------------------------------------------------
+# --- checks before cleanup -----------------------------------------------------------------------
 
 
 def require_version_file(location: TableLocation, version: int, logs: ChecksumLogs) -> None:
-    """Raise if the file of a version is not what was written; one that is gone is no concern here.
+    """Raise if a version file is damaged; a missing one is ignored.
 
-    What the file does not name passes for garbage.
+    Cleanup takes every file that it does not name for garbage.
     """
     folder, name = location.local_folder, name_version_file(version)
     noted = None if folder is None else logs.of(folder).files.get(name)
@@ -445,9 +445,9 @@ def require_version_file(location: TableLocation, version: int, logs: ChecksumLo
 
 
 def require_branch_ref(location: TableLocation, branch: str, logs: ChecksumLogs) -> None:
-    """Raise unless the table knows this branch, by the very ref that was written for it.
+    """Raise unless the table has the ref of this branch as it was written.
 
-    Lance spares the files of the parent for the sake of its refs alone.
+    Lance retains the files of the parent only because of that ref.
     """
     if not is_lance_branch(location, branch):
         raise ManifestCorrupt(
@@ -463,7 +463,7 @@ def require_branch_ref(location: TableLocation, branch: str, logs: ChecksumLogs)
 
 
 def drop_stale_checksums(location: TableLocation) -> None:
-    """Write the log of a branch anew without files that are gone."""
+    """Rewrite the log of a branch without files that no longer exist."""
     folder = location.local_folder
     if folder is not None:
         require_plain_folders(location, (LOG,))
@@ -474,10 +474,7 @@ def drop_stale_checksums(location: TableLocation) -> None:
 
 
 def small_file_problems(location: TableLocation) -> list[tuple[str, str]]:
-    """List problems of the checksum log and of the hint of the newest version.
-
-    Each with the name of the check.
-    """
+    """List problems of the checksum log and of the hint of the newest version, by check name."""
     folder = location.local_folder
     if folder is None:
         return []
