@@ -1,5 +1,5 @@
-"""The main job, end to end: a literature graph, made up and left behind for its user.
+"""Demonstration of a bulk load and of versioning, on a generated literature graph.
 
-It is loaded on Spark, asked, branched, looked back into and maintained, and every step says what it
-does and how long it took. Run by `./dev demo`.
+The graph is loaded on Spark, queried, branched, read at earlier revisions and maintained; every
+step reports its duration. The graph is kept. Run by `./dev demo`.
 """

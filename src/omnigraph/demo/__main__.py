@@ -63,7 +63,7 @@ def main(target: Path, engine: EngineName, papers: int) -> None:
 
 
 def make_way(target: Path, data: Path) -> None:
-    """Remove what an earlier demo left; anything else at these places is somebody's."""
+    """Remove the results of an earlier demo; refuse to remove anything else."""
     left = [place for place in (target, data) if place.exists()]
     theirs = [place for place in left if not is_ours(place)]
     if theirs:
@@ -76,7 +76,7 @@ def make_way(target: Path, data: Path) -> None:
 
 
 def is_ours(place: Path) -> bool:
-    """Return whether a folder is a demo graph, or holds nothing but the files of one."""
+    """Return whether a folder is a demo graph, or has only files of one."""
     if not place.is_dir():
         return False
     schema = place / "_schema.pg"
@@ -204,7 +204,7 @@ or from Python:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Tell the story; the exit code. What goes wrong is one line, not a trace of the code."""
+    """Run the demo and return the exit code; errors are one line, without a traceback."""
     try:
         main.main(arguments, prog_name="python -m omnigraph.demo", standalone_mode=False)
     except click.UsageError as error:

@@ -1,6 +1,6 @@
-"""A made-up literature as files of JSON lines, the same for the same seed.
+"""A generated literature as files of JSON lines, deterministic by seed.
 
-Everything is drawn and written a column at a time: half a million lines take a few seconds.
+Everything is generated and written by column: half a million lines take a few seconds.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _LAST = "Abara Brandt Costa Dhar Eriksen Fuchs Gono Hoshi Ito Jansen Kamau Lima 
 
 
 class Literature:
-    """The tables of the literature, drawn when asked for in the order they are written."""
+    """The tables of the literature, generated on demand in the order they are written."""
 
     def __init__(self, papers: int = PAPERS, seed: int = SEED) -> None:
         self.papers = papers
@@ -199,7 +199,7 @@ def _make_edges(
 
 
 def _write_lines(columns: Columns) -> bytes:
-    """One JSON object a line; no text here holds a character that JSON escapes."""
+    """Encode one JSON object per line; no text here needs escapes."""
     return "\n".join([*_render_objects(columns).to_pylist(), ""]).encode()
 
 

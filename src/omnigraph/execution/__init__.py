@@ -1,1 +1,1 @@
-"""Execution of plans on a snapshot: to rows, or to staged writes; nothing becomes visible."""
+"""Execution of plans on a snapshot: to rows, or to staged writes that are not visible yet."""

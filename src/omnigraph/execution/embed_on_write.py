@@ -1,7 +1,7 @@
 """Compute the vectors of `@embed` properties while rows are written.
 
-A vector that is left out, or null, is computed from the text of its source. Without a provider
-in the settings it stays null; a required one is refused with what to configure.
+A vector that is omitted or null is computed from the text of its source. Without a provider in the
+settings it stays null, and a required one is rejected with the settings to change.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ def list_embedded_properties(type_: NodeType | EdgeType) -> list[Property]:
 
 
 def embeds_on_write(settings: EmbedSettings, find_catalog: Callable[[], Catalog]) -> bool:
-    """Return whether a write may have to wait for an embedding provider."""
+    """Return whether a write may call an embedding provider."""
     if not is_configured(settings):
         return False
     return any(list_embedded_properties(type_) for type_ in find_catalog().nodes.values())
 
 
 def is_configured(settings: EmbedSettings) -> bool:
-    """Return whether writes compute vectors at all."""
+    """Return whether writes compute vectors."""
     return settings.embeds_writes and _find_missing_key(settings) is None
 
 
 def _find_missing_key(settings: EmbedSettings) -> str | None:
-    # Called by every write, mostly with the same object, whose fields are slow to hash.
+    # Called by every write, usually with the same object, whose fields are slow to hash.
     known = _missing_keys.find(id(settings))
     if known is None:
         try:
@@ -68,8 +68,8 @@ def find_obstacle(settings: EmbedSettings, property_: Property) -> str | None:
     """Return the reason why vectors of a property cannot be computed here, or None.
 
     Raises:
-        BadRequest: the provider that was chosen cannot be used as it is configured.
-        MissingPackage: it needs a package that is not installed.
+        BadRequest: the configuration of the provider is invalid.
+        MissingPackage: the provider needs a package that is not installed.
     """
     if not settings.embeds_writes:
         return f"{EmbedSettings.variable('embeds_writes')} is false"
@@ -84,7 +84,7 @@ def find_obstacle(settings: EmbedSettings, property_: Property) -> str | None:
 
 
 def explain_missing_vector(property_: Property, obstacle: str | None) -> str:
-    """Describe why a row is refused whose vector is missing and cannot be computed."""
+    """Describe the rejection of a row whose vector is missing and cannot be computed."""
     assert property_.embed is not None, "listed by list_embedded_properties"
     source = property_.embed.source
     why = obstacle or f"'{source}' has no text"
@@ -109,7 +109,7 @@ def fill_vectors(
     """Fill the vectors of the chosen rows from their texts.
 
     Raises:
-        EmbeddingFailed: the provider did not answer properly.
+        EmbeddingFailed: the provider failed.
     """
     assert property_.embed is not None, "listed by list_embedded_properties"
     assert property_.type.dimension is not None, "vectors have a dimension"

@@ -1,6 +1,6 @@
 """Load records: the options of a load, and parsed lines to the rows of a write in each mode.
 
-An edge without an id is matched with the stored edge it repeats, so a second load changes
+An edge without an id is matched with an equal stored edge, so that repeating a load changes
 nothing.
 """
 
@@ -65,7 +65,7 @@ Find = Callable[[str, pa.Array, Sequence[str]], pa.Table]
 
 
 def find_match_key(type_: NodeType | EdgeType, named: Sequence[str] = ()) -> Constraint | None:
-    """The columns that identify edges without ids; None if such edges are new.
+    """Return the columns that identify edges without ids; None if such edges are new.
 
     Raises:
         BadOptions: the type has no such column.
@@ -87,14 +87,14 @@ def find_match_key(type_: NodeType | EdgeType, named: Sequence[str] = ()) -> Con
 def match_ids(
     type_: EdgeType, columns: Mapping[str, pa.Array], key: Constraint, find: Find, fresh: pa.Array
 ) -> pa.Array:
-    """The ids of edges: given ones, those of stored edges, or derived from the match key.
+    """Assign the ids of edges: as given, of stored edges, or derived from the match key.
 
     Args:
         type_: Their type.
-        columns: Their columns, with a null for each id that is not given.
+        columns: Their columns; the id is null where none is given.
         key: The match key.
-        find: Looks stored edges up.
-        fresh: As many new ids, for edges whose match key has a NULL member.
+        find: Looks up stored edges.
+        fresh: New ids, for edges whose match key has a NULL member.
     """
     missing = pc.is_null(columns["id"])
     rows = pa.table({name: columns[name] for name in key.columns})
@@ -233,9 +233,9 @@ def complete_rows(
     file: str | None,
     matches: Matches | None = None,
 ) -> tuple[pa.Table, bool]:
-    """Whole rows: defaults filled in and ids derived, checked, matched or minted.
+    """Complete rows: fill defaults, and derive, check, match or create ids.
 
-    Also returns whether every id was minted, so that none can exist already.
+    Also returns whether every id is new, so that none can exist.
     """
     columns = {name: get_column(rows.columns, name) for name in rows.columns.schema.names}
     for property_ in type_.properties:
@@ -276,7 +276,7 @@ def _derive_ids(
 def describe_id_mismatch(
     type_: NodeType, given: str, derived: str, file: str | None, line: int | None
 ) -> RowProblem:
-    """The problem of a record whose id differs from the one derived from its key."""
+    """Build the problem of a record whose id differs from the one derived from its key."""
     reason = f"id '{given}' does not match the key, which makes it '{derived}'"
     return RowProblem(reason, "id_mismatch", file, line, type_.table_key, given, "id")
 
@@ -292,7 +292,7 @@ def _fill_ids(given: pa.Array, ids: UlidSource) -> pa.Array:
 
 
 def _refuse_repeated_keys(change: TableChange) -> None:
-    """Two records with one key are a mistake in every mode, not an update of each other."""
+    """Raise for records with equal keys, which is an error in every mode."""
     if not isinstance(change.type, NodeType) or not change.type.key:
         return
     counts = pc.value_counts(change.ids)
@@ -321,9 +321,9 @@ def _find_repeats(change: TableChange, repeated: pa.Array) -> Iterator[Violation
 def _make_vectors(
     change: TableChange, committed: CommittedRows | None, vectors: WriteVectors | None
 ) -> TableChange:
-    """Fill the vectors of a change that are computed from other properties.
+    """Compute the vectors of a change from other properties.
 
-    In a merge a row whose text equals the stored one retains the stored vector.
+    In a merge a row whose text equals the stored one keeps the stored vector.
     """
     for property_ in list_embedded_properties(change.type):
         rows = change.rows
@@ -346,7 +346,7 @@ def _make_vectors(
 
 
 def _require_vectors(change: TableChange, property_: Property, obstacle: str | None) -> None:
-    """Raise for rows whose required vector is missing and cannot be computed."""
+    """Raise for rows without a required vector that cannot be computed."""
     lacking = np.flatnonzero(mask_null(get_column(change.rows, property_.name))).tolist()
     if not lacking:
         return
@@ -367,7 +367,7 @@ def _require_vectors(change: TableChange, property_: Property, obstacle: str | N
 
 
 def _merge_repeats(change: TableChange, mode: LoadMode) -> TableChange:
-    """One row per id: the last record wins in a merge, any repeat is a conflict otherwise."""
+    """Reduce to one row per id: in a merge the last record wins, else it is a conflict."""
     ids = change.ids
     if are_distinct(ids):
         return change
@@ -387,7 +387,7 @@ def _merge_repeats(change: TableChange, mode: LoadMode) -> TableChange:
 
 
 def _find_replacements(change: TableChange, committed: CommittedRows) -> TableChange:
-    """The change as the whole new image of its table: every other committed id is deleted."""
+    """Extend a change to the whole image of its table: every other committed id is deleted."""
     stored = get_column(committed.table(change.table_key).scan(["id"]), "id")
     gone = stored.filter(mask_remaining(stored, change.ids)) if len(stored) else NO_IDS
     return replace(change, deleted=gone, replaces_all=True)
@@ -401,7 +401,7 @@ class LoadOptions:
     """Options of a load; all but the mode have a default.
 
     Raises:
-        BadOptions: a value is not allowed, or two of them exclude each other.
+        BadOptions: an option is invalid, or conflicts with another.
     """
 
     mode: LoadMode
@@ -412,7 +412,7 @@ class LoadOptions:
     columns: Mapping[str, str] = field(default_factory=dict)
     """Columns of properties that are named differently."""
     select: tuple[str, ...] = ()
-    """The columns of a table to read; by default all, and then all must be known."""
+    """The columns to read from a table; by default all, which must then be known."""
     partial: bool = False
     """True if a merge retains the properties that a record leaves out."""
     on_error: str = "fail"
@@ -444,7 +444,7 @@ class LoadOptions:
         return self == LoadOptions(mode=self.mode)
 
     def need_type(self) -> str:
-        """The type of the rows of a table.
+        """Return the type of the rows of a table.
 
         Raises:
             BadOptions: no type was given.

@@ -70,7 +70,7 @@ class MutationRun:
 def run_mutation(
     plan: MutationPlan, catalog: Catalog, committed: CommittedRows, given: MutationInput
 ) -> MutationRun:
-    """Run every statement in order; later ones see the writes of earlier ones.
+    """Run all statements in order; later ones see the writes of earlier ones.
 
     All deletes match the state before the mutation, so each entity is counted once.
     """
@@ -130,7 +130,7 @@ def _build_row(
     assigned: Mapping[str, pa.Array],
     base: pa.Table | None,
 ) -> pa.Table:
-    """One whole row: assigned columns, those of the stored row, and defaults for the rest."""
+    """Build whole rows from assigned columns, those of stored rows, and defaults."""
     columns, schema = [], build_logical_schema(type_)
     for name in schema.names:
         if name == "id":
@@ -161,9 +161,9 @@ def _make_vectors(
     before: pa.Table | None,
     vectors: WriteVectors,
 ) -> pa.Table:
-    """Fill the vectors that are computed from assigned texts.
+    """Compute the vectors of assigned texts.
 
-    A vector that is assigned itself is retained, as is one whose text is unchanged.
+    An assigned vector is kept, and so is one whose text is unchanged.
     """
     for property_ in list_embedded_properties(type_):
         assert property_.embed is not None, "listed by list_embedded_properties"

@@ -57,7 +57,7 @@ from omnigraph.types.property import FLOATS, PropertyType, Scalar
 
 
 class CommittedRows:
-    """Looks rows up in the tables of one snapshot, opening each table once."""
+    """Row lookup in the tables of one snapshot; opens each table once."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -162,8 +162,8 @@ class RowSelector:
     def matching_rows(
         self, type_: NodeType | EdgeType, where: Predicate, pending: pa.Table
     ) -> pa.Table:
-        """Whole rows the condition is true for, pending ones in place of committed ones."""
-        # A row named by its key is read whole; else the columns of the condition come first.
+        """Select whole rows that match the condition, pending ones in place of committed ones."""
+        # A row found by key is read whole; otherwise the columns of the condition come first.
         table, named = self.committed.table(type_.table_key), self._find_named_id(type_, where)
         if named is not None:
             found = read_by_id(table, named, type_)

@@ -116,17 +116,17 @@ def _is_number(kind: pa.DataType) -> bool:
 def _compare_integers(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
     if pa.uint64() not in (left.type, right.type):
         return _ORDERED[op](left.cast(pa.int64()), right.cast(pa.int64()))
-    # Wide unsigned numbers fit no signed column: compare as decimals, which hold both.
+    # Wide unsigned integers fit no signed column: compare as decimals, which hold both.
     wide = pa.decimal128(20, 0)
     return _ORDERED[op](left.cast(wide), right.cast(wide))
 
 
 def _compare_integer_with_float(op: Comparator, whole: pa.Array, real: pa.Array) -> pa.Array:
-    """Whole numbers on the left, floats on the right, without rounding either.
+    """Compare integers with floats, without rounding either.
 
-    A float stands at or just above the whole number below it, its floor, and that one fits the
-    type of the whole numbers unless the float is beyond all of them. So everything is decided by
-    the floor and by whether the float is more than its floor.
+    A float is at or just above its floor, and that fits the type of the integers unless the float
+    is out of its range. The result therefore depends on the floor, and on whether the float exceeds
+    it.
     """
     wide = pa.uint64() if whole.type == pa.uint64() else pa.int64()
     low, high = _WHOLE_BOUNDS[wide]
@@ -175,16 +175,16 @@ def is_member(values: pa.Array, members: Iterable[object]) -> pa.Array:
 
 
 def _match_integers(numbers: Iterable[float], kind: pa.DataType) -> Iterable[float]:
-    """Those numbers that are whole numbers of this width; the rest equal none."""
+    """Yield the numbers that are integers of this width; the others equal none."""
     bounds = np.iinfo(kind.to_pandas_dtype())
     whole = (int(n) for n in numbers if isinstance(n, int) or n.is_integer())
     return (n for n in whole if bounds.min <= n <= bounds.max)
 
 
 def _match_floats(numbers: Iterable[float], kind: pa.DataType) -> Iterable[float]:
-    """Those numbers that are floats of this width; the rest equal none.
+    """Yield the numbers that are floats of this width; the others equal none.
 
-    NaN equals nothing, and zero is there with both signs: a look-up by bits would differ.
+    NaN equals nothing, and zero is included with both signs, since lookups compare bits.
     """
     wide = pa.array([float(n) for n in numbers if float(n) == n], pa.float64())
     narrow = wide.cast(kind, safe=False).cast(pa.float64())
@@ -220,8 +220,8 @@ def _compare_texts(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
         if op is Comparator.CONTAINS:
             return pc.match_substring(left, needle)
         return (pc.starts_with if op is Comparator.STARTS_WITH else pc.ends_with)(left, needle)
-    # Arrow looks for one text in many only. Strings look for another one in each row, in a loop
-    # that runs no Python code; NumPy takes longer, and would leave null characters out of account.
+    # Arrow searches many texts for one only. To search each row for another text, loop in strings
+    # without running Python code; NumPy is slower, and ignores null characters.
     texts, parts = (
         pc.fill_null(column, "").to_numpy(zero_copy_only=False) for column in (left, right)
     )
@@ -232,9 +232,9 @@ def _compare_texts(op: Comparator, left: pa.Array, right: Datum) -> pa.Array:
 
 @dataclass(frozen=True)
 class RowScope:
-    """Resolution of names while a predicate is evaluated.
+    """Values of variables while a predicate is evaluated.
 
-    `column` gives the values of a column of a variable, one for each of `rows` rows.
+    `column` returns the values of a column of a variable, one for each of `rows` rows.
     """
 
     rows: int
@@ -244,7 +244,7 @@ class RowScope:
 
 
 def evaluate(predicate: Predicate, scope: RowScope) -> pa.Array:
-    """True, false or NULL for each row; a row is kept only where it is true."""
+    """Evaluate a predicate to true, false or NULL per row; only true keeps a row."""
     match predicate:
         case Compare(left, op, right):
             return compare(
@@ -285,7 +285,7 @@ def _evaluate_joined(
 def _evaluate_in_list(
     value: Operand, items: Constant | ParameterValue, scope: RowScope
 ) -> pa.Array:
-    """Membership by value: the list may mix whole numbers and fractions, all taken exactly."""
+    """Evaluate membership by value: integers and fractions compare exactly."""
     chosen = items.value if isinstance(items, Constant) else scope.parameters[items.name]
     if chosen is None:
         return pa.nulls(scope.rows, pa.bool_())
@@ -320,7 +320,7 @@ def evaluate_operand(operand: Operand, scope: RowScope) -> Datum:
 
 
 def make_scalar(value: object, type_: PropertyType) -> pa.Scalar:
-    """One value as Arrow holds it; whole numbers become floats where floats are held."""
+    """Convert one value to Arrow; integers become floats for a float type."""
     if isinstance(value, tuple):
         value = list(value)
     if type_.scalar in FLOATS or type_.is_vector:
@@ -329,5 +329,5 @@ def make_scalar(value: object, type_: PropertyType) -> pa.Scalar:
 
 
 def _as_float(value: object) -> object:
-    # Arrow refuses a whole number that a float cannot hold exactly instead of rounding it.
+    # Arrow rejects an integer that a float cannot represent, instead of rounding it.
     return float(value) if isinstance(value, int) else value

@@ -92,7 +92,7 @@ EntityTypes = NodeType | EdgeType
 _T = TypeVar("_T")
 
 _ROWS_PER_TAKE = 100_000
-"""More at once would only raise the peak of memory."""
+"""Rows per batch; more would only raise peak memory."""
 
 
 def _keep_for_type(make: Callable[[EntityTypes], _T]) -> Callable[[EntityTypes], _T]:
@@ -139,10 +139,10 @@ def _to_stored_field(field: pa.Field) -> pa.Field:
 
 
 def convert_to_table_rows(rows: pa.Table, type_: EntityTypes) -> pa.Table:
-    """Rows ready to be written.
+    """Convert rows to the form in which they are written.
 
     Raises:
-        ExternalBlobPolicy: a blob is given as an address; no address is allowed.
+        ExternalBlobPolicy: a blob is given as an address, which is not allowed here.
     """
     stored = build_table_schema(type_)
     if rows.schema.equals(stored):
@@ -184,12 +184,12 @@ def _read_blobs(values: pa.ChunkedArray) -> pa.Array:
 
 
 def read_by_id(table: Table, ids: pa.Array, type_: EntityTypes) -> pa.Table:
-    """The whole rows with these ids, blobs included."""
+    """Read whole rows by id, blobs included."""
     return _with_blobs(table, table.lookup("id", ids, _list_columns_to_read(type_)), type_)
 
 
 def read_by_row_id(table: Table, row_ids: Longs, type_: EntityTypes) -> pa.Table:
-    """Read rows by row ids, which costs no lookup."""
+    """Read rows by row id, without a lookup."""
     names = _list_columns_to_read(type_)
     starts = range(0, max(len(row_ids), 1), _ROWS_PER_TAKE)
     pieces = (pa.array(row_ids[start : start + _ROWS_PER_TAKE], pa.uint64()) for start in starts)
@@ -242,7 +242,7 @@ def export_types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType
 
 
 def export_jsonl(snapshot: Snapshot, types: Iterable[NodeType | EdgeType]) -> Iterator[bytes]:
-    """Yield blocks of whole lines; within a type by ascending id."""
+    """Yield blocks of whole lines, within a type by ascending id."""
     for type_ in types:
         table = snapshot.table(type_.table_key)
         ordered = table.scan(order_by=[ScanOrder("id")], blob_bytes=True)

@@ -44,7 +44,7 @@ class SourceText:
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> SourceText:
-        """Decode a file; text that is not UTF-8 is rejected with the position of the first error."""
+        """Decode a file; text that is not UTF-8 is rejected with its position."""
         data = data.removeprefix(BOM_UTF8)
         try:
             text = data.decode()

@@ -1,4 +1,4 @@
-"""Bind a parsed query or mutation to a typed plan; every mistake is reported at once."""
+"""Bind a parsed query or mutation to a typed plan; every error is reported at once."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _report_repeats(statement: Insert | Update, context: BindContext) -> bool:
 
 
 def _report_missing(statement: Insert, target: Target, context: BindContext) -> bool:
-    """Report required properties that are left out; a merge may rely on the stored ones."""
+    """Report omitted required properties; a merge may rely on stored ones."""
     assigned = {match.name for match in statement.assignments}
     required = list(ENDS) if isinstance(target, EdgeType) else []
     key = {p.name for p in target.key} if isinstance(target, NodeType) else set()
@@ -176,7 +176,7 @@ def _bind_value(
 
 
 def _may_accept(column: PropertyType, value: PropertyType) -> bool:
-    """Return whether a value known only at run time may fit; NULL and ranges are checked then."""
+    """Return whether a value known only at run time may fit; NULL and ranges are checked there."""
     if column.is_blob:
         return value.is_string or (value.is_blob and not value.is_list)
     return value.scalar is not Scalar.BLOB and are_comparable(column, value)
@@ -209,7 +209,7 @@ def bind_mutation(decl: QueryDecl, body: MutationBody, context: BindContext) -> 
 
 
 def _refuse_mixture(decl: QueryDecl, body: MutationBody, context: BindContext) -> None:
-    """Refuse deletes beside writes: deletes see the state before the query, writes each other."""
+    """Reject deletes beside writes, since they match the state before the query."""
     deletes = [isinstance(statement, Delete) for statement in body.statements]
     if all(deletes) or not any(deletes):
         return
@@ -224,7 +224,7 @@ def _refuse_mixture(decl: QueryDecl, body: MutationBody, context: BindContext) -
 
 
 def _bind_target(statement: Statement, context: BindContext) -> NodeType | EdgeType | None:
-    """The type a statement changes; a node type wins over an edge type of the same name."""
+    """Resolve the type of a statement; a node type takes precedence over an edge type."""
     catalog, name = context.catalog, statement.type_name
     found = catalog.nodes.get(name) or catalog.edges.get(name)
     if found is None:
@@ -374,7 +374,7 @@ def count_pattern_steps(pattern: Pattern) -> int:
 
 
 def _bind_groups(rows: Node, columns: tuple[OutputColumn, ...], order: BoundOrder) -> Node:
-    """Order groups, by their keys if no order is given."""
+    """Order groups, by key unless an order is given."""
     groups = Aggregate(rows, columns)
     if not groups.keys:
         return groups
@@ -388,7 +388,7 @@ def _bind_order(rows: Node, order: BoundOrder, tie_break: tuple[str, ...]) -> No
 
 
 def _choose_tie_break(block: Block) -> tuple[str, ...]:
-    """The variables whose ids make any order of rows total."""
+    """Return the variables whose ids make an order of rows total."""
     entities = (v for v in block.variables.values() if isinstance(v, NodeVariable | EdgeVariable))
     return tuple(sorted(v.name for v in entities))
 
@@ -403,9 +403,9 @@ STAGE = "type"
 
 
 def bind_query(decl: QueryDecl, catalog: Catalog, source: SourceText) -> ReadPlan | MutationPlan:
-    """The plan of one query; a `CompileError` holds all its mistakes, in the order of the text.
+    """Bind one query; a `CompileError` has all its errors, in text order.
 
-    The plan is as written: filters stand with the whole pattern and no order is chosen.
+    The plan follows the text: filters apply to the whole pattern, and no join order is chosen.
     """
     problems = Problems(source, STAGE)
     plan = _bind(decl, catalog, problems)

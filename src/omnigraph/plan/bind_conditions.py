@@ -242,7 +242,7 @@ def _bind_node_comparison(
     right: NodeVariable | None,
     names: NameResolver,
 ) -> Predicate | None:
-    """`$a = $b`: the same node, which takes the same type where types may differ."""
+    """Bind `$a = $b`: the same node, and so the same type where types may differ."""
     context = names.context
     if left is None or right is None:
         other = comparison.right if right is None else comparison.left
@@ -268,7 +268,7 @@ def compare_nodes(left: NodeVariable, right: NodeVariable, *, negated: bool) -> 
     ids = Compare(make_entity_id(left), op, make_entity_id(right))
     if len(left.types) == 1 and left.types == right.types:
         return ids
-    # Two types may hold one id each for different nodes.
+    # Nodes of two types may share an id.
     types = Compare(describe_type(left), op, describe_type(right))
     return AnyOf((ids, types)) if negated else AllOf((ids, types))
 
@@ -339,16 +339,16 @@ ENDS = {"from": "src", "to": "dst"}
 """Names of the ends of an edge in queries, and their columns."""
 
 _STORED_ENDS = {**ENDS, "src": "src", "dst": "dst"}
-"""Names of the ends for readers, who see the columns."""
+"""User-facing names of the endpoint columns."""
 
 
 def bind_row_condition(
     source: SourceText, type_: NodeType | EdgeType, catalog: Catalog
 ) -> Predicate:
-    """The condition of a text on the rows of a type; it has no parameters.
+    """Bind the text of a condition on the rows of a type; it has no parameters.
 
     Raises:
-        CompileError: the text has mistakes; the error carries all of them.
+        CompileError: the text has errors; all of them are attached.
     """
     condition = parse_condition(source)
     problems = Problems(source, "type")

@@ -241,7 +241,7 @@ def _bind_searched_property(
 
 
 def _bind_query_value(call: FunctionCall, block: Block) -> Constant | ParameterValue | None:
-    """Bind the searched text: a literal or a parameter, never a value that varies by row."""
+    """Bind the searched text: a literal or a parameter, constant for all rows."""
     argument = call.arguments[1]
     if isinstance(argument, Literal) and argument.kind is LiteralKind.STRING:
         return Constant(argument.value, STRING)
@@ -254,7 +254,7 @@ def _bind_query_value(call: FunctionCall, block: Block) -> Constant | ParameterV
 def _count(
     call: FunctionCall, block: Block, argument: Expression, *, least: int
 ) -> Constant | ParameterValue | None:
-    """Bind an integer that is the same for every row."""
+    """Bind an integer that is constant for all rows."""
     if isinstance(argument, Literal) and isinstance(argument.value, int):
         if argument.kind is LiteralKind.INTEGER and argument.value >= least:
             return Constant(argument.value, I64)
@@ -298,7 +298,7 @@ class NameResolver(Protocol):
     def function(self, call: FunctionCall) -> Operand | None: ...
 
     def node(self, expression: Expression) -> NodeVariable | None:
-        """The node variable that is the whole expression, if one is."""
+        """Return the node variable that the expression consists of, if any."""
 
 
 def bind_operand(expression: Expression, names: NameResolver) -> Operand | None:
@@ -344,7 +344,7 @@ def bind_parameter(ref: VariableRef, context: BindContext) -> ParameterValue | N
 
 
 class MatchNames:
-    """Names as a `match`, `return` or `order` sees them: variables, then parameters."""
+    """Names in scope of a `match`, `return` or `order`: variables, then parameters."""
 
     literal_code = "T7"
     blob_code = "T7"

@@ -126,7 +126,7 @@ def _report_mismatch(
 
 
 def bind_value(expression: Expression, context: BindContext) -> Value | None:
-    """Bind a literal, a parameter or `now()`; nothing else is a value here."""
+    """Bind a literal, a parameter or `now()`; other expressions are rejected."""
     match expression:
         case Literal() | ListLiteral():
             return bind_literal(expression, context)
@@ -199,7 +199,7 @@ def _bind_optional(clause: Optional, block: Block) -> None:
 
 
 def _bind_head(span: Span, word: str) -> Span:
-    """The word a block starts with; the block itself may be long."""
+    """Return the span of the first word of a block."""
     return Span(span.start, span.start + len(word))
 
 

@@ -143,7 +143,7 @@ class Returned:
 def bind_projections(
     projections: tuple[Projection, ...], names: MatchNames
 ) -> tuple[Returned, ...]:
-    """The columns of the result, in order; those with mistakes are reported and left out."""
+    """Bind the result columns in order; invalid ones are reported and left out."""
     grouped = is_grouped(projections)
     found: list[Returned] = []
     taken: set[str] = set()
@@ -166,7 +166,7 @@ def is_grouped(projections: tuple[Projection, ...]) -> bool:
 
 
 def choose_default_name(expression: Expression) -> str:
-    """The name of a column without an alias; an aggregate takes its argument's."""
+    """Return the name of a column without alias; an aggregate has that of its argument."""
     match expression:
         case PropertyRef():
             return f"{expression.variable}.{expression.property}"
@@ -314,9 +314,9 @@ def bind_order(
     over_output: bool,
     has_limit: bool,
 ) -> BoundOrder:
-    """The ordering keys; `over_output` says they order result columns rather than rows.
+    """Bind the ordering keys; `over_output` tells that they order result columns, not rows.
 
-    Over rows a column's alias stands for the expression of the column.
+    Over rows, the alias of a column is replaced by its expression.
     """
     _refuse_alias_beside_nearest(orderings, names.context)
     ranking = None
@@ -384,7 +384,7 @@ def _bind_key(
             return None
     elif over_output:
         found = next((r for r in returned if r.expression == expression), None)
-        # A ranking here would neither drop rows nor know the direction; order by its column.
+        # A ranking here would neither drop rows nor have a direction; order by its column.
         if found is None or _rank_function(expression) is not None:
             _report_not_returned(expression, names)
             return None
@@ -400,7 +400,7 @@ def _bind_key(
 
 
 def _report_not_returned(expression: Expression, names: MatchNames) -> None:
-    """Report a key that is no column, unless it has a mistake of its own."""
+    """Report a key that is not a result column, unless it has an error of its own."""
     if bind_operand(expression, names) is None:
         return
     message = "after grouping or `distinct`, rows can be ordered by returned columns only"
@@ -429,7 +429,7 @@ def _is_orderable(value: Operand, ordering: Ordering, context: BindContext) -> b
 def bind_row_count(
     expression: Expression | None, word: str, context: BindContext
 ) -> Constant | ParameterValue | None:
-    """Bind the number of rows that `limit` keeps or `offset` skips."""
+    """Bind the row count of `limit` or `offset`."""
     if expression is None:
         return None
     if isinstance(expression, Literal) and expression.kind is LiteralKind.INTEGER:

@@ -194,9 +194,10 @@ def narrow_types(name: str, node: NodeVariable, types: tuple[str, ...], block: B
 def _orient_step(
     clause: Traversal, edges: tuple[EdgeType, ...], source: End, target: End, block: Block
 ) -> Oriented | None:
-    """The direction of the edges that suits both ends; along the edge when both do.
+    """Return the direction of the edges that fits both endpoints, preferably forward.
 
-    Every alternative must put the same types at the ends, or a row would not know what it holds.
+    Every alternative must have the same types at the endpoints, or the type of a row would be
+    ambiguous.
     """
     if source.name == target.name != ANONYMOUS and not _can_loop(edges, target, block):
         return None

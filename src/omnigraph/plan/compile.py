@@ -37,7 +37,7 @@ _KINDS: Mapping[Scalar, str] = {
 
 
 def describe_operation(plan: Plan) -> JsonObject:
-    """The operation descriptor: `{result, reads, writes}`, with the columns that execution gives.
+    """Build the operation descriptor: `{result, reads, writes}`, with the result columns.
 
     A mutation has no result columns.
     """
@@ -51,9 +51,9 @@ def describe_operation(plan: Plan) -> JsonObject:
 
 
 def describe_query(decl: QueryDecl, plan: Plan | None) -> JsonObject:
-    """The entry of a stored query in a catalog listing; `returns` is its operation descriptor.
+    """Build the catalog entry of a stored query; `returns` is its operation descriptor.
 
-    A query that does not fit the schema has no plan and no descriptor.
+    A query that does not compile with the schema has no plan and no descriptor.
     """
     entry: JsonObject = {"name": decl.name, "tool_name": decl.name}
     if decl.description is not None:
@@ -101,7 +101,7 @@ OFFLINE_DOMAIN = "offline"
 
 def compile_catalog(source: SourceText) -> Catalog:
     """The catalog of a schema text, with the identities a new graph would get."""
-    # A graph keeps its schema compiled: queries do not need what reads schema texts.
+    # The parser of schemas is imported here, since a graph keeps its schema compiled.
     from omnigraph.catalog.build import compile_schema  # noqa: PLC0415
     from omnigraph.catalog.identify import identify_first  # noqa: PLC0415
 
@@ -109,7 +109,7 @@ def compile_catalog(source: SourceText) -> Catalog:
 
 
 def select_query(file: QueryFile, name: str | None) -> QueryDecl:
-    """The query of that name; without a name the file must hold exactly one."""
+    """Select the query of that name; without a name, the only one of the file."""
     known = [query.name for query in file.queries]
     if name is None:
         if len(file.queries) == 1:
@@ -130,8 +130,8 @@ def compile_plan(
 ) -> Plan:
     """Parse, bind and optimize one query of a text.
 
-    Bound plans are cached by text and catalog, and optimized ones by row counts: programs repeat
-    the same few queries, and binding one costs as much as a small commit.
+    Bound plans are cached by text and catalog, and optimized ones by row counts: programs repeat a
+    few queries, and binding one costs as much as a small commit.
     """
     rows = None if statistics is None else statistics.rows
     known = _compiled.find((source, name, id(catalog)))

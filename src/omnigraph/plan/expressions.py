@@ -1,4 +1,4 @@
-"""Typed scalar expressions and predicates: names resolved, types known."""
+"""Typed scalar expressions and predicates, with resolved names."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class ParameterValue:
-    """The value given for a parameter when the query runs."""
+    """The value of a parameter of an execution."""
 
     name: str
     type: PropertyType
@@ -109,7 +109,7 @@ class HopCount:
 class VectorDistance:
     """`nearest($x.v, q)`: Euclidean distance, smaller is better; NULL where there is no vector.
 
-    A String query is embedded first, with `model` when the schema records one.
+    A String query is embedded first, with the `model` of the schema if there is one.
     """
 
     variable: str
@@ -166,7 +166,7 @@ class TextMatch:
     type: PropertyType = BOOL
 
 
-# --- what only `return` knows --------------------------------------------------------------------
+# --- values of `return` only ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,21 +257,21 @@ class IsNull:
 
 @dataclass(frozen=True, slots=True)
 class AllOf:
-    """Predicates that must all hold."""
+    """Conjunction of predicates."""
 
     items: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Predicates of which one must hold."""
+    """Disjunction of predicates."""
 
     items: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class NotP:
-    """Three-valued: the negation of unknown is unknown, and unknown keeps no row."""
+    """Three-valued negation: that of unknown is unknown, which keeps no row."""
 
     item: Predicate
 

@@ -1,7 +1,7 @@
 """Literals of the query language as typed constants.
 
 A literal has a type of its own (`make_literal_constant`), used where no type is expected;
-`fit_literal` converts it to the type of a column and refuses what would not be stored as written.
+`fit_literal` converts it to the type of a column and rejects what cannot be stored exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from omnigraph.types.property import (
 from omnigraph.types.temporal import parse_date, parse_datetime
 
 Complain = Callable[[str], None]
-"""Report a literal that does not fit; the caller knows the code and the position."""
+"""Reports a literal that does not fit; the caller adds code and position."""
 
 _LITERAL_SCALARS = {
     LiteralKind.STRING: Scalar.STRING,
@@ -43,10 +43,10 @@ OperandT = TypeVar("OperandT", bound=Operand)
 
 
 def round_constant(operand: OperandT, other: PropertyType) -> OperandT | Constant:
-    """The operand as it is compared with a value of type `other`.
+    """Round an operand for comparison with a value of type `other`.
 
-    A number written with a fraction means, next to a 32-bit float, the 32-bit float nearest to
-    it: stored 0.1 equals written 0.1. Every other constant keeps its exact value.
+    A fraction compared with a 32-bit float is rounded to that width: stored 0.1 equals written 0.1.
+    Every other constant keeps its exact value.
     """
     if other.scalar is not Scalar.F32 or not isinstance(operand, Constant):
         return operand
@@ -82,7 +82,7 @@ def make_literal_constant(literal: Literal, complain: Complain) -> Constant | No
 
 
 def list_constant(literal: ListLiteral, complain: Complain) -> Constant | None:
-    """The list with the type of its elements; whole numbers among fractions count as fractions."""
+    """Build the list with the type of its elements; integers among fractions become fractions."""
     items = [make_literal_constant(item, complain) for item in literal.items]
     if any(item.kind is LiteralKind.NULL for item in literal.items):
         complain("a list literal cannot hold null")
@@ -133,10 +133,10 @@ def _convert_moment(literal: Literal, complain: Complain) -> date | datetime | N
 def fit_literal(
     literal: Literal | ListLiteral, type_: PropertyType, target: str, complain: Complain
 ) -> Constant | None:
-    """The literal converted to `type_`, as it is stored; `target` names the column in messages.
+    """Convert a literal to the stored form of `type_`; `target` names the column in messages.
 
-    Whole numbers become floats only when exact, floats become integers only when integral, and a
-    string is never read as a date.
+    Integers become floats only if exact, floats become integers only if integral, and strings are
+    never parsed as dates.
     """
     if isinstance(literal, ListLiteral):
         return _fit_list(literal, type_, target, complain)
@@ -178,7 +178,7 @@ def _fit_list(
 def _fit_component(
     literal: Literal, element: PropertyType, target: str, complain: Complain
 ) -> ConstantValue:
-    """One number of a vector: whole or not, rounded to the width it is stored in."""
+    """Convert one component of a vector, rounded to its stored width."""
     if literal.kind is LiteralKind.INTEGER:
         literal = Literal(LiteralKind.FLOAT, _as_float(literal), literal.span)
     return _fit_scalar(literal, element, target, complain)

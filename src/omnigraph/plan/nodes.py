@@ -33,7 +33,7 @@ class Direction(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EdgeStep:
-    """One edge type a traversal may follow, and which way, seen from its source variable."""
+    """One edge type of a traversal, and its direction as seen from the source variable."""
 
     edge_type: str
     direction: Direction
@@ -46,8 +46,8 @@ class EdgeStep:
 class PatternNode:
     """A node variable: its types, and the predicates on it alone.
 
-    `declared` is true if a binding names it, not if it is known as an endpoint only.
-    `interface` is the interface the binding named, if it named one.
+    `declared` is true if a binding names it, false for an endpoint of traversals only.
+    `interface` is the interface of the binding, if any.
     """
 
     variable: str
@@ -63,7 +63,7 @@ class PatternEdge:
 
     Anonymous endpoints have fresh variables of their own. `minimum..maximum` bounds the shortest
     distance; an `edge_variable` keeps parallel edges apart and allows only one hop.
-    `edge_filters` speak of the edge variable alone.
+    `edge_filters` use the edge variable only.
     """
 
     source: str
@@ -107,7 +107,7 @@ class OuterRows:
 
 @dataclass(frozen=True, slots=True)
 class NodeScan:
-    """Every node of the given types that passes `filters`, bound to `variable`."""
+    """All nodes of the given types that pass `filters`, bound to `variable`."""
 
     variable: str
     types: tuple[str, ...]
@@ -125,11 +125,11 @@ class CrossJoin:
 
 @dataclass(frozen=True, slots=True)
 class Expand:
-    """From each row's `source` to its neighbours, bound to `target`.
+    """Neighbours of the `source` of each row, bound to `target`.
 
-    With `closes` the target is bound already and the expansion only tests that it is reached.
-    With `asked_from_target` the query asks for the path from `target` to `source` and the plan
-    walks it backwards: distances are the same, but a self loop then counts at `source`.
+    With `closes` the target is bound already and the expansion only tests the path. With
+    `asked_from_target` the query has the path from `target` to `source` and the plan reverses it:
+    distances are the same, but a self loop then counts at `source`.
     """
 
     child: Node
@@ -151,7 +151,7 @@ class Expand:
 
 @dataclass(frozen=True, slots=True)
 class FilterRows:
-    """The rows for which a predicate holds."""
+    """Rows for which a predicate is true."""
 
     child: Node
     predicate: Predicate
@@ -187,10 +187,10 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """Keep the rows the ranking has a score for, best first; `keys` break ties.
+    """Keep the rows with a score in the ranking, best first; `keys` break ties.
 
-    `keep` is how many rows can still matter (limit and offset together) once the rule that fuses
-    rankings has found that nothing after it needs more; None keeps all.
+    `keep` is the number of rows that can still matter (limit and offset together), set by the rule
+    that fuses rankings; None keeps all.
     """
 
     child: Node
@@ -220,10 +220,10 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """Group by the key columns, in no particular order; no keys makes exactly one row.
+    """Group by the key columns, in no particular order; without keys there is exactly one row.
 
-    `columns` is the output in projection order; those whose value is an `AggregateValue` are
-    computed, the others are the keys.
+    `columns` is the output in projection order; those with an `AggregateValue` are computed, the
+    others are the keys.
     """
 
     child: Node
@@ -238,7 +238,7 @@ class Aggregate:
 class Sort:
     """Order by `keys`, ties by the ids of `tie_break` variables, or by output columns.
 
-    It stands below `Project` and sees variables, except over an `Aggregate` or a distinct
+    Its input is the variables below `Project`, except over an `Aggregate` or a distinct
     projection, where keys and ties are output columns.
     """
 
@@ -327,7 +327,7 @@ MutationStatement = InsertEntity | UpdateEntities | DeleteEntities
 ROW = "row"
 
 
-# --- whole plans ----------------------------------------------------------------------------------
+# --- plans ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,9 +51,9 @@ _REVERSED = {
 def order_clauses(node: Node, estimator: Estimator) -> Node:
     """Replace every pattern by a tree of scans, expansions, filters and joins.
 
-    Each connected part starts at the variable that keeps the fewest rows and grows along the
-    traversal that adds the fewest; traversals between two bound variables run as soon as they
-    can, because they only remove rows. Parts without a connection are multiplied.
+    Each connected part starts at the variable with the fewest rows and continues with the traversal
+    that adds the fewest; traversals between two bound variables run as soon as possible, because
+    they only remove rows. Unconnected parts are multiplied.
     """
     if isinstance(node, Match):
         return lower_pattern(node.pattern, None, estimator)
@@ -116,7 +116,7 @@ class _Builder:
         return self._filter_outer(self._close_remaining(tree))
 
     def _filter_outer(self, tree: Node) -> Node:
-        """Apply the conditions on variables bound around the pattern: no scan sees them."""
+        """Apply the conditions on outer variables, which no scan has in scope."""
         for node in self.pattern.nodes:
             if node.variable in self.pattern.outer:
                 for predicate in node.filters:
@@ -150,7 +150,7 @@ class _Builder:
         return min(expanded, key=lambda pair: self._estimate_cost(pair[0], rows))
 
     def _is_reachable(self, edge: PatternEdge, here: set[str]) -> bool:
-        """Return whether an end is in this part and neither belongs to another."""
+        """Return whether one end is in this part and neither belongs to another."""
         ends = {edge.source, edge.target}
         return bool(ends & here) and ends & self.bound <= here
 
@@ -205,11 +205,11 @@ def list_produced_variables(tree: Node) -> set[str]:
 
 
 def map_asked_sources(pattern: Pattern) -> dict[int, str]:
-    """For each traversal, the variable the language walks it from, by identity of the edge.
+    """Map each traversal to the variable it starts at by the language, by identity of the edge.
 
-    A bounded traversal is walked from whichever end is bound first when clauses are taken as
-    written: outer variables and the first binding of each part, then the traversals in order.
-    Which end that is decides where a self loop counts, so no reordering may change it.
+    A bounded traversal starts at the end that is bound first when clauses are taken as written:
+    outer variables and the first binding of each part, then the traversals in order. This
+    determines where a self loop counts, so no reordering may change it.
     """
     bound, answer = set(pattern.outer), {}
     waiting = list(pattern.edges)
@@ -231,7 +231,7 @@ def _is_touching(variable: str, edges: Iterable[PatternEdge]) -> bool:
 
 
 def push_filters(node: Node, estimator: Estimator) -> Node:
-    """Give every variable of a pattern the conditions that concern it alone.
+    """Push the conditions on a single variable to that variable.
 
         match { $a: Artist  $a made $b  $a.born > 1980 and $b.rating > 7.0 }
 
@@ -293,7 +293,7 @@ def find_needed_columns(node: Node) -> Iterator[tuple[str, str]]:
 
 
 def _list_values(node: Node) -> Iterable[Output]:
-    """The expressions a node evaluates on rows, pushed-down filters left out."""
+    """Yield the expressions that a node evaluates on rows, without pushed-down filters."""
     match node:
         case FilterRows(_, predicate):
             return list_operands_of(predicate)
@@ -338,7 +338,7 @@ def _list_columns(variable: str | None, needs: Needs) -> tuple[str, ...]:
 
 
 def fuse_rankings(node: Node, estimator: Estimator) -> Node:
-    """Pass the limit directly above a ranking down to it.
+    """Push the limit directly above a ranking into it.
 
         order { nearest($d.vector, $q) } limit 10
 
@@ -359,7 +359,7 @@ def fuse_rankings(node: Node, estimator: Estimator) -> Node:
 RewriteRule = Callable[[Node, Estimator], Node]
 
 RULES: tuple[RewriteRule, ...] = (
-    push_filters,  # before ordering: what a variable keeps decides where to start
+    push_filters,  # before ordering: filters decide on the start of the order
     order_clauses,  # patterns become scans and expansions here
     fuse_rankings,
     prune_columns,  # last: it reads the properties that the others use

@@ -28,10 +28,10 @@ from omnigraph.types.property import PropertyType
 
 @dataclass(slots=True)
 class NodeVariable:
-    """A node variable while its block is read: its types narrow and its filters gather.
+    """A node variable while its block is bound: its types narrow and its filters accumulate.
 
-    `name` is its name in the plan, `nullable` says that the optional block which introduced it
-    has ended, so that it may be missing from here on.
+    `name` is its name in the plan; `nullable` tells that the optional block that introduced it has
+    ended, so that it may be missing from here on.
     """
 
     name: str
@@ -68,7 +68,7 @@ class HopVariable:
 
 @dataclass(slots=True)
 class BrokenVariable:
-    """A variable whose clause has a mistake; its uses are not checked."""
+    """A variable whose clause has an error; its uses are not checked."""
 
     name: str
     nullable: bool = False
@@ -79,7 +79,7 @@ Variable = NodeVariable | EdgeVariable | HopVariable | BrokenVariable
 
 @dataclass
 class BindContext:
-    """Context of binding one query: schema, parameters, mistakes, fresh names."""
+    """Context of binding one query: schema, parameters, errors, fresh names."""
 
     catalog: Catalog
     problems: Problems
@@ -97,8 +97,8 @@ class BindContext:
     def place(self, word: str, within: Span) -> Span:
         """Return the span of `word` inside another span, or that span.
 
-        The tree keeps no span for every name, so that a clause stays small; a mistake still
-        points at the name itself.
+        The tree has no span for every name, to keep clauses small; an error still refers to the
+        name itself.
         """
         pattern = re.compile(rf"(?<![A-Za-z0-9_]){re.escape(word)}(?![A-Za-z0-9_])")
         found = pattern.search(self.problems.source.text, within.start, within.end)
@@ -109,9 +109,9 @@ class BindContext:
 class Block:
     """One brace block being bound.
 
-    `bound` holds the names this block and those around it bind, perhaps later in the text;
-    `reserved` those of them that mean another variable: one that is introduced here under such a
-    name gets a fresh name in the plan.
+    `bound` holds the names bound by this block and those around it, possibly later in the text;
+    `reserved` those of them that denote another variable: one introduced here under such a name
+    gets a fresh name in the plan.
     """
 
     context: BindContext
@@ -170,7 +170,7 @@ class Block:
         return variable
 
     def mark_broken(self, name: str) -> None:
-        """Remember a name whose clause failed, unless it already means something."""
+        """Record a name whose clause failed, unless it is bound."""
         if name != ANONYMOUS and self.find(name) is None:
             self.variables[name] = BrokenVariable(name)
 
@@ -263,9 +263,9 @@ def _find_property(
 
 
 def list_properties(variable: EntityVariable, context: BindContext) -> tuple[Property, ...]:
-    """The properties every node or edge of the variable has, in name order.
+    """List the properties of every node or edge of the variable, by name.
 
-    Under an interface these are the interface's, whatever its implementers have in common.
+    Of an interface, these are its own properties, not others that its implementers share.
     """
     if isinstance(variable, NodeVariable):
         if variable.interface is not None:

@@ -1,4 +1,4 @@
-"""Estimates of row counts: from statistics when they are known, by constants otherwise."""
+"""Estimates of row counts, from statistics if available, otherwise from constants."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Estimator:
         return edge.to_type if step.direction == "in" else edge.from_type
 
     def estimate_expanded(self, node: Expand, reached: float) -> float:
-        """The rows behind an expansion when `reached` of them arrive at it."""
+        """Estimate the rows after an expansion with `reached` rows before it."""
         if node.closes:
             return reached * 0.1
         hops = min(node.maximum, 8)
@@ -136,7 +136,7 @@ class Estimator:
         return reached * fan_out
 
     def _is_point(self, types: tuple[str, ...], predicate: Predicate) -> bool:
-        """Return whether at most one node of each type can pass: its id or whole key is given."""
+        """Return whether at most one node of each type can pass: its id or whole key is fixed."""
         if not isinstance(predicate, Compare) or predicate.op is not Comparator.EQ:
             return False
         return any(self._is_identifying(types, side) for side in (predicate.left, predicate.right))

@@ -125,7 +125,7 @@ def list_predicate_variables(predicate: Predicate) -> frozenset[str]:
 
 
 def has_score(predicate: Predicate) -> bool:
-    """Return whether a predicate needs a score, which is known only once the match is complete."""
+    """Return whether a predicate needs a score, which requires the complete match."""
     return any(
         isinstance(leaf, VectorDistance | TextScore | FusedScore)
         for operand in list_operands_of(predicate)
@@ -140,7 +140,7 @@ def list_fused_scores(values: Iterable[Output]) -> frozenset[FusedScore]:
 
 
 def list_conjuncts(predicate: Predicate) -> Iterator[Predicate]:
-    """The parts that must all hold."""
+    """Yield the members of a conjunction."""
     if isinstance(predicate, AllOf):
         for item in predicate.items:
             yield from list_conjuncts(item)
@@ -149,7 +149,7 @@ def list_conjuncts(predicate: Predicate) -> Iterator[Predicate]:
 
 
 def list_used_properties(value: Output) -> Iterator[tuple[str, str]]:
-    """(variable, property) for every property whose value is needed; searched ones are not."""
+    """Yield (variable, property) for every property value used; searched ones are not."""
     for leaf in list_leaves(value):
         if isinstance(leaf, PropertyValue):
             yield leaf.variable, leaf.property
@@ -185,7 +185,7 @@ def map_children(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def list_property_reads(plan: Plan) -> frozenset[tuple[str, str]]:
-    """(type, property) for every property that a plan reads, searches or returns.
+    """Yield (type, property) for every property that a plan reads, searches or returns.
 
     Properties that a mutation only assigns are not read.
     """

@@ -1,8 +1,8 @@
-"""Every setting: its environment variable, default, type, meaning and the work it applies to.
+"""All settings: environment variable, default, type, meaning, and the work they apply to.
 
-Nothing below the edge looks at the environment: a command, a server or a Spark driver builds one
-`Settings` with `Settings.from_environment(os.environ)` and hands it down. `SETTINGS` lists the
-declarations; the reference page and `omnigraph config settings` are written from it.
+Only entry points read the environment: a command, a server or a Spark driver builds one
+`Settings` with `Settings.from_environment(os.environ)` and passes it on. `SETTINGS` lists the
+declarations; the reference page and `omnigraph config settings` are generated from it.
 """
 
 from __future__ import annotations

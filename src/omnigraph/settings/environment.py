@@ -37,9 +37,9 @@ class Kind(Generic[T]):
     label: str
     """The unit or the type, in a word or two."""
     accepts: str
-    """What the text must be, for the message that refuses it."""
+    """The accepted values, for error messages."""
     parse: Callable[[str], T]
-    """Raises `ValueError` for anything else."""
+    """Parses a text; raises `ValueError` for invalid ones."""
     show: Callable[[T], str] = str
 
 
@@ -61,7 +61,7 @@ def _show_seconds(seconds: float) -> str:
 
 
 def parse_seconds(least: int = 0) -> Kind[float]:
-    """Return the kind of a duration given in seconds."""
+    """Return the kind of a duration in seconds."""
 
     def parse(text: str) -> float:
         number = float(text)
@@ -73,7 +73,7 @@ def parse_seconds(least: int = 0) -> Kind[float]:
 
 
 def parse_milliseconds(least: int = 0) -> Kind[float]:
-    """Return the kind of a duration given in milliseconds and stored in seconds."""
+    """Return the kind of a duration in milliseconds, stored in seconds."""
 
     def parse(text: str) -> float:
         return count(least).parse(text) / 1000
@@ -113,12 +113,12 @@ MEBIBYTES: Kind[int] = Kind(
     lambda text: _parse_whole_number(text) << 20,
     lambda size: str(size >> 20),
 )
-"""A size, given in mebibytes and kept in bytes."""
+"""A size in mebibytes, stored in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setting(Generic[T]):
-    """One environment variable and what it means."""
+    """One environment variable and its meaning."""
 
     name: str
     default: T | None
@@ -133,11 +133,11 @@ class Setting(Generic[T]):
     """The variable read where this one is unset."""
 
     def read(self, environment: Mapping[str, str]) -> T | None:
-        """Return the parsed value; an unset or blank variable gives the default.
+        """Return the parsed value, or the default for an unset or blank variable.
 
         Raises:
-            BadRequest: the value cannot be understood. The value itself is not repeated, since
-                some variables hold secrets.
+            BadRequest: the value is invalid. The message does not repeat it, since some variables
+            hold secrets.
         """
         text = environment.get(self.name, "").strip()
         if not text:
@@ -182,7 +182,7 @@ class SettingGroup:
         """Read the settings of one process.
 
         Raises:
-            BadRequest: a variable holds something it must not.
+            BadRequest: a variable has an invalid value.
         """
         values: dict[str, object] = {}
         for one in fields(cast("Any", cls)):
@@ -201,7 +201,7 @@ class SettingGroup:
 
 
 def list_settings(group: type[SettingGroup]) -> Iterator[Setting[Any]]:
-    """Yield every setting of a group, nested groups in their place."""
+    """Yield every setting of a group, including nested groups, in order."""
     for one in fields(cast("Any", group)):
         declared = one.metadata.get(Setting)
         while declared is not None:
@@ -227,7 +227,7 @@ def find_unknown_variables(
         return []
     from difflib import get_close_matches  # noqa: PLC0415 - needed only to suggest
 
-    # The prefix is left out: what all names share would make any two of them alike.
+    # Compare without the prefix, which would make all names similar.
     ends = {name.removeprefix(PREFIX): name for name in names}
     close = {name: get_close_matches(name.removeprefix(PREFIX), ends, n=1) for name in unknown}
     return [(name, ends[found[0]] if found else None) for name, found in close.items()]

@@ -28,7 +28,7 @@ class LogLevels:
 
     @classmethod
     def parse(cls, text: str) -> LogLevels:
-        """Parse a level, and after it any number of `module=level`.
+        """Parse a level, followed by any number of `module=level`.
 
         >>> LogLevels.parse("warning,omnigraph.request=info").of_modules
         (('omnigraph.request', <LogLevel.INFO: 'info'>),)
@@ -68,7 +68,7 @@ def parse_origins(text: str) -> tuple[str, ...]:
 
 
 def _parse_origin(text: str) -> str:
-    """Parse one origin; patterns such as `*` are refused."""
+    """Parse one origin; patterns such as `*` are rejected."""
     parts = urlsplit(text)
     port = parts.port  # a ValueError where it is none
     host = parts.hostname or ""

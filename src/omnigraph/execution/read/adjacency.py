@@ -31,13 +31,13 @@ from omnigraph.execution.read.table_reader import (
 )
 
 _SPARSE = 4
-"""Sparser row ids than one in this many are looked up by bisection."""
+"""Row ids of a lower density are found by bisection."""
 _BISECTION = 32
 """Bisection beats hashing all ids while it has this many times more ids."""
 _FEW_BISECTED = 64
-"""Fewer ids than this are bisected one by one."""
+"""Up to this many ids are bisected one by one."""
 _CODED_ROWS = 1 << 22
-"""Edges encoded at once; the dictionaries of separate portions are unified afterwards."""
+"""Edges encoded at a time; the dictionaries of the batches are unified afterwards."""
 
 
 class RowCodes:
@@ -245,7 +245,7 @@ def _is_run(nodes: Codes) -> bool:
 def build_adjacency(sides: Sequence[tuple[Codes, Codes]], sources: int) -> Adjacency:
     """Build an adjacency from pairs of codes; pairs with -1 are dropped.
 
-    A pair with a missing end is an edge whose node was deleted.
+    A pair lacks an end if its node was deleted.
     """
     parts = [_pack_pairs(source, target) for source, target in sides]
     ordered = parts[0] if len(parts) == 1 else np.concatenate([_NO_PAIRS, *parts])
@@ -260,7 +260,7 @@ def build_adjacency(sides: Sequence[tuple[Codes, Codes]], sources: int) -> Adjac
 
 
 def _pack_pairs(sources: Codes, targets: Codes) -> Longs:
-    """Pairs as single integers that sort by source, then by target; those with -1 left out."""
+    """Pack pairs to integers that sort by source, then target; those with -1 are dropped."""
     pairs = sources.astype(np.int64)
     pairs <<= _NODE_BITS
     pairs |= targets
@@ -319,8 +319,8 @@ _MAX_MARKS = 1 << 24
 class Hops:
     """Bounds of a walk, and the treatment of self loops.
 
-    Walked forward, a self loop counts at the node it is reached at. Backward, it counts at the
-    start: there the query's walk would have arrived.
+    In a forward walk, a self loop counts at the node reached. In a backward walk it counts at the
+    start, which is the end of the path in the query.
     """
 
     minimum: int
@@ -369,9 +369,9 @@ def walk(
 ) -> Reached:
     """Find the nodes reachable from every source, by the position of the source.
 
-    A node is reached at its shortest distance if that lies within the bounds. One that lies just
-    below them is reached too, one hop later, if it has a self loop to spend that hop on. For a
-    source itself only the latter applies.
+    A node is reached at its shortest distance, if that is within the bounds. One at a distance just
+    below them is reached as well, one hop later, if it has a self loop. For a source itself only
+    the latter applies.
     """
     stride = _ANY_NODE if nodes_there is None else max(1, nodes_there)
     begin = np.arange(len(sources), dtype=np.int64)
@@ -390,7 +390,7 @@ def walk(
                 has_loop[pairs[loops] // stride] = True
             else:
                 found.append((np.unique(pairs[loops]), hop))
-        # A node that is left has been met, so its loop leads to nothing fresh.
+        # A node is left after it was reached, so its loop reaches no new one.
         fresh = visited.add(pairs, hop)
         if hop >= hops.minimum:
             found.append((fresh, hop))

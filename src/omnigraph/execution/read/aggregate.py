@@ -164,7 +164,7 @@ def _encode_keys(values: Values, node: Aggregate) -> list[ValueCodes]:
 
 
 def _find_identifying_variable(values: Values, output: Output) -> Iterator[str]:
-    """The variable identified by a group key, if different nodes never share its value."""
+    """Yield the variable identified by a group key, if distinct nodes never share its value."""
     if not isinstance(output, EntityId | PropertyValue):
         return
     entities = values.rows.entities[output.variable]
@@ -282,7 +282,7 @@ def _compute_extreme(values: Values, groups: Groups, value: AggregateValue) -> p
     of_row = groups.of_row[known]
     if value.function is AggregateName.MAX:
         order = ~order
-    # The last row written for a group is the one whose value comes first in the order.
+    # The last row written for a group wins, which is the one first in the order.
     best = np.full(groups.count, -1, dtype=np.int64)
     backwards = np.argsort(order, kind="stable")[::-1]
     best[of_row[backwards]] = known[backwards]

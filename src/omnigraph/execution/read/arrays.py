@@ -33,7 +33,7 @@ def encode_values(values: Integers | Sequence[int]) -> Codes:
 
 
 def expand_ranges(starts: Longs, counts: Longs) -> Longs:
-    """The numbers `start, start + 1, …` of every range, one range after another."""
+    """Return the numbers `start, start + 1, …` of all ranges, concatenated."""
     total = int(counts.sum())
     ends = np.cumsum(counts)
     return np.repeat(starts - (ends - counts), counts) + np.arange(total, dtype=np.int64)
@@ -55,7 +55,7 @@ def find_distinct(codes: Integers, size: int) -> Codes:
         found = np.unique(codes)
         return encode_values(found[found >= 0])
     seen = np.zeros(size + 1, dtype=np.bool_)
-    seen[codes] = True  # a missing one marks the last position, which is nobody's
+    seen[codes] = True  # -1 marks the last position, which has no entity
     return encode_values(np.flatnonzero(seen[:size]))
 
 
@@ -106,9 +106,9 @@ class Groups:
 
 
 def combine_codes(columns: Sequence[tuple[Integers, int]], rows: int) -> tuple[Longs, int]:
-    """One key for several columns of codes, and the number of possible keys.
+    """Combine columns of codes to one key, and return the number of possible keys.
 
-    Each column comes with its number of codes; the missing code -1 is a value of its own.
+    Each column comes with its number of codes; the missing code -1 is a value as well.
     """
     if not columns:
         return np.zeros(rows, dtype=np.int64), 1
@@ -125,7 +125,7 @@ def combine_codes(columns: Sequence[tuple[Integers, int]], rows: int) -> tuple[L
 
 
 def split_codes(keys: Longs, sizes: Sequence[int]) -> list[Codes]:
-    """The columns of codes that `combine_codes` made keys of, unless it renumbered the keys."""
+    """Split keys of `combine_codes` into columns again, unless it renumbered them."""
     columns: list[Codes] = []
     for size in reversed(sizes[1:]):
         keys, codes = np.divmod(keys, size + 1)
@@ -141,7 +141,7 @@ def group(keys: Longs, domain: int) -> Groups:
         _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
         return Groups(inverse.astype(np.int64), first.astype(np.int64))
     row_of_key = np.full(domain, MISSING, dtype=np.int64)
-    # The last assignment of a key stays, so rows are assigned backwards.
+    # The last assignment of a key wins, so rows are assigned backwards.
     row_of_key[keys[::-1]] = np.arange(len(keys) - 1, -1, -1, dtype=np.int64)
     occurs = row_of_key >= 0
     number = np.cumsum(occurs) - 1

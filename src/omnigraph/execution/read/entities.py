@@ -24,11 +24,11 @@ from omnigraph.execution.read.arrays import (
 from omnigraph.execution.read.table_reader import ID, FoundRows, Key, Reader, Topology
 
 _SHARE_FOR_WHOLE = 20
-"""Reading a whole column is cheaper than fetching more than one row in this many."""
+"""Reading a whole column is cheaper than fetching a larger share of its rows."""
 _FEW_ROWS = 256
-"""Fewer rows than this are fetched by row id, whatever the size of the table."""
+"""Up to this many rows are fetched by row id, at any size of the table."""
 _PER_FETCH = 1_000
-"""Fixed cost of a fetch, in rows of a whole column."""
+"""Fixed cost of a fetch, as a number of rows of a whole column."""
 _NARROW_BYTES = 64
 """Wider columns are cached only if many rows are requested at once."""
 
@@ -201,7 +201,7 @@ class IndexedEntities(OneType):
     def find(self, ids: pa.Array, type_name: str) -> Codes:
         if type_name not in self.types:
             return np.full(len(ids), MISSING, dtype=np.int32)
-        assert isinstance(self._table_codes, NodeCodes), "only nodes are looked for by id"
+        assert isinstance(self._table_codes, NodeCodes), "only nodes are looked up by id"
         return self._table_codes.find(ids)
 
     def node_codes(self, codes: Codes, table_codes: NodeCodes, type_name: str) -> Codes:
@@ -212,7 +212,7 @@ class IndexedEntities(OneType):
 
 
 class UnionEntities:
-    """Entities of several types, one type after another. Two of them may share an id."""
+    """Entities of several types, concatenated. Those of different types may share an id."""
 
     is_ordered = False
 
@@ -247,7 +247,7 @@ class UnionEntities:
         return {name: pa.concat_arrays([f[name] for f in found]).take(back) for name in names}
 
     def order_codes(self, codes: Codes) -> Longs:
-        """Type after type in the order of their names, within each as its part says."""
+        """Order by type name, then within each type."""
         keys = np.full(len(codes), MISSING, dtype=np.int64)
         kinds, start = self.kinds(codes), 0
         for name in sorted(self.types):

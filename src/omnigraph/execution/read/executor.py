@@ -64,9 +64,8 @@ from omnigraph.storage.snapshot import Snapshot
 def execute(plan: ReadPlan, snapshot: Snapshot, catalog: Catalog, given: ReadInput) -> ReadResult:
     """Run a read on one snapshot.
 
-    Rows come in the order the plan asks for, and without one in the order of the ids of the
-    bound variables. They are made while they are read; what an order or a group needs to see
-    first is held as integer codes.
+    Rows are in the order of the plan, by default that of the ids of the bound variables. They are
+    streamed; input of a sort or an aggregation is held as integer codes.
     """
     context = ReadContext(plan, snapshot, catalog, given)
     schema = build_output_schema(plan.columns)
@@ -110,7 +109,7 @@ class _ReadRun:
             case Sort():
                 return self._sort_output(node, keep)
             case _:
-                raise AssertionError(f"{type(node).__name__} gives rows, not output")
+                raise AssertionError(f"{type(node).__name__} returns rows, not output")
 
     def _aggregate(self, node: Aggregate) -> Iterator[pa.RecordBatch]:
         blocks = self._prepare(node, self.rows(node.child, find_aggregate_requirements(node), None))
@@ -142,7 +141,7 @@ class _ReadRun:
         return self._fuse(list_fused_scores(list_operands(node.columns)), blocks)
 
     def _fuse(self, scores: frozenset[FusedScore], blocks: Iterator[Rows]) -> Iterator[Rows]:
-        """Yield the blocks of a whole match after all of them are ranked by the scores."""
+        """Yield the blocks of a match, ranked as a whole by the scores."""
         if not scores:
             return blocks
         found = list(blocks)
@@ -209,7 +208,7 @@ class _ReadRun:
                 child = self.rows(node.child, asked, outer)
                 return run_optional_join(node, context, demand, child, inner)
             case Match() | Rank() | Project() | Aggregate() | Sort() | Slice():
-                raise AssertionError(f"{type(node).__name__} does not stand among rows")
+                raise AssertionError(f"{type(node).__name__} is not an operator on rows")
             case _:
                 assert_never(node)
 

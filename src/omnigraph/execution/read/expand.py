@@ -91,7 +91,7 @@ def _combine_parts(parts: Sequence[ScannedEntities | IndexedEntities]) -> Entiti
 
 @dataclass(frozen=True, slots=True)
 class _EdgesAt:
-    """Distinct edges of a table, and for each traversal of one its ends and its position.
+    """Distinct edges of a table, with the endpoints and the index of each for every traversal.
 
     An undirected edge may be traversed from both of its ends.
     """
@@ -179,7 +179,7 @@ def _get_incidence(
     """The edges that pass their filters, by the node they start from."""
     if node.edge_filters:
         return _build_incidence(node, way, context)
-    # Edges of several types are numbered one type after another, so their order counts here.
+    # Edges of several types are numbered type by type, so their order matters.
     key = ("incidence", *way.steps, *context.adjacency_key(way.steps))
     entities = _combine_parts([_list_all_edges(context, step) for step in way.steps])
     return entities, context.topology.get(key, lambda: _build_incidence(node, way, context)[1])
@@ -227,7 +227,7 @@ _OUTGROWN = Choice(TraversalMethod.ADJACENCY, "look-ups turned out to cost more 
 def expand(
     node: Expand, context: ReadContext, demand: Demand, child: Iterator[Rows]
 ) -> Iterator[Rows]:
-    """Repeat each row for every neighbour of its source, or for every edge if those are bound."""
+    """Join each row with every neighbour of its source, or with every edge if those are bound."""
     way = build_expansion_path(node, context)
     first = next(child, None) if way.is_possible else None
     if first is None:
@@ -263,8 +263,8 @@ def _note_choice(node: Expand, context: ReadContext, waiting: _ChosenTraversal) 
 def _from_better_end(node: Expand, rows: Rows) -> Expand:
     """Reverse an expansion between two bound ends if rows are sorted by its target.
 
-    Rows come sorted by some of their variables; tests in that order are the fast ones. The
-    distance is the same from both ends, but where a self loop counts changes sides.
+    Rows are sorted by some of their variables, and tests in that order are fast. The distance is
+    the same from both ends, but a self loop counts at the other one.
     """
     if not node.closes or _is_rising(rows.codes[node.source]):
         return node
@@ -299,7 +299,7 @@ class _ChosenTraversal:
 def _choose_traversal(
     node: Expand, context: ReadContext, first: Rows, others: Iterator[Rows]
 ) -> _ChosenTraversal:
-    """Consume blocks of the child as long as lookups of their sources are cheaper."""
+    """Consume blocks of the child while lookups of their sources are cheaper."""
     way = build_expansion_path(node, context)
     taken, sources = [first], len(find_sources(node, way, first))
     choice = choose_traversal(context, way, sources)
@@ -322,7 +322,7 @@ def _apply_links(node: Expand, demand: Demand, rows: Rows, found: NeighbourRows)
 def _try_lookups(
     node: Expand, way: ExpansionPath, context: ReadContext, rows: Rows
 ) -> NeighbourRows | None:
-    """Return the result of lookups, or None where they turn out to cost more."""
+    """Return the result of lookups; None if they turn out to cost more."""
     sources = find_sources(node, way, rows)
     look_up = _look_up_nodes if node.edge_variable is None else look_up_edges
     try:

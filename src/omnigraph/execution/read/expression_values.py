@@ -95,7 +95,7 @@ class Values:
                     self._computed[operand] = self._compute(operand)
                 return self._computed[operand]
             case OutputValue():
-                raise AssertionError("columns of the result are known only above it")
+                raise AssertionError("result columns are evaluated above the projection")
             case _:
                 assert_never(operand)
 
@@ -131,7 +131,7 @@ class Values:
                 assert_never(operand)
 
     def _fuse(self, operand: FusedScore, entities: Entities, codes: Codes) -> pa.Array:
-        """Fused scores, which rank an entity among those of the whole match."""
+        """Compute fused scores, which rank an entity within the whole match."""
         ranked, values = self.context.fused[operand]
         order = np.argsort(ranked, kind="stable")
         where = find_positions(codes, ranked[order], entities.size)
@@ -170,9 +170,9 @@ def _list_type_names(entities: Entities, codes: Codes) -> pa.Array:
 
 
 def filter_rows(context: ReadContext, rows: Rows, predicate: Predicate) -> Rows:
-    """The rows a predicate is true for.
+    """Select the rows for which a predicate is true.
 
-    A predicate on a single entity variable is asked once for each entity that occurs.
+    A predicate on a single entity variable is evaluated once per distinct entity.
     """
     variables = list_predicate_variables(predicate)
     only = next(iter(variables)) if len(variables) == 1 else None
@@ -182,7 +182,7 @@ def filter_rows(context: ReadContext, rows: Rows, predicate: Predicate) -> Rows:
         return rows if mask.all() else rows.take(np.flatnonzero(mask))
     codes = rows.codes[only]
     wanted = find_distinct(codes, entities.size)
-    # The last row is the missing entity, for which a predicate may hold too.
+    # The last row is the missing entity, for which a predicate may be true as well.
     asked = np.concatenate([wanted, np.asarray([-1], dtype=np.int32)])
     some = replace(
         rows,

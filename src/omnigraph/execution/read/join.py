@@ -71,7 +71,7 @@ def list_bound_variables(node: Node) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """A value of the left part that must equal one of the right part."""
+    """A value of the left side that must equal one of the right side."""
 
     left: Operand
     right: Operand
@@ -113,7 +113,7 @@ def join(
     right: Callable[[], Iterator[Rows]],
     equalities: Sequence[Equality],
 ) -> Iterator[Rows]:
-    """Pair every row of the left part with every matching row of the right part, in order."""
+    """Join each row of the left side with every matching row of the right side, in order."""
     first = next(left, None)
     blocks = list(right()) if first is not None else []
     if first is None or not blocks:
@@ -215,7 +215,7 @@ def run_anti_join(node: AntiJoin, child: Iterator[Rows], run: RunInner) -> Itera
         asked = _collect_requests(block, node.inner)
         found = np.zeros(asked.groups.count, dtype=np.bool_)
         for inner in run(Demand(frozenset(), merge=True), asked.rows):
-            assert inner.origin is not None, "rows of a block know where they belong"
+            assert inner.origin is not None, "rows of a block have an origin"
             found[inner.origin] = True
         yield block.take(np.flatnonzero(~found[asked.groups.of_row]))
 
@@ -244,9 +244,9 @@ def _extend_rows(
             dict.fromkeys(entities, nothing), {n: e for n, e in entities.items() if e is not None}
         )
         return
-    assert inner.origin is not None, "rows of a block know where they belong"
+    assert inner.origin is not None, "rows of a block have an origin"
     inner = inner.take(np.argsort(inner.origin, kind="stable"))
-    assert inner.origin is not None, "sorting keeps it"
+    assert inner.origin is not None, "sorting keeps the origin"
     starts = find_starts(inner.origin, groups.count)
     matches = np.diff(starts)[groups.of_row]
     counts = np.maximum(matches, 1)
@@ -260,7 +260,7 @@ def _extend_rows(
 def _place_beside(
     rows: Rows, inner: Rows, which: Longs, entities: Mapping[str, Entities | None]
 ) -> Rows:
-    """Rows with the columns of the inner row at each position; -1 stands for none."""
+    """Append the columns of the inner row at each position; -1 is no row."""
     columns = {
         name: encode_values(np.where(which >= 0, inner.codes[name][which], MISSING))
         for name in entities
@@ -278,7 +278,7 @@ def _place_beside(
 def _make_missing(
     node: OptionalJoin, context: ReadContext, wanted: list[str], inner: Rows | None
 ) -> dict[str, Entities | None]:
-    """The entities of each wanted variable; when there is no match at all, empty ones."""
+    """Return the entities of each variable; empty ones if there is no match at all."""
     if inner is not None:
         return {name: inner.entities.get(name) for name in wanted}
     readers = dict(_list_readers(node.inner, context))
@@ -291,7 +291,7 @@ def _make_empty(readers: list[Reader]) -> Entities:
 
 
 def _list_readers(node: Node, context: ReadContext) -> Iterator[tuple[str, list[Reader]]]:
-    """The tables behind every variable that a block binds."""
+    """List the tables of every variable that a block binds."""
     match node:
         case NodeScan():
             yield node.variable, [context.tables.node(name) for name in node.types]

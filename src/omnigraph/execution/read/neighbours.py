@@ -40,17 +40,17 @@ from omnigraph.plan.expressions import Predicate
 from omnigraph.plan.nodes import Direction, EdgeStep, Expand
 
 _TABLE_CELLS = 1 << 22
-"""A table of this many cells stays in the caches of a processor."""
+"""A table of this many cells fits the caches of a processor."""
 _PAIRS_PER_TABLE = 1_000
-"""Filling a table costs as much as searching for about this many pairs."""
+"""Filling a table costs as much as searching for this many pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """From each of `sources`, ascending codes, to `targets[starts[i]:starts[i + 1]]`.
+    """Links from `sources`, ascending codes, to `targets[starts[i]:starts[i + 1]]`.
 
-    Targets ascend within a source. `extra` holds further columns besides the targets: hop counts
-    and edges, by the variable they are bound to. `is_set` says that no link occurs twice.
+    Targets ascend within a source. `extra` holds further columns: hop counts and edges, by
+    variable. `is_set` tells that no link occurs twice.
     """
 
     sources: Codes
@@ -74,7 +74,7 @@ class Links:
     def retarget(self, mapping: Codes) -> Links:
         """Return the links with targets renumbered; those renumbered to -1 are dropped.
 
-        The mapping keeps the order of the targets it keeps.
+        The mapping preserves the order of targets.
         """
         renamed = replace(self, targets=mapping[self.targets])
         mask: Flags = renamed.targets >= 0
@@ -96,10 +96,10 @@ def follow(
     entities: Mapping[str, Entities],
     demand: Demand,
 ) -> Iterator[Rows]:
-    """Repeat each row for every link of its source, in the order of rows and then of links.
+    """Join each row with every link of its source, in the order of rows, then of links.
 
-    Columns that are not needed are left out. If that leaves nothing new to say, and equal rows may
-    be merged, the links are merely counted.
+    Unused columns are dropped. If no column is added and equal rows may be merged, links are only
+    counted.
     """
     starts, counts = _find_runs(rows, source, links)
     old, keep = rows.only(demand.variables), demand.variables
@@ -128,7 +128,7 @@ def _find_runs(rows: Rows, source: str, links: Links) -> tuple[Longs, Longs]:
 
 
 def _find_positions(starts: Longs, counts: Longs) -> Longs | slice:
-    """The positions of all links of some rows; one slice when they follow each other."""
+    """Return the positions of all links of some rows, as one slice if contiguous."""
     ends = starts + counts
     if np.array_equal(starts[1:], ends[:-1]):
         return slice(int(starts[0]), int(ends[-1]))
@@ -143,7 +143,7 @@ def close(
     entities: Mapping[str, Entities],
     demand: Demand,
 ) -> Iterator[Rows]:
-    """The rows whose target, bound already, is linked to their source: once for each link."""
+    """Keep the rows whose target, already bound, is linked to their source; once per link."""
     at = find_positions(rows.codes[source], links.sources, rows.entities[source].size)
     asked = _LinkRequest(at, rows.codes[target], rows.entities[target].size)
     old = rows.only(demand.variables)
@@ -180,9 +180,9 @@ def _search(asked: _LinkRequest, links: Links) -> tuple[Longs, Longs]:
 
 
 def _look_in_tables(asked: _LinkRequest, links: Links) -> Flags | None:
-    """Mask the linked pairs, using tables of all targets of a few sources at a time.
+    """Mask the linked pairs, with tables of all targets of a few sources at a time.
 
-    None if the pairs are too few for that, or do not come by source.
+    None if the pairs are too few for that, or not sorted by source.
     """
     at, sources_at_once = asked.at, _TABLE_CELLS // asked.size if asked.size else 0
     if not sources_at_once or len(links.sources) * _PAIRS_PER_TABLE > len(at) * sources_at_once:
@@ -214,7 +214,7 @@ NeighbourRows = tuple[Links, dict[str, Entities]]
 
 
 def find_sources(node: Expand, way: ExpansionPath, rows: Rows) -> Codes:
-    """The distinct sources whose type has such edges."""
+    """Return the distinct sources of the type that has such edges."""
     entities = rows.entities[node.source]
     codes = find_distinct(rows.codes[node.source], entities.size)
     return codes[entities.are_of(codes, way.source_type)]
@@ -275,7 +275,7 @@ class TargetFilter:
         self._passing: Flags | None = None
 
     def apply_filter(self, rows: Rows, links: Links) -> NeighbourRows:
-        """The links whose target is the one bound already, or passes the filters."""
+        """Select the links whose target is the bound one, or passes the filters."""
         node = self._node
         if node.closes:
             bound = rows.entities[node.target]
@@ -313,7 +313,7 @@ NO_IDS = pa.array([], pa.string())
 
 @dataclass(frozen=True, slots=True)
 class EdgePairs:
-    """Edges as pairs of ids, seen in the direction they are followed."""
+    """Edges as pairs of ids, in the direction of the traversal."""
 
     sources: pa.Array
     targets: pa.Array
@@ -343,7 +343,7 @@ def list_followed_columns(direction: Direction) -> tuple[tuple[str, str], ...]:
 
 
 class Frontier:
-    """Encodes ids in the order they are reached, and looks up neighbours of the newest ones."""
+    """Numbers ids as they are reached, and looks up neighbours of the newest ones."""
 
     def __init__(
         self, context: ReadContext, way: ExpansionPath, budget: LookupBudget, start: pa.Array
@@ -412,7 +412,7 @@ def walk_by_lookups(
 def _look_up_between_types(
     context: ReadContext, way: ExpansionPath, budget: LookupBudget, start: pa.Array
 ) -> FrontierResult:
-    """One hop to another type, whose ids may equal those of the start."""
+    """Look up one hop to another type, whose ids may equal those of the start."""
     budget.look_up(len(start))
     pairs = look_up(context, way.steps, start)
     budget.note_found(len(pairs.targets))

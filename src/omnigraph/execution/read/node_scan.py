@@ -1,4 +1,4 @@
-"""Scan the nodes or edges of a type: by id or unique key, by pushed-down filter, or as a whole."""
+"""Scan the nodes or edges of a type: by id or unique key, by pushed-down filter, or in full."""
 
 from __future__ import annotations
 
@@ -69,9 +69,10 @@ def _is_identifying(operand: Operand, type_: NodeType) -> bool:
 
 
 def find_named_ids(predicate: Predicate, type_: NodeType, given: Given) -> list[str] | None:
-    """The ids of exactly those nodes a condition is true for; None if it names none.
+    """Return the ids of exactly the nodes that match a condition; None if it fixes none.
 
-    The node need not exist. An id, or a key of one member, names a node: ids derive from keys.
+    The nodes need not exist. An id, or a key of one member, identifies a node: ids derive from
+    keys.
     """
     match predicate:
         case Compare(left, Comparator.EQ, right):
@@ -101,7 +102,7 @@ def _find_naming_type(operand: Operand, type_: NodeType) -> PropertyType | None:
 
 
 def _list_ids(values: Sequence[object], wanted: PropertyType) -> list[str] | None:
-    """None if a value has another type than its column and must be compared instead."""
+    """Convert values to ids; None if one has another type than its column."""
     kind = str if wanted.scalar is Scalar.STRING else int
     there = [value for value in values if value is not None]
     if any(type(value) is not kind for value in there):
@@ -161,7 +162,7 @@ def _list_nodes(node: NodeScan, type_name: str, context: ReadContext) -> Scanned
 
 
 def _find_named_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities, Codes] | None:
-    """Nodes whose ids a condition fixes, found in memory; None where a scan is cheaper."""
+    """Look up the nodes whose ids are fixed by a condition; None if a scan is cheaper."""
     type_name = node.types[0]
     filters = [
         part for f in restrict_filters(node.filters, type_name) for part in list_conjuncts(f)
@@ -197,7 +198,7 @@ def _find_encoded_nodes(node: NodeScan, context: ReadContext) -> tuple[Entities,
 def count_at_most(
     context: ReadContext, reader: Reader, filters: Sequence[Predicate], most: int
 ) -> int | None:
-    """Count the rows that pass what a scan can check; None for more than `most`."""
+    """Count the rows that pass the filters a scan can evaluate; None for more than `most`."""
     parts = split(filters, reader, context.given)
     count = reader.count(parts.filter)
     return count if count <= most else None
@@ -218,16 +219,16 @@ def select_rows(
     names: Sequence[str],
     keys: Keys | None = None,
 ) -> FoundRows:
-    """The rows that pass all filters, with their ids and the named columns, in no order.
+    """Select the rows that pass all filters, with ids and the named columns, unordered.
 
-    With `keys` only rows that have one of these ids in a column are read.
+    With `keys`, only rows with one of these ids in a column are read.
     """
     parts = split(filters, reader, context.given)
     wanted = sorted({ID, *names, *_read_by(parts.rest)})
     searched = next((p for p in parts.rest if isinstance(p, TextMatch)), None)
     rest = parts.rest
     if keys is None and searched is not None:
-        # The words are looked up first: what remains to be read is only what has them.
+        # Words are looked up first; then only rows that contain them are read.
         keys = (ID, find_matching_ids(context, searched, reader))
         rest = tuple(p for p in parts.rest if p is not searched)
     if keys is None:

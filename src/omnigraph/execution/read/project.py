@@ -1,4 +1,4 @@
-"""Project rows to the columns of a result, order them and apply the window."""
+"""Project rows to result columns, sort them, and apply offset and limit."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def evaluate_window(context: ReadContext, node: Slice) -> tuple[int, int | None]
 def slice_batches(
     batches: Iterator[pa.RecordBatch], skipped: int, given: int | None
 ) -> Iterator[pa.RecordBatch]:
-    """Skip the first rows of the batches and stop after the window."""
+    """Apply offset and limit to batches."""
     while given is None or given > 0:
         batch = next(batches, None)
         if batch is None:

@@ -44,7 +44,7 @@ from omnigraph.storage.tables import quote_identifier, quote_literal
 class Condition:
     """Filter text for the rows a predicate is true for, and for those it is false for.
 
-    A row for which it is unknown is in neither, so that no filter is ever negated.
+    A row for which it is unknown is in neither, so that filters are never negated.
     """
 
     true: str
@@ -141,8 +141,8 @@ def _round_down(value: float | int) -> float | int:
 def compare_floats(column: str, kind: pa.DataType, op: Comparator, value: float | int) -> Condition:
     """Compare a column of floats with a number, as IEEE 754 does for NaN and signed zeros.
 
-    Lance may order NaN above infinity, or below minus infinity by its sign, and may tell
-    the two zeros apart; each text here means the same either way.
+    Lance may order NaN above infinity, or below minus infinity by its sign, and may distinguish the
+    two zeros; these texts have the same meaning either way.
     """
     if isinstance(value, float) and math.isnan(value):
         return make_always_true(column) if op is Comparator.NE else make_never_true(column)
@@ -171,7 +171,7 @@ def compare_floats(column: str, kind: pa.DataType, op: Comparator, value: float 
 
 
 def fit_float(kind: pa.DataType, value: float | int) -> float | None:
-    """The constant in the type of the column, if it fits; zeros and NaN are treated apart."""
+    """Round a constant to the type of the column, if it fits; zeros and NaN are special."""
     below, above = find_neighbours(kind, value)
     return below if below == above else None
 
@@ -383,7 +383,7 @@ class _FilterWriter:
         return Condition(f"{column} IS NULL", f"{column} IS NOT NULL")
 
     def _write_decided(self, predicate: Predicate) -> Condition:
-        """A predicate without columns: the same for every row."""
+        """Evaluate a predicate without columns, constant for all rows."""
         scope = RowScope(1, _refuse_column, self.given.parameters, self.given.now)
         answer = evaluate(predicate, scope)[0].as_py()
         if answer is None:
@@ -393,7 +393,7 @@ class _FilterWriter:
 
 
 def _refuse_column(variable: str, name: str) -> pa.Array:
-    raise AssertionError(f"{variable}.{name} stands in a predicate without columns")
+    raise AssertionError(f"{variable}.{name} is a column of a predicate without columns")
 
 
 def _get_column_name(operand: Operand) -> str | None:
@@ -439,7 +439,7 @@ def _compare_flags(column: str, op: Comparator, *, value: bool) -> Condition:
 
 
 def _write_exact(kind: pa.DataType, value: object) -> str | None:
-    """The value as a literal the column can hold; empty when no row equals it, None unsure."""
+    """Format a value as a literal of the column; empty if no row equals it, None if unsure."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return quote_literal(value) if isinstance(value, str | bool | datetime.date) else None
     if pat.is_integer(kind):
@@ -448,7 +448,7 @@ def _write_exact(kind: pa.DataType, value: object) -> str | None:
     if math.isnan(value):
         return ""
     close = fit_float(kind, value)
-    # A zero equals the other zero too, which a list does not promise.
+    # Zeros of both signs are equal, which a list does not guarantee.
     return "" if close is None else None if close == 0 else quote_literal(close)
 
 

@@ -53,7 +53,7 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.types.property import PropertyType
 
 Embedder = Callable[[str, int, str | None], Sequence[float]]
-"""Embed a text, given the dimension and the model recorded in the schema."""
+"""Embeds a text, given the dimension and the model recorded in the schema."""
 
 BATCH_ROWS = 65_536
 
@@ -86,10 +86,9 @@ def _read_clock() -> datetime.datetime:
 class ReadInput:
     """Values and settings of one execution.
 
-    `parameters` are coerced already and hold every declared one. `traversal` forces one way of
-    finding neighbours; AUTO chooses by counts, and looks up neighbours of at most
-    `indexed_max_frontier` nodes over at most `indexed_max_hops` hops. `topology` should outlive
-    single reads: what it holds makes the next one fast.
+    `parameters` are coerced and complete. `traversal` forces a method to find neighbours; AUTO
+    chooses by estimates, and looks up neighbours of at most `indexed_max_frontier` nodes over at
+    most `indexed_max_hops` hops. `topology` is a cache that should outlive single reads.
     """
 
     parameters: Mapping[str, object] = field(default_factory=dict)
@@ -143,9 +142,9 @@ Change = Callable[[Operand], Operand]
 
 
 def map_operands(predicate: Predicate, change: Change) -> Predicate:
-    """The predicate with every operand replaced by `change(operand)`.
+    """Replace every operand of a predicate by `change(operand)`.
 
-    A text condition in place of a condition becomes its replacement.
+    A text condition is replaced by its replacement as a whole.
     """
     match predicate:
         case Compare(left, op, right):
@@ -196,10 +195,10 @@ class Measure:
 
 
 class ExecutionProfile:
-    """Measures of the operators of one execution, complete once its result is consumed.
+    """Metrics of the operators of one execution, complete once its result is consumed.
 
-    Operators are addressed as the plan describes them: `step()` is the tree of `explain` with
-    what was measured among the facts.
+    Operators are identified as in the description of the plan: `step()` is the tree of `explain`
+    with metrics among the facts.
     """
 
     def __init__(self, root: Node, check: Callable[[], None] | None = None) -> None:
@@ -243,16 +242,17 @@ class ExecutionProfile:
 
 
 class ReadResult:
-    """The rows of a query, a batch at a time.
+    """The rows of a query, in batches.
 
-    Rows are streamed: each can be read once, and the profile is complete at the end.
+    Rows are streamed: each can be read once, and the profile is complete after the last.
     """
 
     def __init__(
         self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], profile: ExecutionProfile
     ) -> None:
         self.schema, self.profile = schema, profile
-        # The first batch is computed at once, so that errors in values raise where the query runs.
+        # The first batch is computed eagerly, so that errors in values are raised by the query
+        # call.
         first = next(batches, None)
         self._batches = chain([] if first is None else [first], batches)
 
@@ -265,7 +265,7 @@ class ReadResult:
 
 
 class ReadContext:
-    """State of one execution: the snapshot, the input and what has been read so far.
+    """State of one execution: the snapshot, the input and cached reads.
 
     Values too large for the cache are retained here until the execution ends.
     """
@@ -304,7 +304,7 @@ class ReadContext:
         return found
 
     def list_entities(self, type_name: str) -> IndexedEntities:
-        """All nodes of a type as entities, the same object on every call."""
+        """Return all nodes of a type as entities, the same object on every call."""
         found = self._indexed.get(type_name)
         if found is None:
             reader = self.tables.node(type_name)
@@ -330,7 +330,7 @@ class ReadContext:
         return found
 
     def adjacency_key(self, steps: Sequence[EdgeStep]) -> Key:
-        """Edges and the nodes at their ends: an adjacency is made for one version of each."""
+        """Return the cache key of an adjacency: the versions of edges and endpoints."""
         edges = [(step.direction, self.tables.edge(step.edge_type).key) for step in steps]
         nodes = {end for step in steps for end in self.ends_of(step)}
         return (

@@ -51,12 +51,11 @@ _TELLING_ROWS = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some rows of a match.
+    """A block of rows of a match.
 
-    `codes` has a column for every variable that is still of interest: positions among its
-    `entities`, or for a hop variable the count itself. All blocks of one operator share the
-    entities of a variable. `weights` says how many equal rows each row stands for, `origin` to
-    which row around a nested block it belongs.
+    `codes` has a column for every live variable: codes of its `entities`, or for a hop variable the
+    count itself. All blocks of one operator share the entities of a variable. `weights` counts the
+    equal rows that each row represents, `origin` is the index of the outer row in a nested block.
     """
 
     size: int
@@ -80,7 +79,7 @@ class Rows:
         )
 
     def repeat(self, counts: Longs) -> Rows:
-        """Each row as often as its count says."""
+        """Repeat each row by its count."""
         size = int(counts.sum())
         if not self.codes and self.weights is None and self.origin is None:
             return replace(self, size=size)
@@ -134,7 +133,7 @@ class Rows:
         return replace(self, weights=weights)
 
     def with_size(self, variable: str) -> tuple[Codes, int]:
-        """A column with the number of codes it can hold."""
+        """Return a column with its number of codes."""
         codes = self.codes[variable]
         entities = self.entities.get(variable)
         size = int(codes.max(initial=-1)) + 1 if entities is None else entities.size
@@ -213,7 +212,7 @@ def merge_equal_rows(rows: Rows) -> Rows:
 
 
 def _from_keys(rows: Rows, keys: Longs, sizes: Sequence[int], weights: Longs) -> Rows:
-    """The rows that some keys stand for, once each."""
+    """Decode rows from keys, one per key."""
     columns = split_codes(keys, sizes)
     origin = None if rows.origin is None else columns.pop()
     codes = dict(zip(sorted(rows.codes), columns, strict=True))
@@ -221,7 +220,7 @@ def _from_keys(rows: Rows, keys: Longs, sizes: Sequence[int], weights: Longs) ->
 
 
 def merge_blocks(blocks: Iterable[Rows]) -> Iterator[Rows]:
-    """Blocks with equal rows merged, across blocks too, as long as that makes them fewer."""
+    """Merge equal rows, also across blocks, while that reduces their number."""
     waiting: list[Rows] = []
     size, pays = 0, True
     for block in blocks:
@@ -231,8 +230,8 @@ def merge_blocks(blocks: Iterable[Rows]) -> Iterator[Rows]:
         waiting.append(merge_equal_rows(block))
         size += waiting[-1].size
         is_bounded = is_dense(_encode_row_keys(waiting[-1])[1], block.size)
-        # A large block that merging left as it is says the same of those to come, unless there
-        # are so few possible rows that they must repeat.
+        # A large block that merging did not reduce predicts the same for later ones, unless so few
+        # distinct rows are possible that they must repeat.
         pays = is_bounded or block.size < _TELLING_ROWS or 2 * waiting[-1].size < block.size
         if size > 2 * BLOCK_ROWS or not pays:
             together = merge_equal_rows(join_blocks(waiting)) if pays else join_blocks(waiting)
@@ -246,7 +245,7 @@ def merge_blocks(blocks: Iterable[Rows]) -> Iterator[Rows]:
 
 
 def split_portions(counts: Longs) -> Iterator[tuple[int, int]]:
-    """Ranges of rows that yield about a block each when repeated; one row is never split."""
+    """Yield ranges of rows of about a block each when repeated; one row is never split."""
     ends = np.cumsum(counts)
     first = 0
     while first < len(counts):
@@ -275,7 +274,7 @@ class Demand:
 
 
 def list_outer_variables(inner: Node) -> frozenset[str]:
-    """The variables a nested block takes from the rows around it."""
+    """List the variables that a nested block uses from the outer rows."""
     if isinstance(inner, OuterRows):
         return frozenset(inner.variables)
     if isinstance(inner, AntiJoin | OptionalJoin):

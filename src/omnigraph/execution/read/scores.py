@@ -49,9 +49,9 @@ _FEW_RANKS = 64
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Different entities, in no particular order.
+    """Distinct entities, in no particular order.
 
-    The best have the smallest `keys`; equal ones follow `ties`, which are never equal.
+    The best have the smallest `keys`; ties are broken by `ties`, which are distinct.
     """
 
     codes: Codes
@@ -102,9 +102,9 @@ class Ranking:
 def merge_rankings(
     first: Ranking, second: Ranking, constant: int, keep: int | None
 ) -> tuple[Codes, Doubles]:
-    """The entities of both rankings, best first, with their fused scores.
+    """Merge two rankings, best first, with fused scores.
 
-    With `keep` only this many of the best are needed.
+    With `keep`, only this many of the best are needed.
     """
     pool = _pool_rankings(first, second, keep)
     order, scores = fuse_scores(first.ranks(pool), second.ranks(pool), constant)
@@ -115,8 +115,8 @@ def _pool_rankings(first: Ranking, second: Ranking, keep: int | None) -> Codes:
     """The entities among which the best are."""
     some = [first, second]
     if keep is not None and min(first.size, second.size) <= keep:
-        # All of a short ranking take part. Entities of the other one only are in the order they
-        # have there, so none of them beyond the first `keep` is needed.
+        # A short ranking takes part as a whole. Entities of the other one only are in its order, so
+        # none of them beyond the first `keep` is needed.
         some = [arm if arm.size <= keep else arm.best(keep) for arm in some]
     return encode_values(np.unique(np.concatenate([arm.codes for arm in some])))
 
@@ -124,7 +124,7 @@ def _pool_rankings(first: Ranking, second: Ranking, keep: int | None) -> Codes:
 T = TypeVar("T")
 
 _MAX_CANDIDATES = 1_000
-"""With more candidates than this the whole table is searched instead."""
+"""With more candidates, the whole table is searched instead."""
 
 
 def evaluate_fixed(context: ReadContext, operand: Operand) -> object:
@@ -178,7 +178,7 @@ def make_candidates(entities: Entities, codes: Codes) -> list[Candidates]:
 
 
 def _remember_search(context: ReadContext, key: Hashable | None, search: Callable[[], T]) -> T:
-    """Cache a search over a whole table; every block of rows needs the same one."""
+    """Cache a search over a whole table, which every block of rows needs."""
     if key is None:
         return search()
     if key not in context.searched:
@@ -187,7 +187,7 @@ def _remember_search(context: ReadContext, key: Hashable | None, search: Callabl
 
 
 def has_query(context: ReadContext, condition: TextMatch) -> bool:
-    """Return whether the query text is given; a NULL matches nothing and differs from nothing."""
+    """Return whether there is a query text; NULL matches nothing and differs from nothing."""
     return evaluate_fixed(context, condition.query) is not None
 
 
@@ -219,7 +219,7 @@ def find_matching_ids(context: ReadContext, condition: TextMatch, reader: Reader
 def _find_matching(
     context: ReadContext, condition: TextMatch, reader: Reader, search: Callable[..., T]
 ) -> T | None:
-    """Return the hits of such a search; None without a table or a query."""
+    """Return the hits of a search; None without a table or a query."""
     query, column = (
         evaluate_fixed(context, condition.query),
         reader.get_stored_field(condition.property),
@@ -271,9 +271,9 @@ def rank_entities(
     codes: Codes,
     keep: int | None = None,
 ) -> tuple[Codes, Doubles]:
-    """The entities that have a score, best first and equal ones by id, with their scores.
+    """Rank the entities with a score, best first and ties by id, with their scores.
 
-    With `keep` only this many of the best are needed.
+    With `keep`, only this many of the best are needed.
     """
     candidates = make_candidates(entities, codes)
     found = _rank(context, operand, entities, codes, candidates, keep).best(keep)
@@ -376,10 +376,9 @@ def fuse_rankings(
     nearest: int | None = None,
     keep: int | None = None,
 ) -> tuple[Codes, Doubles]:
-    """The entities either arm ranks, best first, with their fused scores.
+    """Rank the entities of either arm, best first, with fused scores.
 
-    An arm of distances contributes only its `nearest`; with `keep` only this many of the best are
-    needed.
+    A vector arm contributes only its `nearest`; with `keep`, only this many of the best are needed.
     """
     constant = evaluate_fixed(context, operand.constant)
     if not isinstance(constant, int) or constant <= 0:

@@ -37,7 +37,7 @@ _ALL_BUT_SIGN = np.int64(2**63 - 1)
 
 @dataclass(frozen=True, slots=True)
 class Ordinals:
-    """Integers that compare as the values do; where `known` is false the value is NULL."""
+    """Integers in the order of the values; where `known` is false the value is NULL."""
 
     values: Longs
     known: Flags | None
@@ -61,7 +61,7 @@ class Ordinals:
 
 
 def encode_sort_key(values: pa.Array) -> Ordinals:
-    """Strings by their bytes, false before true; both zeros are level, NaN comes last."""
+    """Encode strings by their bytes, false before true, both zeros equal and NaN last."""
     known = None if not values.null_count else np.asarray(pc.is_valid(values))
     kind = values.type
     if pat.is_null(kind):
@@ -109,9 +109,9 @@ def _encode_floats(values: pa.Array) -> Longs:
 
 
 def normalize_zeros(values: pa.Array) -> pa.Array:
-    """The values with 0.0 for -0.0, also inside lists and objects.
+    """Normalize -0.0 to 0.0, also inside lists and objects.
 
-    Where one value represents several equal ones, the choice must not matter.
+    For where one value represents several equal ones.
     """
     kind = values.type
     if pat.is_floating(kind):
@@ -165,7 +165,7 @@ def _normalize_floats(values: pa.Array) -> pa.Array:
 
 
 def _render_lists(lists: pa.Array) -> pa.Array:
-    """One text for each list; the length before each element keeps different lists apart."""
+    """Encode each list as a text; the length before each element keeps distinct lists distinct."""
     elements = make_comparable(lists.flatten()).cast(pa.string())
     lengths = pc.binary_length(elements).cast(pa.string())
     texts = pc.binary_join_element_wise(lengths, elements, ":").fill_null("-")
@@ -188,10 +188,10 @@ def sort_rows(
     order: RowOrder,
     keep: int | None,
 ) -> Iterator[Rows]:
-    """The rows in order; with `keep` at least this many of the first ones.
+    """Sort rows; with `keep`, at least this many of the first ones.
 
-    `order` is their present order: rows in the requested order pass through, and after a common
-    prefix of both orders each run of equal rows is sorted by itself.
+    `order` is their present order: sorted rows pass through, and after a common prefix of both
+    orders each run of equal rows is sorted by itself.
     """
     if not keys:
         common = _find_common_order(order.variables, tie_break)
@@ -250,7 +250,7 @@ def _sort_by_ids(rows: Rows, tie_break: Sequence[str]) -> Rows:
 
 
 def encode_id_order(rows: Rows, variable: str) -> Longs:
-    """Integers in the order of a variable's ids; a missing one comes first."""
+    """Encode the order of a variable's ids as integers; a missing one comes first."""
     codes, entities = rows.codes[variable], rows.entities[variable]
     if entities.is_ordered or not entities.size:
         return codes.astype(np.int64)
@@ -261,13 +261,13 @@ def encode_id_order(rows: Rows, variable: str) -> Longs:
         codes = find_positions(codes, some, entities.size)
     else:
         whole = entities.rank
-        assert whole is not None, "only codes in the order of ids need no rank"
+        assert whole is not None, "codes that are not in id order need a rank"
         rank = whole
     return np.where(codes >= 0, rank[codes], -1) if len(rank) else codes.astype(np.int64)
 
 
 def sort_by_keys(keys: Sequence[Longs], rows: int) -> Longs:
-    """The rows by several keys, the most significant first; equal rows stay as they are."""
+    """Sort by several keys, the most significant first; the sort is stable."""
     if not keys:
         return np.arange(rows, dtype=np.int64)
     return np.lexsort(tuple(reversed(keys))).astype(np.int64)
@@ -331,9 +331,9 @@ def _select_best(
 
 
 def select_candidates(columns: Sequence[Longs], keep: int) -> Longs:
-    """A superset of the first `keep` rows, in their present order.
+    """Select a superset of the first `keep` rows, in their present order.
 
-    `columns` may be only the first of the keys: rows that are equal in them all stay.
+    `columns` may be a prefix of the keys: rows that are equal in it are all selected.
     """
     if keep == 0:
         return np.zeros(0, dtype=np.int64)
@@ -352,9 +352,9 @@ def select_candidates(columns: Sequence[Longs], keep: int) -> Longs:
 def rank(
     node: Rank, context: ReadContext, child: Iterator[Rows], keep: int | None
 ) -> Iterator[Rows]:
-    """The rows whose entity has a score, best first.
+    """Yield the rows whose entity has a score, best first.
 
-    Ties are broken by the further keys, then by the ranked entity, so that its rows are
+    Ties are ordered by the further keys, then by the ranked entity, so that its rows are
     contiguous, and last by the ids of all variables.
     """
     blocks = list(child)
@@ -371,9 +371,9 @@ def rank(
 
 
 def _append_ranking(rows: Rows, variable: str, order: Codes) -> tuple[Rows, Longs]:
-    """The rows whose entity is ranked, and the position of each in the ranking."""
+    """Select the rows whose entity is ranked, and the rank of each."""
     codes, size = rows.codes[variable], rows.entities[variable].size
-    is_ranked = np.zeros(size + 1, dtype=np.bool_)  # a missing one looks at the last position
+    is_ranked = np.zeros(size + 1, dtype=np.bool_)  # -1 indexes the last position
     is_ranked[order] = True
     kept = rows.take(np.flatnonzero(is_ranked[codes]))
     positions = find_positions_among(kept.codes[variable].astype(np.int64), order.astype(np.int64))
@@ -388,7 +388,7 @@ def _compute_ranking(
     entities = rows.entities[ranking.variable]
     codes = find_distinct(rows.codes[ranking.variable], entities.size)
     keep = None if keep is None else min(keep, len(codes))
-    # With further keys, which of several equally good ones comes first is not decided by id.
+    # With further keys, ties of the score are not decided by id.
     needed = None if node.keys else keep
     if isinstance(ranking, FusedScore):
         found = fuse_rankings(context, ranking, entities, codes, keep, needed)

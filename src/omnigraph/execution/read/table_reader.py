@@ -30,7 +30,7 @@ DEFAULT_LIMIT_BYTES = 1 << 30
 _OPEN_TABLES = 512
 _REMEMBERED_COSTS = 4096
 _LARGEST_SHARE = 4
-"""A larger fraction of the whole would evict everything else."""
+"""A larger share of the cache would evict everything else."""
 
 
 class Cached(Protocol):
@@ -71,9 +71,9 @@ class Topology:
         return self._entries.find(key)
 
     def get(self, key: Key, build: Callable[[], CachedT]) -> CachedT:
-        """The entry of a key, built if it is missing.
+        """Return the entry of a key, built if it is missing.
 
-        A key always has the same kind of value.
+        A key always has a value of the same type.
         """
         return self._entries.value(key, build)  # type: ignore[return-value]  # the key fixes it
 
@@ -82,7 +82,7 @@ class Topology:
         return self._tables.value((location, version), partial(open_table, location, version))
 
     def find_spent(self, key: Key) -> float:
-        """Return the cost paid so far for a missing entry, in the unit of the caller."""
+        """Return the cost spent so far on a missing entry, in the unit of the caller."""
         return self._spent.find(key) or 0.0
 
     def spend(self, key: Key, cost: float) -> None:
@@ -104,8 +104,8 @@ _SCANNED_ROWS = 262_144
 class Reader:
     """Reads one table version.
 
-    Properties are found by stable id, so a column that was renamed later is still found. One
-    that did not exist yet reads as NULL.
+    Columns are found by stable property id, across renames. A property that did not exist yet reads
+    as NULL.
     """
 
     table: Table
@@ -127,7 +127,7 @@ class Reader:
         return found | {name: schema.field(name) for name in _SYSTEM if name in schema.names}
 
     def get_stored_field(self, name: str) -> pa.Field | None:
-        """The column that holds a property; None when this version has no such column."""
+        """Return the column of a property; None if this version has none."""
         found = self._stored.get(name)
         if found is None and name in _SYSTEM:
             raise ManifestCorrupt(f"{self.table!r} has no column {name}")
@@ -179,7 +179,7 @@ class Reader:
             return self.nothing(names)
         wanted = [*self._read_columns(names), ROW_ID]
         found = self.table.take_row_ids(pa.array(row_ids, pa.uint64()), wanted)
-        assert found.num_rows == len(row_ids), "a row of a pinned version is gone"
+        assert found.num_rows == len(row_ids), "a row of a pinned version is missing"
         return self._shape_rows(found, names)
 
     def count(self, filter: str | None) -> int:
@@ -190,9 +190,9 @@ class Reader:
     def find(
         self, column: str, keys: pa.Array, names: Sequence[str], filter: str | None = None
     ) -> FoundRows:
-        """The rows with one of these keys in a column of ids, in no particular order.
+        """Find the rows with one of these keys in a column of ids, unordered.
 
-        Few keys go through the index in lists; for many, one scan is cheaper.
+        Few keys use the index in lists; for many, one scan is cheaper.
         """
         if not self.row_count or not len(keys) or filter == "FALSE":
             return self.nothing(names)
@@ -264,7 +264,7 @@ class FoundRows:
 
 
 def concatenate_rows(parts: Sequence[FoundRows]) -> FoundRows:
-    """The rows of all parts, one part after another; there is at least one part."""
+    """Concatenate rows; there is at least one part."""
     if len(parts) == 1:
         return parts[0]
     names = parts[0].columns
@@ -310,7 +310,7 @@ class SnapshotTables:
         return found
 
     def _open(self, type_: NodeType | EdgeType) -> Reader:
-        """The table of a type by identity, whatever its name at the snapshot."""
+        """Open the table of a type by identity, whatever its name at the snapshot."""
         entry = self._snapshot.state.by_identity.get(type_.identity)
         if entry is None:
             key = type_.table_key

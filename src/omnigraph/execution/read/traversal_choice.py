@@ -1,4 +1,4 @@
-"""Choose how an expansion finds neighbours, by estimated cost: edge lookups or an adjacency."""
+"""Choose the method of an expansion by estimated cost: edge lookups or an adjacency."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from omnigraph.storage.tables import LanceIndexKind, describe_indices
 
 @dataclass(frozen=True, slots=True)
 class ExpansionPath:
-    """Steps that all lead from one node type to one other, and how often they are taken."""
+    """Steps from one node type to one other, and the range of hops."""
 
     steps: tuple[EdgeStep, ...]
     source_type: str
@@ -53,7 +53,7 @@ _PER_TABLE_READ = 1.5
 _ENCODED_NODE_BYTES = 48
 
 _EXPECTED_AGAIN = 3.0
-"""Factor of the cost paid for lookups so far: repeated queries are expected to be repeated."""
+"""Weight of the cost spent on lookups so far: repeated queries are expected to recur."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def _read_coverage(reader: Reader) -> Coverage:
 
 
 def estimate_search_cost(context: ReadContext, steps: tuple[EdgeStep, ...], keys: float) -> float:
-    """Estimate the cost to look for the edges at this many nodes, before any is found."""
+    """Estimate the cost of looking up the edges of this many nodes."""
     cost = 0.0
     for step in steps:
         reader = context.tables.edge(step.edge_type)
@@ -151,10 +151,10 @@ def estimate_fetch_cost(context: ReadContext, way: ExpansionPath, nodes: float) 
 
 
 def is_encoding_worthwhile(context: ReadContext, type_name: str, nodes: int) -> bool:
-    """Return whether to find this many nodes by entity code, even if the codes must be built first.
+    """Return whether to find this many nodes by entity code, building the codes if necessary.
 
-    Otherwise the search for them is noted: who is looked for again and again is numbered. Where
-    look-ups are forced, so are these.
+    Otherwise the cost of the search is recorded, so that codes are built after enough of them.
+    Where lookups are forced, searches are as well.
     """
     if context.input.traversal is TraversalMethod.INDEXED:
         return False
@@ -180,7 +180,7 @@ class Choice:
     reason: str
 
     def facts(self, start: str) -> dict[str, object]:
-        """Describe the choice for `explain`; `start` is the number of nodes it was made for."""
+        """Describe the choice for `explain`; `start` is the number of start nodes."""
         return {"traversal": str(self.traversal), "because": f"start nodes: {start}; {self.reason}"}
 
 
@@ -204,7 +204,7 @@ def choose_traversal(context: ReadContext, way: ExpansionPath, frontier: int) ->
 
 
 def _is_beyond(given: ReadInput, way: ExpansionPath, frontier: int) -> bool:
-    """Return whether the input forbids this many lookups, whatever their cost."""
+    """Return whether the settings forbid this many lookups."""
     most_nodes, most_hops = given.indexed_max_frontier, given.indexed_max_hops
     return (most_nodes is not None and frontier > most_nodes) or (
         most_hops is not None and way.hops.maximum > most_hops
@@ -212,7 +212,7 @@ def _is_beyond(given: ReadInput, way: ExpansionPath, frontier: int) -> bool:
 
 
 class LookupBudgetExceeded(Exception):
-    """Lookups cost more than building the adjacency; the walk restarts with that."""
+    """Lookups cost more than building the adjacency, with which the walk restarts."""
 
 
 class LookupBudget:

@@ -1,7 +1,7 @@
-"""Search of nodes by text and by vector, and the fusion of two rankings.
+"""Text and vector search of nodes, and fusion of two rankings.
 
-Every answer is a function of the rows alone: the same with no index, with one that covers some of
-the rows, and with one that covers all.
+Results depend on the rows only: they are the same with no index, with partial and with full index
+coverage.
 """
 
 from omnigraph.execution.search.search_cache import SearchCache as SearchCache

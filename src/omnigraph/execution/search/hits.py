@@ -12,7 +12,7 @@ Integers = npt.NDArray[np.int64]
 Doubles = npt.NDArray[np.float64]
 
 _VALUES_PER_GROUP = 64
-"""The least of this many values stands for all of them in a first look."""
+"""Values per group; a first pass compares only the minima of the groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +39,7 @@ class Hits:
 def find_smallest(values: npt.NDArray[np.floating], count: int) -> Integers:
     """Return the indexes of the `count` smallest values and of all ties with the last; ascending.
 
-    One pass over the values and no sort: what is larger than the least values of `count` groups
-    is not among them.
+    One pass without a sort: values above the minima of `count` groups are not among them.
     """
     if count <= 0:
         return np.empty(0, np.int64)
@@ -61,18 +60,17 @@ def _find_kth(values: npt.NDArray[np.floating], count: int) -> np.floating:
 
 
 UNRANKED = -1
-"""The rank of what a ranking does not name."""
+"""The rank of an item that a ranking does not contain."""
 
 
 def fuse_scores(first: Integers, second: Integers, constant: int) -> tuple[Integers, Doubles]:
-    """The best order of some things, and the fused score of each in that order.
+    """Fuse two rankings: the best order of their items, with fused scores.
 
-    The arguments hold the rank of each thing in both rankings, counted from 0. A score is the sum
-    of 1 / (constant + rank + 1). Equal scores keep the order of the first ranking, then of the
-    second.
+    The arguments are the ranks of each item in both rankings, from 0. A score is the sum of 1 /
+    (constant + rank + 1). Ties keep the order of the first ranking, then of the second.
     """
     scores = _compute_share(first, constant) + _compute_share(second, constant)
-    # What only the second ranking names comes after all that the first one does.
+    # Items of the second ranking only come after all of the first.
     first_position = np.where(first == UNRANKED, np.iinfo(np.int64).max, first)
     order: Integers = np.lexsort((second, first_position, -scores))
     return order, scores[order]

@@ -36,12 +36,12 @@ def split_text(text: str) -> list[str]:
     # before words are split, so that it does not matter how an accent is written.
     decomposed = unicodedata.normalize("NFKD", text)
     plain = unicodedata.normalize("NFC", _ACCENTS.sub("", decomposed))
-    # The one letter that in lower case falls apart into a letter and a mark, which is no letter.
+    # The one letter whose lower case is a letter and a combining mark, which is not a letter.
     return [word.lower() for word in split_words(plain.replace("\u0130", "I"))]
 
 
 def parse_query_words(text: str) -> tuple[QueryWord, ...]:
-    """The words of a query that are worth looking for."""
+    """Return the words of a query without stop words."""
     words = split_text(text)
     kept = drop_stop_words(words)
     return tuple(
@@ -57,9 +57,9 @@ def parse_query_terms(text: str) -> tuple[str, ...]:
 
 
 def fold_to_ascii(texts: pa.Array) -> pa.Array:
-    """The texts with every word in ASCII or in letters beyond it, and nothing else beyond ASCII.
+    """Fold texts so that each word is either ASCII or non-ASCII letters, and all else is ASCII.
 
-    ASCII texts stay as they are; a null becomes an empty text.
+    ASCII texts are unchanged; a null becomes an empty text.
     """
     filled = texts.fill_null("")
     is_foreign = pc.invert(pc.string_is_ascii(filled))
@@ -88,7 +88,7 @@ Counts = npt.NDArray[np.unsignedinteger[Any]]
 _FEW_WORDS = 1 << 16
 """Up to this many words the numbers fit in two bytes, which radix sort handles."""
 _LETTERS_AND_DIGITS = bytes(byte for byte in range(256) if byte >= 0x80 or chr(byte).isalnum())
-"""Beyond ASCII only words remain when texts are split, so each such byte is of a word."""
+"""Beyond ASCII only words remain after folding, so each such byte belongs to a word."""
 _OTHERS = bytes(byte for byte in range(256) if byte not in _LETTERS_AND_DIGITS)
 _IS_WORD = bytes(byte in _LETTERS_AND_DIGITS for byte in range(256))
 _LOWER = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
@@ -96,10 +96,10 @@ _LOWER = bytes(byte + 32 if 65 <= byte <= 90 else byte for byte in range(256))
 
 @dataclass(frozen=True, slots=True)
 class Postings:
-    """The rows that have each term, one term after the other, and how often each row has it.
+    """Rows by term, concatenated, with the frequency of the term in each row.
 
-    Those of term `t` are `rows[starts[t]:starts[t + 1]]`, ascending. The counts are as narrow as
-    the largest of them allows.
+    The rows of term `t` are `rows[starts[t]:starts[t + 1]]`, ascending. Frequencies have the
+    narrowest type that fits.
     """
 
     starts: Integers
@@ -113,10 +113,10 @@ class Postings:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """The words of a run of rows. A position counts every word of every row, one after the other.
+    """Words of a run of rows. A position counts all words of all rows.
 
-    `words` are in the order of their terms, so that the words of one term are contiguous:
-    those of `terms[t]` are `word_starts[t]:word_starts[t + 1]`, and the positions of word `w` are
+    `words` are in the order of their terms, so that the words of one term are contiguous: those of
+    `terms[t]` are `word_starts[t]:word_starts[t + 1]`, and the positions of word `w` are
     `positions[position_starts[w]:position_starts[w + 1]]`, ascending.
     """
 
@@ -216,7 +216,7 @@ def build_segment(ids: pa.Array, texts: pa.Array) -> Segment:
 
 def _cut(texts: pa.Array) -> tuple[pa.Array, Integers]:
     """Every word of every text, and the number of the first word of each, with their count last."""
-    # A separator after each text keeps its last word apart from the next text.
+    # A separator after each text separates its last word from the next text.
     large = pa.large_string()
     nothing, newline = pa.scalar("", large), pa.scalar("\n", large)
     lines = pc.binary_join_element_wise(texts.cast(large), nothing, newline)
@@ -235,9 +235,9 @@ def _cut(texts: pa.Array) -> tuple[pa.Array, Integers]:
 
 
 def _build_vocabulary(words: pa.Array) -> tuple[pa.Array, Integers, pa.Array, Positions]:
-    """Terms, the first word of each, the words in that order, and the new number of each word.
+    """Build terms, the first word of each, the words in that order, and new numbers of the words.
 
-    Words that are no terms are left out; their number is -1.
+    Words without a term are left out; their number is -1.
     """
     terms = find_terms(words)
     kept = len(terms) - terms.null_count
@@ -259,7 +259,7 @@ def _invert_postings(numbers: Positions, words: int) -> tuple[Integers, Position
     np.cumsum(np.bincount(chosen, minlength=words), out=starts[1:])
     if words <= _FEW_WORDS:
         return starts, at[np.argsort(chosen.astype(np.uint16), kind="stable")].astype(np.int32)
-    # One sort of single numbers that hold both is several times faster than sorting indirectly.
+    # One sort of integers that hold both is several times faster than an indirect sort.
     keys = (chosen.astype(np.int64) << 32) | at
     keys.sort()
     return starts, (keys & 0xFFFFFFFF).astype(np.int32)
@@ -268,7 +268,7 @@ def _invert_postings(numbers: Positions, words: int) -> tuple[Integers, Position
 def _build_postings(positions: Positions, row_starts: Integers, term_starts: Integers) -> Postings:
     """Build postings from the positions of the terms; `term_starts` are the starts of each.
 
-    The positions of a term are those of its words, one word after the other.
+    The positions of a term are those of its words, concatenated.
     """
     row_of_position = np.repeat(np.arange(len(row_starts) - 1, dtype=np.int32), np.diff(row_starts))
     terms = np.repeat(np.arange(len(term_starts) - 1), np.diff(term_starts))

@@ -1,7 +1,7 @@
-"""Cache what searches of one graph handle read: row ids, text segments, matrices, within limits.
+"""Bounded cache of a graph handle for searches: row ids, text segments, matrices.
 
-All of them are computed from files that never change, so after a write only the new files are
-read, and branches share what they have in common. Deleted rows are looked up separately.
+Entries are computed from immutable files, so after a write only new files are read, and branches
+share entries. Deleted rows are looked up separately.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ _ROW_ID_BYTES = 256 << 20
 class SearchCache:
     """Cached pieces of columns; safe to share between threads.
 
-    A piece is a function of files that never change, so that branches and versions of a table
-    share what they have in common.
+    A piece depends on immutable files only, so that branches and versions of a table share it.
     """
 
     def __init__(
@@ -67,17 +66,14 @@ class SearchCache:
 
 def read_piece_row_ids(memory: SearchCache, table: Table, piece: ColumnPiece) -> Integers:
     """The row id of every row of a piece; -1 for rows deleted in this version of the table."""
-    # Row ids are given on a branch, so what two branches share is looked up on each.
+    # Row ids are assigned per branch, so shared pieces are looked up on each.
     key = (table.location.cache_key, piece.content, piece.deletions)
     return memory.row_ids.value(key, partial(read_row_ids, table, piece))
 
 
 @dataclass(frozen=True, slots=True)
 class LiveSegment:
-    """A segment, the row ids of its rows, and a mask of the live ones.
-
-    None means all of them.
-    """
+    """A segment, the row ids of its rows, and a mask of the live ones; None if all are."""
 
     segment: Segment
     row_ids: Integers

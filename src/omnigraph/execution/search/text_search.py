@@ -32,7 +32,7 @@ _WORDS_AT_A_TIME = 1 << 15
 
 
 def match_within_distance(words: pa.Array, wanted: str, most: int) -> _WordFlags:
-    """Mask the words within `most` edits of the wanted one.
+    """Mask the words within `most` edits of a word.
 
     An edit inserts, deletes or replaces one character.
     """
@@ -49,10 +49,10 @@ def match_within_distance(words: pa.Array, wanted: str, most: int) -> _WordFlags
 def _close(
     words: list[str], lengths: npt.NDArray[np.int64], wanted: str, most: int
 ) -> npt.NDArray[np.int64]:
-    """The indexes of the words that are close enough, all read one letter at a time.
+    """Find the indexes of the words within `most` edits, all scanned letter by letter.
 
-    `costs` holds, for each word still in question, the edits from what was read of it to each
-    beginning of the wanted word. Its least cost never falls again, so most words drop out soon.
+    `costs` holds, for each remaining word, the edit distance of its scanned prefix to each prefix
+    of the given word. Its minimum never decreases, so most words drop out soon.
     """
     letters, goal = _encode_letters(words), _encode_letters([wanted])[0][: len(wanted)]
     steps = np.arange(len(goal) + 1, dtype=np.int32)
@@ -76,7 +76,7 @@ def _read_letter(
     goal: npt.NDArray[np.uint32],
     steps: npt.NDArray[np.int32],
 ) -> npt.NDArray[np.int32]:
-    """The costs when one more letter of each word is read."""
+    """Update the costs for the next letter of each word."""
     further = costs + 1
     np.minimum(further[:, 1:], costs[:, :-1] + (letters[:, None] != goal), out=further[:, 1:])
     # An insertion costs one more than the cell to the left, which may itself be an insertion.
@@ -94,7 +94,7 @@ def _encode_letters(words: list[str]) -> npt.NDArray[np.uint32]:
 DEFAULT_DISTANCE = 2
 
 Matcher = Callable[[Segment], Iterable[Positions]]
-"""The positions in a segment that make their rows match."""
+"""Positions in a segment that make their rows match."""
 
 
 def find_matching_rows(
@@ -105,9 +105,9 @@ def find_matching_rows(
     query: str,
     distance: int | None,
 ) -> Integers:
-    """The row ids of the rows whose text matches, in no particular order.
+    """Find the row ids of rows whose text matches, unordered.
 
-    `distance` counts for fuzzy matches only. A query without a term matches nothing.
+    `distance` applies to fuzzy matches only. A query without a term matches nothing.
     """
     found = _find_matching(memory, table, column, mode, query, distance)
     return np.concatenate([np.empty(0, np.int64), *(piece.row_ids[rows] for piece, rows in found)])
@@ -121,7 +121,7 @@ def find_matching_text_ids(
     query: str,
     distance: int | None,
 ) -> pa.Array:
-    """The ids of the same rows."""
+    """Find the ids of rows whose text matches."""
     found = _find_matching(memory, table, column, mode, query, distance)
     parts = [piece.segment.ids.take(pa.array(rows)) for piece, rows in found]
     return pa.chunked_array(parts, pa.string()).combine_chunks()
@@ -194,10 +194,10 @@ def _is_in(positions: Positions, ascending: Positions) -> Flags:
 
 
 def _find_fuzzy_positions(segment: Segment, wanted: QueryWord, distance: int) -> Positions:
-    """Return the positions of words close enough, either as written or as a term.
+    """Find the positions of words within the distance, as written or as a term.
 
-    Stems alone would put `nationel` and `national` further apart than they look; words alone
-    would lose what stemming finds.
+    Stems alone would put `nationel` and `national` further apart than their spelling; words alone
+    would lose matches by stem.
     """
     by_term = match_within_distance(segment.terms, wanted.term, distance)
     chosen = np.repeat(by_term, np.diff(segment.word_starts))
@@ -221,9 +221,9 @@ class _Counted:
 
 
 def score_rows(memory: SearchCache, table: Table, column: str, query: str) -> Hits:
-    """The BM25 score of each row with at least one term of the query.
+    """Compute the BM25 score of each row with at least one term of the query.
 
-    Document frequency and average length are those of all rows with a text.
+    Document frequency and average length are computed over all rows with a text.
     """
     terms = parse_query_terms(query)
     documents, length, pieces = 0, 0, []
@@ -255,6 +255,6 @@ def _score_piece(piece: _Counted, rarities: Sequence[float], average: float) -> 
         often = counts.astype(np.float64)
         relative = piece.lengths[rows] / average
         total[rows] += rarity * often * (K1 + 1) / (often + K1 * (1 - B + B * relative))
-    # A rarity is never zero, so neither is the score of a row with a term.
+    # A rarity is never zero, and so neither is the score of a row with a term.
     found = np.flatnonzero(total > 0)
     return Hits(piece.row_ids[found], total[found])

@@ -25,7 +25,7 @@ _PROJECTION_ROUNDS = 3
 _ROWS_PER_BLOCK = 1_024
 """A block should fit in the processor's cache."""
 _GUESSES = 8
-"""Factor of rows measured to bound the distance of the last one wanted."""
+"""Candidates measured to bound the distance of the last result, as a factor."""
 _ITEMS_PER_PRODUCT = 4_096
 _SCATTERED_SHARE = 4
 """Fewer rows than one in this many are gathered before they are multiplied."""
@@ -36,8 +36,8 @@ _SINGLE = np.finfo(np.float32)
 class VectorProjection:
     """Vectors projected on the directions of largest variance.
 
-    The last column is the length of what the others do not show. By it and by the inequality of
-    Cauchy and Schwarz the product of two projections is at least that of the vectors.
+    The last column is the norm of the remainder. By it and the Cauchy-Schwarz inequality, the
+    product of two projections is at least that of the vectors.
     """
 
     directions: Doubles
@@ -131,7 +131,7 @@ def find_nearest_in_matrix(
 ) -> tuple[Integers, Doubles]:
     """Find the positions and distances of the `keep` nearest vectors of those in `among`.
 
-    None stands for all positions, or for all distances. A few more may be returned.
+    None is all positions, or all distances. A few more may be returned.
     """
     positions = np.arange(len(matrix.values)) if among is None else among
     if keep is not None and len(positions) > keep > 0:
@@ -167,10 +167,10 @@ def _compute_products(values: Floats, positions: Integers, query: Floats) -> Flo
 
 
 def _compute_product(values: Floats, query: Floats) -> Floats:
-    """The product of a matrix and a vector, on one processor.
+    """Multiply a matrix by a vector, on one processor.
 
-    It is over before another thread would have started, and on a busy machine much sooner than
-    the last of several threads. Small enough blocks are not shared out.
+    It completes before another thread would have started, and on a busy machine much sooner than
+    the last of several. Small enough blocks are not parallelized.
     """
     rows = max(1, _ITEMS_PER_PRODUCT // len(query))
     whole = len(values) // rows * rows
@@ -188,6 +188,6 @@ def _take_rows(values: Floats, positions: Integers) -> Floats:
 def _estimate_error(columns: int, squares: float) -> float:
     """Bound the error of a squared distance computed from single-precision products.
 
-    The errors of a sum grow with its terms; those of terms too small to hold, with their number.
+    Errors of a sum grow with its terms; those of subnormal terms with their number.
     """
     return (columns + 16) * (2 * squares * float(_SINGLE.eps) + 8 * float(_SINGLE.tiny))

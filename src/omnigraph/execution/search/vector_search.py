@@ -49,13 +49,13 @@ def find_nearest_rows(
     among: Integers | None,
     keep: int | None,
 ) -> Hits:
-    """The distances of the `keep` nearest rows, and of rows as far away as the last of them.
+    """Find the `keep` nearest rows, with all ties of the last, and their distances.
 
-    `among` are the row ids of the candidates, all of them live; without it all rows are. Without
-    `keep` all distances are given. Rows without a vector are left out.
+    `among` are the row ids of the candidates, all of them live; by default all rows. Without
+    `keep`, all distances are returned. Rows without a vector are left out.
 
     Raises:
-        BadRequest: the query has another number of dimensions than the column.
+        BadRequest: the query vector has another dimension than the column.
     """
     wanted = _as_vector(table, column, query)
     rows = table.count_rows()
@@ -116,10 +116,10 @@ def _find_positions(
 def _rank_candidates(
     table: Table, column: str, query: Floats, among: Integers | None, keep: int, rows: int
 ) -> Hits | None:
-    """The best candidates among the first rows of the index search, if they are enough.
+    """Rank the candidates among the first results of the index, if these suffice.
 
-    More and more rows are asked for, until enough of them are candidates and none beyond could
-    still be as near as the last one kept. None means that measuring every row is cheaper.
+    More and more rows are requested, until enough of them are candidates and none beyond can be as
+    near as the last one kept. None if measuring every row is cheaper.
     """
     share = 1.0 if among is None else min(1.0, len(among) / rows)
     count = math.ceil(keep / share * 1.3) + 10
