@@ -221,7 +221,7 @@ class ReadRun(Writer):
         self.kept = [*self.kept, Kept(what, pin, self.now(), check)][-MAX_KEPT:]
         return what
 
-    def cache_rows(self, random: Random) -> str:
+    def keep_rows(self, random: Random) -> str:
         branch, table = self._branch(random), random.choice(TABLES)
         rows = (self.graph.nodes if table in NODES else self.graph.edges)(table, branch=branch)
         return self._keep(
@@ -256,7 +256,7 @@ class ReadRun(Writer):
 
     def ask_what_was_kept(self, random: Random) -> str:
         if not self.kept:
-            return random.choice([self.cache_rows, self.keep_a_view, self.keep_a_result])(random)
+            return random.choice([self.keep_rows, self.keep_a_view, self.keep_a_result])(random)
         kept = random.choice(self.kept)
         self.log[-1] += f" {kept.what}"
         with self.may_be_refused(kept.pin, OmniError) as refused:
