@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 from dataclasses import replace
@@ -31,6 +32,7 @@ from omnigraph.storage.manifest.manifest_changes import Publication, Register, S
 from omnigraph.storage.manifest.manifest_reader import read_newest
 from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.publish import publish
+from omnigraph.storage.recovery.intents import FORMAT
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.tables.file_probes import name_version_file
 from store_places import open_graph
@@ -174,8 +176,8 @@ GARBAGE = {
     "a list": b"[1, 2, 3]",
     "a number": b"7",
     "depths": b"[" * 100_000,
-    "an object of another kind": b'{"schema_version": 1, "hello": "world"}',
-    "a later format": b'{"schema_version": 2, "steps": []}',
+    "an object of another kind": json.dumps({"schema_version": FORMAT, "hello": "world"}).encode(),
+    "a later format": json.dumps({"schema_version": FORMAT + 1, "steps": []}).encode(),
 }
 
 

@@ -19,12 +19,14 @@ from omnigraph.identity import MAIN
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest.manifest_changes import Publication, SetVersion
 from omnigraph.storage.publish import publish
-from omnigraph.storage.recovery.intents import WriterKind
-from omnigraph.storage.staged import StagedTable, mint_ticket, open_writable
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import StagedTable, Ticket, mint_ticket, open_writable
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.stage_table import stage_fragments
-from omnigraph.storage.transaction import WriteRequest, commit_write
+from omnigraph.storage.transaction import commit_write
+from omnigraph.storage.write_plan import WriterKind
+from omnigraph.writer.change import PlanContent, WriteOptions
 from storage.tables.table_fixtures import stage_indices
 
 EntityTypes = NodeType | EdgeType
@@ -47,7 +49,7 @@ def append_tables(uri: str, tables: Mapping[str, pa.Table]) -> None:
             writable.table, written, uuid=str(uuid4()), properties=ticket.properties
         )
         staged.append(StagedTable(writable, one))
-    _commit(WriteRequest(view.snapshot, ticket, WriterKind.LOAD, tuple(staged)))
+    _commit(view.snapshot, ticket, WriterKind.LOAD, tuple(staged))
 
 
 def build_indexes(uri: str) -> None:
@@ -61,12 +63,15 @@ def build_indexes(uri: str) -> None:
         one = stage_indices(writable.table, specs, uuid=str(uuid4()), properties=properties)
         if one is not None:
             staged.append(StagedTable(writable, one))
-    _commit(WriteRequest(view.snapshot, ticket, WriterKind.ENSURE_INDICES, tuple(staged)))
+    _commit(view.snapshot, ticket, WriterKind.ENSURE_INDICES, tuple(staged))
 
 
-def _commit(request: WriteRequest) -> None:
-    with request.snapshot.root.acquire_fence() as hold:
-        commit_write(request, hold)
+def _commit(
+    snapshot: Snapshot, ticket: Ticket, kind: WriterKind, staged: tuple[StagedTable, ...]
+) -> None:
+    options = WriteOptions(branch=snapshot.branch)
+    with snapshot.root.acquire_fence() as hold:
+        commit_write(PlanContent(staged).complete(snapshot, ticket, kind, options), hold)
 
 
 def compact_tables(uri: str) -> int:

@@ -287,7 +287,7 @@ def test_a_load_that_stopped_before_its_publish_is_finished_as_it_was_meant(
     assert (found.decision, found.writer_kind, found.branch) == ("roll_forward", "Load", branch)
     graph = opened(music_place, actor="another")
     made = graph.commits(branch)[0]
-    assert (made.commit_id, made.actor_id) == (intent["commit_id"], actor)
+    assert (made.commit_id, made.actor_id) == (intent["commit"]["commit_id"], actor)
     (audit,) = graph.recovery_list(branch)
     assert (audit.commit_id, audit.for_actor) == (made.commit_id, actor)
     assert len(ids(graph, "Take", branch=branch)) == 1
@@ -449,7 +449,7 @@ def test_a_rollback_that_was_stopped_says_the_same_as_one_that_was_not(
     assert version() == base + 2, "it was restored once"
     undone = graph.commits()[0]
     assert (undone.commit_id, undone.actor_id) == (audit.commit_id, "omnigraph:recovery")
-    assert undone.created_at == intent["created_at"]
+    assert undone.created_at == intent["commit"]["created_at"]
     assert_settled(graph, music_place)
 
 
@@ -507,6 +507,11 @@ def test_a_write_that_cannot_be_settled_stops_its_branch_and_no_other(music, mus
     assert pending_files(music_place) == [f"{operation}.json"]
 
 
+def move(body):
+    """The requirements of an intent, as they would be for another graph."""
+    return {"requires": body["requires"] | {"graph": "other"}}
+
+
 def rewrite(body, members):
     """The intent with other members, and a checksum that fits them."""
     return json.dumps(seal({k: v for k, v in (body | members).items() if k != SEAL}))
@@ -517,10 +522,10 @@ def rewrite(body, members):
     [
         (lambda body: "{", "not an intent"),
         (lambda body: json.dumps(body | {"schema_version": 99}), "newer than the maximum"),
-        (lambda body: json.dumps(body | {"graph": "other"}), "quarantine it to continue"),
-        (lambda body: rewrite(body, {"graph": "other"}), "belongs to another graph"),
+        (lambda body: json.dumps(body | move(body)), "quarantine it to continue"),
+        (lambda body: rewrite(body, move(body)), "belongs to another graph"),
         (
-            lambda body: rewrite(body, {"tables": [{"table_key": "node:Artist"}]}),
+            lambda body: rewrite(body, {"changes": {"moved": [{"table_key": "node:Artist"}]}}),
             "not a complete",
         ),
         (lambda body: rewrite(body, {"operation_id": "other"}), "holds the intent of other"),

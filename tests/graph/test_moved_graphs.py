@@ -156,20 +156,6 @@ def test_an_interrupted_write_is_settled_where_the_graph_is_now(
     assert graph.verify(deep=True).is_sound
 
 
-def test_an_interrupted_write_of_an_earlier_build_is_settled_after_a_move(
-    music, music_place, tmp_path
-):
-    operation = stop(music_place, "after", "commit", "*/nodes/*", write=LABEL.format("late"))
-    file = music_place / "__recovery" / f"{operation}.json"
-    body = json.loads(file.read_text())
-    del body["crc32"]  # any change would break it
-    del body["graph"]
-    file.write_text(json.dumps(body))
-    there = tmp_path / "moved.omni"
-    music_place.rename(there)
-    assert "late" in ids(omnigraph.open(there), "Label")
-
-
 def test_an_interrupted_write_of_another_graph_is_refused_and_kept(music, music_place, tmp_path):
     other = omnigraph.init(tmp_path / "other.omni", music.schema)
     other.close()
@@ -179,9 +165,13 @@ def test_an_interrupted_write_of_another_graph_is_refused_and_kept(music, music_
     strange.parent.mkdir(exist_ok=True)
     body = json.loads(file.read_text())
     del body["crc32"]  # any change would break it
-    for changed in (body, {name: value for name, value in body.items() if name != "graph"}):
+    unnamed = {name: value for name, value in body["requires"].items() if name != "graph"}
+    for changed, text in (
+        (body, "belongs to another graph"),
+        (body | {"requires": unnamed}, "not a complete intent"),
+    ):
         strange.write_text(json.dumps(changed))
-        with refusal(ManifestCorrupt, "belongs to another graph"):
+        with refusal(ManifestCorrupt, text):
             omnigraph.open(tmp_path / "other.omni")
         found = omnigraph.open(tmp_path / "other.omni", read_only=True).verify()
         assert [one.check for one in found.findings] == ["intent"]

@@ -19,9 +19,10 @@ from omnigraph.errors import (
 from omnigraph.settings import AutopilotSettings, EmbedProvider, EmbedSettings, Settings
 from omnigraph.spark_source.datasource import GraphSource
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.recovery.intents import WriterKind
+from omnigraph.storage.staged import Merging
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_heartbeat import list_heartbeats
-from omnigraph.writer.change import Prepared, WriteOptions
+from omnigraph.writer.change import PlanContent, WriteOptions
 from omnigraph.writer.driver import MAX_PREPARATIONS
 
 SCHEMA = 'node Doc { slug: String @key  text: String?  v: Vector(3)? @embed("text") }'
@@ -227,7 +228,7 @@ class Note:
     graph: omnigraph.Graph
     overtaken: int = 0
     repeatable: bool = True
-    given: Prepared = field(default_factory=Prepared)
+    given: PlanContent = field(default_factory=PlanContent)
     prepared: int = 0
     kind = WriterKind.BRANCH_MERGE
     is_costly = False
@@ -243,9 +244,10 @@ class Note:
 
 
 def test_a_commit_may_change_no_table_and_keep_what_its_writer_says(graph):
-    first = graph.commits()[-1].commit_id
+    source = graph._open.views.read_newest("main").snapshot
+    first = graph.commits()[0].commit_id
     details = {"message": "a note", "rules": {"Doc.text": "ours"}}
-    change = Note(graph, given=Prepared(merged_parent=first, details=details))
+    change = Note(graph, given=PlanContent(merging=Merging(source, ()), details=details))
     published = graph._open.writer.write(change, WriteOptions(branch="main", actor="ada"))
     found = omnigraph.open(graph.uri).commits()[0]
     assert found == published.commit

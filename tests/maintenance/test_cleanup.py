@@ -45,14 +45,15 @@ from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.graph_root import read_clock_us
 from omnigraph.storage.layout import ORPHAN_CANDIDATES, STAGING
-from omnigraph.storage.recovery.intents import WriterKind
 from omnigraph.storage.staged import mint_ticket, open_writable
 from omnigraph.storage.tables import commit
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.remove_versions import list_versions
 from omnigraph.storage.tables.stage_table import stage_overwrite
-from omnigraph.storage.transaction import WriteRequest, commit_write
+from omnigraph.storage.transaction import commit_write
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_heartbeat import keep_heartbeat
+from omnigraph.writer.change import PlanContent, WriteOptions
 
 DAY = datetime.timedelta(days=1)
 
@@ -358,9 +359,10 @@ def test_a_clock_that_jumps_while_a_write_is_prepared_changes_nothing(library, d
     seen = replace(snapshot(library), root=root)
     with keep_heartbeat(root) as note:
         shift_us[0] = days * 86_400_000_000
-        request = WriteRequest(seen, mint_ticket(seen, note), WriterKind.LOAD, ())
+        ticket, options = mint_ticket(seen, note), WriteOptions(branch="main")
+        write = PlanContent().complete(seen, ticket, WriterKind.LOAD, options)
         with root.acquire_fence() as hold:
-            assert commit_write(request, hold).commit is not None
+            assert commit_write(write, hold).commit is not None
 
 
 def test_half_written_files_of_killed_processes_go(library, impatient, place):

@@ -55,7 +55,7 @@ from omnigraph.storage.manifest import (
     manifest_reader,
 )
 from omnigraph.storage.manifest.manifest_changes import Register, SchemaChange, SetVersion
-from omnigraph.storage.recovery import WriterKind, list_operations, resolve_all
+from omnigraph.storage.recovery import list_operations, resolve_all
 from omnigraph.storage.refs import create_tag, find_ref, list_names
 from omnigraph.storage.staged import (
     Merging,
@@ -69,9 +69,10 @@ from omnigraph.storage.staged import (
 from omnigraph.storage.tables import stage_changes
 from omnigraph.storage.tables.manifest_table import compact_lineage
 from omnigraph.storage.tables.table import open_newest
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_fence import make_fence_lost
 from omnigraph.storage.writer_lease import LeaseTerms, open_fence
-from omnigraph.writer.change import CatalogSnapshot, Change, Prepared, WriteOptions
+from omnigraph.writer.change import CatalogSnapshot, Change, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer
 from simulation.expected_states import Fact, Journal, NeededFiles, State, Violation, Writing
 from simulation.simulated_files import Files
@@ -285,7 +286,7 @@ class PutRows:
     def is_costly(self) -> bool:
         return self.writing.is_costly
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         opened: list[Writable] = []
         staged: list[StagedTable] = []
         try:
@@ -308,7 +309,7 @@ class PutRows:
             for writable in opened:
                 drop_fork(writable)
             raise
-        return Prepared(tuple(staged), origin=self.writing.name)
+        return PlanContent(tuple(staged), origin=self.writing.name)
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
         del cause
@@ -324,7 +325,7 @@ class Pull:
     kind = WriterKind.BRANCH_MERGE
     is_costly = False
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         del ticket
         mine, rows = view.snapshot.ref.incarnation, _read_rows(self.source)
         adopted = [
@@ -336,7 +337,7 @@ class Pull:
             return None
         brought = {str(change.table_key): rows[str(change.table_key)] for change in adopted}
         self.fact.writing = replace(self.fact.writing, brings=brought)
-        return Prepared(
+        return PlanContent(
             adopted=tuple(adopted),
             origin=self.fact.writing.name,
             merging=Merging(self.source.snapshot, ()),
@@ -355,9 +356,9 @@ class Mark:
     kind = WriterKind.MUTATION
     is_costly = False
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         del view, ticket
-        return Prepared(origin=self.fact.writing.name)
+        return PlanContent(origin=self.fact.writing.name)
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
         del cause
@@ -374,13 +375,13 @@ class AddType:
     kind = WriterKind.SCHEMA_APPLY
     is_costly = False
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         number = self.draw_number()
         identity = TableIdentity(TypeId(number), TableIncarnationId(number))
         new = NewTable(identity, TableKey(f"node:Type{number}"), SCHEMA)
         shown = create_table(view.snapshot.root, new, ticket)
         self.fact.writing = replace(self.fact.writing, brings={str(new.table_key): {}})
-        return Prepared(
+        return PlanContent(
             origin=self.fact.writing.name,
             schema=SchemaChange(
                 SchemaContract("", "", _encode_schema(number)),

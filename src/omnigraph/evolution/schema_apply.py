@@ -45,12 +45,12 @@ from omnigraph.identity import OperationId
 from omnigraph.language.source import SourceText
 from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest import Register, Rename, SchemaChange, SchemaContract, Tombstone
-from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import list_names, list_tags
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, mint_ticket
 from omnigraph.storage.tables import ColumnJob, Table, stage_columns, stage_overwrite
-from omnigraph.writer.change import CatalogSnapshot, Prepared
+from omnigraph.storage.write_plan import WriterKind
+from omnigraph.writer.change import CatalogSnapshot, PlanContent
 
 
 def require_sole_branch(snapshot: Snapshot, steps: Sequence[Step], schema: Draft) -> bool:
@@ -209,14 +209,14 @@ class SchemaApply:
         _require_supported(plan, wanted.schema)
         return plan
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         plan = self._plan_on(view, ticket.operation_id)
         with run_mutations(view, self._choose_mutations(plan), ticket) as rows:
             return self._prepare_on(view, rows, self._plan_tables(view, rows, plan), ticket)
 
     def _prepare_on(
         self, view: CatalogSnapshot, rows: Snapshot, outline: ApplyPlan, ticket: Ticket
-    ) -> Prepared | None:
+    ) -> PlanContent | None:
         self.outline = outline
         if outline.plan.is_empty:
             return None
@@ -229,7 +229,7 @@ class SchemaApply:
             staged = tuple(
                 table for work in moved if (table := self._stage(work, rows, made)) is not None
             )
-        return Prepared(
+        return PlanContent(
             staged,
             details={"schema": self._describe(outline.plan)},
             schema=self._make_schema_change(outline, made),

@@ -25,7 +25,7 @@ from omnigraph.execution.stored_rows import (
 )
 from omnigraph.storage.graph_lifecycle import GENESIS_VERSION, NewTable
 from omnigraph.storage.manifest import SetVersion, TableEntry
-from omnigraph.storage.recovery import WriterKind, drop_created
+from omnigraph.storage.recovery import drop_created
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import (
     StagedTable,
@@ -55,7 +55,8 @@ from omnigraph.storage.tables import (
     stage_rewrite,
     write_groups,
 )
-from omnigraph.writer.change import CatalogSnapshot, Change, Prepared
+from omnigraph.storage.write_plan import WriterKind
+from omnigraph.writer.change import CatalogSnapshot, Change, PlanContent
 
 
 class ColumnWriters(Protocol):
@@ -251,13 +252,13 @@ class ForgetColumns:
     kind = WriterKind.OPTIMIZE
     is_costly = True
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         snapshot = view.snapshot
         owned = [e for e in snapshot.entries.values() if e.owner == snapshot.ref.incarnation]
         found = [_list_rewritten(snapshot, entry, ticket) for entry in owned]
         staged = tuple(table for table in found if table is not None)
         # A commit of its own: cleanup keeps the newest one, which must not be the one before.
-        return Prepared(staged) if staged else None
+        return PlanContent(staged) if staged else None
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         return True

@@ -17,9 +17,9 @@ from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.policy.decision import Action
 from omnigraph.settings import Settings
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.staged import Ticket
-from omnigraph.writer.change import CatalogSnapshot, Prepared, WriteOptions
+from omnigraph.storage.write_plan import WriterKind
+from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.embedding.embed_files import EmbedRequest, EmbedSpec, EmbedSummary
@@ -279,7 +279,7 @@ class _Embedding:
         self._area: StagingArea | None = None
         self.vectors = 0
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         from omnigraph.execution.load_input import LoadMode
         from omnigraph.pipeline.bulk_embed import GraphEmbedding, list_graph_targets
         from omnigraph.pipeline.bulk_load import StagedLoad, StagedWrite
@@ -310,7 +310,7 @@ class _Embedding:
             splits=[one.split for one in rows],
         )
         staged = StagedLoad(root, write).prepare(view.snapshot, view.catalog, ticket)
-        return Prepared(staged)
+        return PlanContent(staged)
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         return True

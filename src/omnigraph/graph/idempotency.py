@@ -31,11 +31,11 @@ from omnigraph.storage.graph_branches import (
 )
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest import Commit
-from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Ticket
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.typed_reading import convert_into
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, Prepared, WriteOptions
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.writer.driver import Writer
@@ -158,7 +158,7 @@ class _KeyedChange:
     def is_costly(self) -> bool:
         return self._change.is_costly
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         self.kept = _find(self._branches, view.snapshot, self._key)
         if self.kept is not None:
             return None

@@ -40,13 +40,13 @@ from omnigraph.settings import Settings
 from omnigraph.storage import graph_branches
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.staged import Ticket
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_heartbeat import continue_heartbeat
 from omnigraph.typed_reading import convert_into
 from omnigraph.types.jsonl import ParsedLines
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared, WriteOptions
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer
 
 REPORTED_PROBLEMS = 100
@@ -178,7 +178,7 @@ class _Load:
         self.is_costly = is_costly or len(request.data) > COSTLY_BYTES
         self.counts: Mapping[TableKey, int] = {}
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         request, snapshot, committed = self._request, view.snapshot, CommittedRows(view.snapshot)
         ids, parsed = snapshot.root.ids, self._parse(view.catalog)
         plan = plan_load(
@@ -191,7 +191,7 @@ class _Load:
             staged = stage_tables(snapshot, ticket, changes)
         except KeyConflict as conflict:
             raise _with_place(conflict, plan, request.file) from conflict
-        return Prepared(staged) if staged else None
+        return PlanContent(staged) if staged else None
 
     def _parse(self, catalog: Catalog) -> ParsedLines:
         """The input, parsed once for each schema it meets, however often the load is prepared."""
@@ -266,9 +266,9 @@ class _BulkLoad:
         job = LoadJob(self.root, self.tasks, source, self.request.options)
         return self.resources.enter_context(closing(job))
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         staged = self.job.prepare(view.snapshot, view.catalog, ticket)
-        return Prepared(staged) if staged else None
+        return PlanContent(staged) if staged else None
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         return self.request.is_repeatable
@@ -348,13 +348,13 @@ class _StagedRows:
     def __init__(self, views: BranchSnapshots, job: StagedLoad, write: StagedWrite) -> None:
         self._views, self._job, self._write = views, job, write
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         origin = self._write.origin
         # A commit that comes after this look makes the branch move, and then everything is redone.
         if origin is not None and self._has_commit_of(origin):
             return None
         staged = self._job.prepare(view.snapshot, view.catalog, ticket)
-        return Prepared(staged, origin=origin)
+        return PlanContent(staged, origin=origin)
 
     def _has_commit_of(self, origin: str) -> bool:
         commits = self._views.commits(self._write.branch)

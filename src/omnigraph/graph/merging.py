@@ -29,10 +29,10 @@ from omnigraph.identity import CommitId, TableKey
 from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import Commit, RowCounts
-from omnigraph.storage.recovery import WriterKind, hash_contract
 from omnigraph.storage.staged import Merging, Ticket
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.typed_reading import convert_into
-from omnigraph.writer.change import CatalogSnapshot, Prepared, WriteOptions
+from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.graph.idempotency import RecordedWrite, WriteKey
@@ -289,7 +289,7 @@ class BranchMerge:
         self.plan = plan_merge(source, target, commits, rules, decided, self.engine.run)
         return self.plan
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         from omnigraph.history.ancestry import MergeOutcome
         from omnigraph.history.merge_staging import stage_merge
 
@@ -297,14 +297,13 @@ class BranchMerge:
         if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
             return None
         if plan.needs_schema:  # it got additions while those that it had were taken over
-            theirs, ours = hash_contract(plan.source.state), hash_contract(plan.target.state)
+            theirs, ours = plan.source.state.contract_hash, plan.target.state.contract_hash
             raise ReadSetChanged(f"branch_merge_schema:{plan.source.branch}", ours, theirs)
         _require_no_conflicts(plan)
         changes = plan.changes
-        return Prepared(
+        return PlanContent(
             stage_merge(changes, view.snapshot, ticket),
             changes.adopted,
-            merged_parent=plan.source.head,
             details=_encode_details(plan),
             merging=Merging(plan.source, plan.history),
             counts=list_row_counts(changes.counts),

@@ -21,12 +21,12 @@ from omnigraph.plan.nodes import MutationPlan
 from omnigraph.policy.decision import Action
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.staged import Ticket
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.stored_queries import QueryRegistry
 from omnigraph.stored_queries.query_registry import StoredQuery, describe_queries
 from omnigraph.types.parameters import coerce_parameters
-from omnigraph.writer.change import CatalogSnapshot, Prepared, WriteOptions
+from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.execution.mutate import MutationInput, MutationRun
@@ -212,7 +212,7 @@ class Mutation:
         now = epoch + datetime.timedelta(microseconds=microseconds)
         return MutationInput(parameters, now, root.ids, WriteVectors(root.settings.embed))
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         from omnigraph.constraints.constraint_checks import require_valid
         from omnigraph.execution.mutate import run_mutation
         from omnigraph.execution.pending_rows import CommittedRows, stage_tables
@@ -229,7 +229,7 @@ class Mutation:
             (changes[key], _find_placement(run.pending.tables[key])) for key in sorted(changes)
         ]
         staged = stage_tables(view.snapshot, ticket, placed)
-        return Prepared(staged) if staged else None
+        return PlanContent(staged) if staged else None
 
     def describe(self) -> Mapping[str, object]:
         """What it did, once it is prepared."""

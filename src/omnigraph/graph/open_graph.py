@@ -148,18 +148,18 @@ def rewrite_mirror(root: GraphRoot, contract: SchemaContract) -> None:
 
 def list_pending(root: GraphRoot) -> list[PendingWrite]:
     """Every interrupted write with what recovering would do; changes nothing."""
-    return [_describe(examine(root, intent)) for intent in list_pending_intents(root.store)]
+    return [_describe(examine(root, plan)) for plan in list_pending_intents(root.store)]
 
 
 def _describe(found: ExaminedIntent) -> PendingWrite:
-    intent = found.intent
+    plan = found.plan
     classes = zip(found.tables, found.classes, strict=True)
     return PendingWrite(
-        operation_id=intent.operation_id,
-        branch=intent.branch,
-        writer_kind=intent.writer_kind,
-        table_keys=intent.table_keys,
-        tables={table.intent.table_key: str(kind) for table, kind in classes},
+        operation_id=plan.operation_id,
+        branch=plan.requires.branch,
+        writer_kind=plan.writer_kind,
+        table_keys=tuple(one.table_key for one in plan.changes.moved),
+        tables={table.move.table_key: str(kind) for table, kind in classes},
         decision=str(found.verdict.decision),
         reason=found.verdict.reason,
     )

@@ -27,11 +27,11 @@ from omnigraph.identity import CommitId
 from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import Commit
-from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.staged import Ticket
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.typed_reading import convert_into
-from omnigraph.writer.change import CatalogSnapshot, Prepared, WriteOptions
+from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.graph.idempotency import RecordedWrite, WriteKey
@@ -451,7 +451,7 @@ class CommitChange:
         )
         return self.plan
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         from omnigraph.history.merge_staging import stage_merge
 
         plan = self.plan_on(view)
@@ -462,7 +462,7 @@ class CommitChange:
             return None
         staged = stage_merge(plan, view.snapshot, ticket)
         counts = list_row_counts(plan.counts)
-        return Prepared(staged, plan.adopted, details=self._details(plan), counts=counts)
+        return PlanContent(staged, plan.adopted, details=self._details(plan), counts=counts)
 
     def describe(self) -> dict[str, object]:
         """What it does, as it is kept with its commit."""

@@ -18,7 +18,6 @@ from omnigraph.language.source import SourceText
 from omnigraph.storage.graph_lifecycle import GENESIS_VERSION
 from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest import TableEntry
-from omnigraph.storage.recovery import hash_contract
 from omnigraph.storage.tables import Table
 from omnigraph.writer.change import CatalogSnapshot
 
@@ -48,7 +47,7 @@ def list_lacking_steps(branch: CatalogSnapshot, other: CatalogSnapshot) -> tuple
 
     Steps back from additions of its own are not among them.
     """
-    if hash_contract(branch.snapshot.state) == hash_contract(other.snapshot.state):
+    if branch.snapshot.state.contract_hash == other.snapshot.state.contract_hash:
         return ()
     back = _plan_steps(other, branch)
     if back is not None and all(is_additive(step) for step in back):

@@ -64,9 +64,9 @@ from omnigraph.history.three_way import (
 )
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest import Commit, SetVersion, TableEntry
-from omnigraph.storage.recovery import WriterKind, hash_contract
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, read_rows_at_addresses
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.types.arrow import BLOB
 from omnigraph.writer.change import CatalogSnapshot
 
@@ -268,7 +268,7 @@ def _is_proven(
     nobody was told.
     """
     is_whole = relation.outcome is MergeOutcome.FAST_FORWARD
-    is_same = hash_contract(source.snapshot.state) == hash_contract(target.snapshot.state)
+    is_same = source.snapshot.state.contract_hash == target.snapshot.state.contract_hash
     is_checked = all(commit.kind in _CHECKED for commit in history)
     counts_edges = any(edge.has_cardinality for edge in target.catalog.edges.values())
     return is_whole and is_same and is_checked and not counts_edges
@@ -321,7 +321,7 @@ def require_one_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> None
     counter = target.catalog.next_identity_id
     if replace(source.catalog, next_identity_id=counter) != target.catalog:
         from_, into = source.snapshot, target.snapshot
-        theirs, ours = hash_contract(from_.state), hash_contract(into.state)
+        theirs, ours = from_.state.contract_hash, into.state.contract_hash
         advice = "apply the schema of that commit first"
         if from_.contract.source == into.contract.source:
             advice = "something was dropped and added again since: load the rows that are wanted"

@@ -77,8 +77,8 @@ Remove = Callable[[TableLocation, Sequence[int]], Removed]
 
 def preview_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
     """Return what `cleanup` would remove now; change nothing and block no writer."""
-    for intent in list_pending_intents(root.store):
-        examine(root, intent)  # one that cannot be read would stop the cleanup as well
+    for plan in list_pending_intents(root.store):
+        examine(root, plan)  # one that cannot be read would stop the cleanup as well
     mark = ReachabilityScan(root, retention).mark()
     rows = {path: _Row() for path in (MANIFEST, *root.table_paths())}
     _clean_manifest(root, mark, rows[MANIFEST], preview_removal)
@@ -234,10 +234,10 @@ def _recover_pending(
 
 def _list_pending_versions(root: GraphRoot) -> Iterator[tuple[Place, int]]:
     """Yield the table versions that interrupted writes start from or may publish."""
-    for intent in list_pending_intents(root.store):
-        for table in intent.tables:
+    for plan in list_pending_intents(root.store):
+        for table in plan.changes.moved:
             yield (table.path, table.branch), table.base_version
-        for change in intent.adopted:
+        for change in plan.changes.adopted:
             kind = EntityKind(change.table_key.partition(":")[0])
             yield (make_table_path(kind, change.identity), change.owner_branch), change.version
 

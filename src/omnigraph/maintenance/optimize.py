@@ -43,7 +43,7 @@ from omnigraph.progress import working
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import Commit, TableEntry, read_newest
-from omnigraph.storage.recovery import WriterKind, resolve_all
+from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.recovery.recover_writes import revoke_late_effects
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
@@ -53,9 +53,10 @@ from omnigraph.storage.tables.compaction import is_gone
 from omnigraph.storage.tables.manifest_table import compact_lineage, name_anchor
 from omnigraph.storage.tables.remove_versions import stage_without_auto_cleanup
 from omnigraph.storage.tables.table import find_latest_version, open_newest
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_fence import FenceGuard
 from omnigraph.storage.writer_heartbeat import Heartbeat, start_heartbeat
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared, WriteOptions
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer
 
 MAX_ROUNDS = 16
@@ -303,7 +304,7 @@ class _StepCommit:
         self.kind, self._steps = run.options.kind, steps
         self.staged: dict[TableKey, StagedTable] = {}
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         for entry in list_owned_entries(view.snapshot):
             step = self._steps.get(entry.table_key)
             if step is None:
@@ -315,7 +316,7 @@ class _StepCommit:
                 self.staged[entry.table_key] = StagedTable(writable, transaction)
         if not self.staged:
             return None
-        return Prepared(tuple(self.staged.values()), records_commit=False)
+        return PlanContent(tuple(self.staged.values()), records_commit=False)
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - there is a next round
         return False
@@ -335,8 +336,8 @@ class _CommitRecord:
     kind: WriterKind
     is_costly = False
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared:  # noqa: ARG002 - no table
-        return Prepared()
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent:  # noqa: ARG002 - no table
+        return PlanContent()
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         return True

@@ -166,8 +166,8 @@ class OrphanRemoval:
             return set(mark.manifests)
         announced = {
             table.branch
-            for intent in list_pending_intents(self._root.store)
-            for table in intent.tables
+            for plan in list_pending_intents(self._root.store)
+            for table in plan.changes.moved
             if table.path == path
         }
         return announced | {branch for place, branch in mark.pins if place == path}
@@ -276,9 +276,10 @@ class OrphanRemoval:
         with self._root.acquire_fence() as guard:
             mark = self._marker.mark_remaining()
             shown = {path for path, _ in mark.pins}
-            for intent in list_pending_intents(self._root.store):
-                shown |= {table.path for table in intent.tables}
-                shown |= {t.path for t in intent.schema.registered} if intent.schema else set()
+            for plan in list_pending_intents(self._root.store):
+                shown |= {table.path for table in plan.changes.moved}
+                schema = plan.changes.schema
+                shown |= {table.path for table in schema.registered} if schema else set()
             for path in self._first_seen.due([*(t for t in unknown if t not in shown), *staged]):
                 guard.check()
                 self._root.store.delete_prefix(path)

@@ -28,8 +28,8 @@ from omnigraph.maintenance.maintenance_results import (
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_intent_path, make_quarantined_intent_path
 from omnigraph.storage.manifest import SetVersion, TableEntry, read_newest
-from omnigraph.storage.recovery import WriterKind, resolve_all
-from omnigraph.storage.recovery.intents import Intent, decode_intent
+from omnigraph.storage.recovery import resolve_all
+from omnigraph.storage.recovery.intents import decode_intent
 from omnigraph.storage.recovery.recover_writes import (
     give_up,
     has_only_late_effects,
@@ -45,8 +45,9 @@ from omnigraph.storage.tables.table_versions import (
     TableVersionRecord,
     read_history,
 )
+from omnigraph.storage.write_plan import WritePlan, WriterKind
 from omnigraph.storage.writer_fence import FenceGuard
-from omnigraph.writer.change import BranchReader, CatalogSnapshot, Prepared, WriteOptions
+from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer
 
 
@@ -68,33 +69,33 @@ def quarantine_intent(root: GraphRoot, operation_id: str) -> str:
         data = root.store.find(path)
         if data is None:
             raise NotFoundError(f"no pending write {operation_id}")
-        intent = _decode_if_readable(data, path)
-        _require_in_place(root, intent)
-        if intent is not None:
-            _record_end(root, guard, intent)
+        plan = _decode_if_readable(data, path)
+        _require_in_place(root, plan)
+        if plan is not None:
+            _record_end(root, guard, plan)
         guard.check()
         root.store.put(place, data)
         root.store.delete(path)
     return place
 
 
-def _decode_if_readable(data: bytes, path: str) -> Intent | None:
+def _decode_if_readable(data: bytes, path: str) -> WritePlan | None:
     try:
         return decode_intent(data, path)
     except ManifestCorrupt:
         return None
 
 
-def _record_end(root: GraphRoot, guard: FenceGuard, intent: Intent) -> None:
+def _record_end(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> None:
     """Record that the write was abandoned, because its writer may only be suspended."""
     try:
-        give_up(root, guard, intent)
+        give_up(root, guard, plan)
     except ManifestCorrupt:
         return  # of another graph, or the history cannot be read: quarantine still helps
 
 
-def _require_in_place(root: GraphRoot, intent: Intent | None) -> None:
-    named = None if intent is None else {table.path for table in intent.tables}
+def _require_in_place(root: GraphRoot, plan: WritePlan | None) -> None:
+    named = None if plan is None else {table.path for table in plan.changes.moved}
     for ref in list_refs(root.store):
         snapshot = Snapshot(root, ref, read_newest(root.manifest(ref.incarnation)))
         for entry in snapshot.entries.values():
@@ -275,9 +276,9 @@ class _Acceptance:
     kind = WriterKind.OPTIMIZE
     is_costly = False
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared:  # noqa: ARG002 - no table moves
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent:  # noqa: ARG002 - no table moves
         root = view.snapshot.root
-        return Prepared(adopted=tuple(_show_at_head(root, one) for one in self.chosen))
+        return PlanContent(adopted=tuple(_show_at_head(root, one) for one in self.chosen))
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - look first
         return False

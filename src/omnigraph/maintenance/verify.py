@@ -241,8 +241,8 @@ def _verify_intents(root: GraphRoot, report: Report) -> None:
     for operation in list_operations(root.store):
         report.note("pending_write", f"operation {operation} was interrupted and is not settled")
     try:
-        for intent in list_pending_intents(root.store):
-            examine(root, intent)
+        for plan in list_pending_intents(root.store):
+            examine(root, plan)
             report.checked["intents"] += 1
     except OmniError as error:
         report.findings.append(VerifyFinding("intent", error.message))
@@ -384,8 +384,8 @@ def _is_moving(snapshot: Snapshot, entry: TableEntry) -> bool:
     try:
         announced = any(
             table.path == entry.path
-            for intent in list_pending_intents(snapshot.root.store)
-            for table in intent.tables
+            for plan in list_pending_intents(snapshot.root.store)
+            for table in plan.changes.moved
         )
     except OmniError:
         announced = False

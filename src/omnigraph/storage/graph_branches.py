@@ -409,9 +409,9 @@ def _drop_leftovers(root: GraphRoot, guard: FenceGuard, ref: BranchRef, *, is_al
     """
     assert ref.incarnation is not None
     try:
-        for intent in list_pending_intents(root.store):
-            if intent.incarnation == ref.incarnation:
-                resolve_intent(root, guard, intent)
+        for plan in list_pending_intents(root.store):
+            if plan.requires.incarnation == ref.incarnation:
+                resolve_intent(root, guard, plan)
         delete_physical(root.manifest(), ref.incarnation, is_alone=is_alone)
         if not is_alone:
             unmark_related(root.store, ref.incarnation)

@@ -15,13 +15,13 @@ from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest.commits import Commit, MergedState, MergedTable
 from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.manifest_state import TableEntry
-from omnigraph.storage.recovery.intents import OPERATION_PROPERTY
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_create
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_versions import create_branch, delete_branch
+from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableMove, WritePlan
 
 if TYPE_CHECKING:
     from omnigraph.storage.writer_heartbeat import Heartbeat
@@ -76,6 +76,20 @@ class StagedTable:
         return self.writable.is_fork
 
     @property
+    def move(self) -> TableMove:
+        """What the plan of the write says of it."""
+        entry, transaction = self.entry, self.transaction
+        return TableMove(
+            identity=entry.identity,
+            table_key=entry.table_key,
+            path=entry.path,
+            branch=transaction.location.branch,
+            base_version=transaction.read_version,
+            transaction=transaction.uuid,
+            is_fork=self.is_fork,
+        )
+
+    @property
     def planned_rows(self) -> int:
         """The number of rows the table will have."""
         transaction = self.transaction
@@ -97,6 +111,19 @@ class Merging:
             for e in self.source.entries.values()
         )
         return MergedState(self.source.ref.incarnation, tuple(tables))
+
+
+@dataclass(frozen=True, slots=True)
+class StagedWrite:
+    """A write plan with what belongs to this process and cannot be stored."""
+
+    plan: WritePlan
+    snapshot: Snapshot
+    """What the write was prepared on."""
+    tables: tuple[StagedTable, ...] = ()
+    """The transactions of the tables that the plan moves, in its order."""
+    heartbeat: Heartbeat | None = None
+    """Protects the files of a write that may take long."""
 
 
 def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from omnigraph.errors import (
     BranchNotFound,
@@ -20,26 +20,13 @@ from omnigraph.errors import (
 from omnigraph.identity import CommitId
 from omnigraph.storage.concurrent_calls import ConcurrentCalls
 from omnigraph.storage.graph_branches import finish_rename
-from omnigraph.storage.manifest.commits import RowCounts
-from omnigraph.storage.manifest.manifest_changes import (
-    ExactHead,
-    Publication,
-    SchemaChange,
-    SetVersion,
-)
+from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.manifest_reader import History, ManifestSnapshot, read_newest
 from omnigraph.storage.manifest.manifest_state import TableEntry
 from omnigraph.storage.orphans import list_removable_paths, require_retained_table
 from omnigraph.storage.publish import Published, prepare_publish, publish
-from omnigraph.storage.recovery.intents import (
-    Intent,
-    TableIntent,
-    WriterKind,
-    delete_intent,
-    write_intent,
-)
+from omnigraph.storage.recovery.intents import delete_intent, list_operations, write_intent
 from omnigraph.storage.recovery.recover_writes import (
-    hash_contract,
     is_showing_targets,
     resolve_all,
     resolve_intent,
@@ -47,12 +34,13 @@ from omnigraph.storage.recovery.recover_writes import (
 )
 from omnigraph.storage.refs import find_ref, list_names
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import Merging, StagedTable, Ticket, drop_forks_on_failure
+from omnigraph.storage.staged import StagedTable, StagedWrite, drop_forks_on_failure
 from omnigraph.storage.tables.commit import CommittedVersion, start_commit
 from omnigraph.storage.tables.fragments import STAGED_FILES
 from omnigraph.storage.tables.missing_files import find_missing_staged, list_staged_paths
 from omnigraph.storage.tables.table import is_table, open_table
 from omnigraph.storage.tables.table_versions import RESERVE_FRAGMENTS, read_record
+from omnigraph.storage.write_plan import TableMove
 from omnigraph.storage.writer_fence import FenceGuard
 
 MAX_VERSIONS_COMPARED = 64
@@ -95,37 +83,7 @@ BRANCH_IDENTIFIER = "branch_identifier:"
 NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE, STAGED_FILES})
 
 
-@dataclass(frozen=True, slots=True)
-class WriteRequest:
-    """A prepared write: on what it was prepared, and what it will change."""
-
-    snapshot: Snapshot
-    ticket: Ticket
-    kind: WriterKind
-    tables: tuple[StagedTable, ...]
-    actor_id: str | None = None
-    expected_head: CommitId | None = None
-    records_commit: bool = True
-    """Whether the history gets a commit for it; maintenance may do without."""
-    adopted: tuple[SetVersion, ...] = ()
-    """Versions that are there already and that the graph shall show from now on."""
-    origin: str | None = None
-    """What a writer that may repeat itself calls the change; kept with the commit."""
-    merged_parent: CommitId | None = None
-    """The commit of another branch that the change brings in."""
-    details: Mapping[str, object] = field(default_factory=dict)
-    """What else is kept with the commit; values of JSON."""
-    merging: Merging | None = None
-    """What a merge brings in besides rows."""
-    schema: SchemaChange | None = None
-    """Another schema for the branch."""
-    needs_sole_branch: bool = False
-    """Whether it must not be published while there are other branches."""
-    counts: tuple[RowCounts, ...] = ()
-    """How many rows of which tables change; kept with the commit."""
-
-
-def commit_write(request: WriteRequest, guard: FenceGuard) -> Published:
+def commit_write(write: StagedWrite, guard: FenceGuard) -> Published:
     """Make the write visible, or leave nothing of it.
 
     Raises:
@@ -134,57 +92,58 @@ def commit_write(request: WriteRequest, guard: FenceGuard) -> Published:
         RecoveryRequired: an interrupted write, this one or another, could not be resolved.
         UncoveredDrift: a table was moved by something that is no writer of ours.
     """
-    snapshot, intent = request.snapshot, _make_intent(request)
-    with drop_forks_on_failure(request.tables):
-        resolve_all(snapshot.root, guard, snapshot.ref)
+    snapshot, plan = write.snapshot, write.plan
+    with drop_forks_on_failure(write.tables):
+        if list_operations(snapshot.root.store):
+            resolve_all(snapshot.root, guard, snapshot.ref)
         if snapshot.ref.renamed_from is not None:
             finish_rename(snapshot.root, guard, snapshot.ref)
-        newest = require_unmoved(snapshot, request.expected_head)
-        _require_source(request)
-        _require_sole_branch(request)
-        _require_files(request)
+        newest = require_unmoved(snapshot, plan.requires.expected_head)
+        _require_source(write)
+        _require_sole_branch(write)
+        _require_files(write)
         guard.check()
-        is_announced = _is_announced(request)
+        is_announced = _is_announced(write)
         if is_announced:
-            write_intent(snapshot.root.store, intent)
+            write_intent(snapshot.root.store, plan)
     if not is_announced:
-        publication = _make_publication(request, intent, ())
+        publication = plan.make_publication(write.snapshot.state, ())
         return publish(
             snapshot.root, snapshot.ref, publication, base=newest, before_commit=guard.check
         )
     with ConcurrentCalls(snapshot.root.settings.write_concurrency) as beside:
-        return _apply_effects(request, guard, intent, newest, beside)
+        return _apply_effects(write, guard, newest, beside)
 
 
-def _is_announced(request: WriteRequest) -> bool:
+def _is_announced(write: StagedWrite) -> bool:
     """Return whether it needs an intent: others must know of it before it is visible.
 
     Because tables move, or because we may sleep before the publish, and what it shows must not be
     cleaned away meanwhile: a version of another branch, a new table, its own file.
     """
-    return bool(request.tables) or request.snapshot.root.lease_may_expire
+    return bool(write.tables) or write.snapshot.root.lease_may_expire
 
 
-def _require_files(request: WriteRequest) -> None:
+def _require_files(write: StagedWrite) -> None:
     """Raise unless everything the write has staged is there.
 
     Asked under the fence: cleanup removes what nothing refers to under it as well, so what is there
     now stays until the write has announced it.
     """
-    heartbeat = request.ticket.heartbeat
+    heartbeat, schema = write.heartbeat, write.plan.changes.schema
     if heartbeat is not None:
         heartbeat.check()
     # Where the fence is a lease, a cleanup that lost it may still be about to remove what it has
     # listed. What is not listed, or only beside our heartbeat, it will never touch.
-    root = request.snapshot.root
+    root = write.snapshot.root
     listed: frozenset[str] = frozenset()
     if root.lease_may_expire:
         listed = list_removable_paths(root.store, None if heartbeat is None else heartbeat.path)
-    for created in request.schema.registered if request.schema else ():
+    for created in schema.registered if schema else ():
         is_there = is_table(root.location(created.path))
         if not is_there or created.path in listed:
             raise ReadSetChanged(STAGED_FILES, f"{created.table_key}: {created.path}", None)
-    for table in request.tables:
+    for table in write.tables:
         missing = find_missing_staged(table.transaction)
         if missing is None:
             path = table.entry.path
@@ -194,30 +153,30 @@ def _require_files(request: WriteRequest) -> None:
             raise ReadSetChanged(STAGED_FILES, f"{table.entry.table_key}: {missing}", None)
 
 
-def _require_source(request: WriteRequest) -> None:
+def _require_source(write: StagedWrite) -> None:
     """Raise unless what is brought in is still there; its branch may have moved on meanwhile.
 
     Looked at under the fence: nothing is cleaned away while it is held.
     """
-    root = request.snapshot.root
-    if request.merging is not None:
-        source = request.merging.source
-        ref = find_ref(root.store, source.branch)
+    root, plan = write.snapshot.root, write.plan
+    source, merged = plan.requires.source_branch, plan.commit.merged
+    if source is not None and merged is not None:
+        ref = find_ref(root.store, source)
         if ref is None:
-            raise BranchNotFound(source.branch)
-        if ref.incarnation != source.ref.incarnation:
-            member = f"{BRANCH_IDENTIFIER}{source.branch}"
-            raise ReadSetChanged(member, source.ref.incarnation, ref.incarnation)
-    for change in request.adopted:
-        path = request.snapshot.entry(change.table_key).path
+            raise BranchNotFound(source)
+        if ref.incarnation != merged.incarnation:
+            member = f"{BRANCH_IDENTIFIER}{source}"
+            raise ReadSetChanged(member, merged.incarnation, ref.incarnation)
+    for change in plan.changes.adopted:
+        path = write.snapshot.entry(change.table_key).path
         require_retained_table(root, root.location(path, change.owner_branch), change.version)
 
 
-def _require_sole_branch(request: WriteRequest) -> None:
+def _require_sole_branch(write: StagedWrite) -> None:
     """Raise if another branch was made meanwhile. Making one takes the fence, which we hold."""
-    if not request.needs_sole_branch:
+    if not write.plan.requires.sole_branch:
         return
-    names = set(list_names(request.snapshot.root.store)) - {request.snapshot.branch}
+    names = set(list_names(write.snapshot.root.store)) - {write.snapshot.branch}
     if names:
         raise ReadSetChanged("branches", None, ", ".join(sorted(names)))
 
@@ -245,7 +204,7 @@ def require_unmoved(snapshot: Snapshot, expected_head: CommitId | None = None) -
 
 
 def _find_first_change(snapshot: Snapshot, now: Snapshot) -> ReadSetChanged | None:
-    before, after = hash_contract(snapshot.state), hash_contract(now.state)
+    before, after = snapshot.state.contract_hash, now.state.contract_hash
     if before != after:
         return ReadSetChanged(SCHEMA, before, after)
     if now.own_head != snapshot.own_head:
@@ -258,25 +217,28 @@ def _find_first_change(snapshot: Snapshot, now: Snapshot) -> ReadSetChanged | No
 
 
 def _apply_effects(
-    request: WriteRequest,
+    write: StagedWrite,
     guard: FenceGuard,
-    intent: Intent,
     newest: ManifestSnapshot,
     beside: ConcurrentCalls,
 ) -> Published:
-    root, ref = request.snapshot.root, request.snapshot.ref
+    root, ref, plan = write.snapshot.root, write.snapshot.ref, write.plan
     try:
-        moving = [_start_moving(table, guard, beside) for table in request.tables]
+        moving = [_start_moving(table, guard, beside) for table in write.tables]
         # Which versions and how many rows there will be is known: so the publish is prepared
         # while the tables move. It becomes visible only when all of them have.
-        planned = _plan_state(request)
-        publication = _make_publication(request, intent, planned)
+        planned = tuple(
+            move.show(move.target_version, table.planned_rows, ref.incarnation)
+            for move, table in zip(plan.changes.moved, write.tables, strict=True)
+        )
+        publication = plan.make_publication(write.snapshot.state, planned)
         prepared = prepare_publish(newest, ref, publication)
         moved = tuple(
-            _commit_moved(request, *one) for one in zip(request.tables, moving, strict=True)
+            _commit_moved(write, *one)
+            for one in zip(plan.changes.moved, write.tables, moving, strict=True)
         )
         if moved != planned:
-            publication = _make_publication(request, intent, moved)
+            publication = plan.make_publication(write.snapshot.state, moved)
         published = publish(
             root,
             ref,
@@ -287,8 +249,8 @@ def _apply_effects(
         )
     except OmniError as error:
         beside.wait()
-        return _handle_failure(request, guard, intent, error)
-    _forget(request, intent)
+        return _handle_failure(write, guard, error)
+    _forget(write)
     return published
 
 
@@ -305,36 +267,17 @@ def _start_moving(
 
 
 def _commit_moved(
-    request: WriteRequest, table: StagedTable, finish: Callable[[], CommittedVersion]
+    write: StagedWrite,
+    move: TableMove,
+    table: StagedTable,
+    finish: Callable[[], CommittedVersion],
 ) -> SetVersion:
-    committed = finish()
-    request.snapshot.root.handles.follow(table.transaction, committed.table)
-    return _make_shown_change(request, table, committed.version, committed.row_count)
+    committed, snapshot = finish(), write.snapshot
+    snapshot.root.handles.follow(table.transaction, committed.table)
+    return move.show(committed.version, committed.row_count, snapshot.ref.incarnation)
 
 
-def _plan_state(request: WriteRequest) -> tuple[SetVersion, ...]:
-    """Predict the versions the tables will be published at."""
-    return tuple(
-        _make_shown_change(request, table, table.transaction.target_version, table.planned_rows)
-        for table in request.tables
-    )
-
-
-def _make_shown_change(
-    request: WriteRequest, table: StagedTable, version: int, row_count: int
-) -> SetVersion:
-    entry, schema = table.entry, request.schema
-    return SetVersion(
-        entry.identity,
-        schema.name_after(entry.identity, entry.table_key) if schema else entry.table_key,
-        version,
-        table.transaction.location.branch,
-        row_count,
-        request.snapshot.ref.incarnation,
-    )
-
-
-def _forget(request: WriteRequest, intent: Intent) -> None:
+def _forget(write: StagedWrite) -> None:
     """Remove the intent; should that fail, the next writer sees the commit and removes it.
 
     For the same reason a recorded commit need not wait until the removal would survive a power cut.
@@ -342,39 +285,37 @@ def _forget(request: WriteRequest, intent: Intent) -> None:
     write makes the removal durable.
     """
     try:
-        store, durably = request.snapshot.root.store, not request.records_commit
-        delete_intent(store, intent.operation_id, durably=durably)
+        store, durably = write.snapshot.root.store, not write.plan.records_commit
+        delete_intent(store, write.plan.operation_id, durably=durably)
     except StorageError:
         return
 
 
-def _handle_failure(
-    request: WriteRequest, guard: FenceGuard, intent: Intent, error: OmniError
-) -> Published:
+def _handle_failure(write: StagedWrite, guard: FenceGuard, error: OmniError) -> Published:
     """Resolve our own failed write at once: we hold the fence and know that it is over.
 
     The outcome is then definite: either it is visible after all, or nothing of it is left.
     """
     try:
-        resolved = resolve_intent(request.snapshot.root, guard, intent)
+        resolved = resolve_intent(write.snapshot.root, guard, write.plan)
     except OmniError as trouble:
-        published = _find_published(request, intent)
+        published = _find_published(write)
         if published is not None:  # by whoever took the fence from us and finished our write
             return published
         if isinstance(trouble, RecoveryRequired):
             raise
-        if not request.tables and not isinstance(error, OutcomeUnknown):
+        if not write.tables and not isinstance(error, OutcomeUnknown):
             # It was refused, and the publish was all it had to do. Whoever has the fence now gives
             # up what was announced.
             raise error from trouble
-        raise RecoveryRequired(intent.operation_id, f"{error}; then: {trouble}") from error
+        raise RecoveryRequired(write.plan.operation_id, f"{error}; then: {trouble}") from error
     if resolved.is_published:
-        published = _find_published(request, intent)
+        published = _find_published(write)
         assert published is not None, "a write that was resolved as published can be seen"
         return published
     if isinstance(error, RetryableCommitConflict | RecoveryRequired):
         # Where it landed on top of a late effect, both are undone by now.
-        raise _explain_drift(request, guard) from error
+        raise _explain_drift(write, guard) from error
     if isinstance(error, OutcomeUnknown):
         # Known by now: should it still arrive, it is on record as ended and will be undone.
         message = f"{error.message}; the write was given up and nothing was changed"
@@ -382,86 +323,28 @@ def _handle_failure(
     raise error
 
 
-def _find_published(request: WriteRequest, intent: Intent) -> Published | None:
+def _find_published(write: StagedWrite) -> Published | None:
     """The write as the graph shows it; None if it does not, or cannot be read."""
+    plan = write.plan
     try:
-        manifest = read_newest(request.snapshot.manifest.location)
-        if not intent.records_commit:
-            return Published(manifest, None) if is_showing_targets(manifest.state, intent) else None
-        commit = History().find_commit(manifest, request.ticket.commit_id)
+        manifest = read_newest(write.snapshot.manifest.location)
+        if not plan.records_commit:
+            return Published(manifest, None) if is_showing_targets(manifest.state, plan) else None
+        commit = History().find_commit(manifest, plan.commit.commit_id)
     except OmniError:
         return None
     return None if commit is None else Published(manifest, commit)
 
 
-def _explain_drift(request: WriteRequest, guard: FenceGuard) -> ReadSetChanged:
+def _explain_drift(write: StagedWrite, guard: FenceGuard) -> ReadSetChanged:
     """Why a table was ahead of the graph although no intent was pending.
 
     Late effects of ended operations are undone on the way.
     """
-    snapshot = request.snapshot
+    snapshot = write.snapshot
     # Our own failure may have been undone by now, which moved tables: what counts is the graph now.
     manifest = read_newest(snapshot.manifest.location)
-    owned = [table.entry.identity for table in request.tables if not table.is_fork]
+    owned = [table.entry.identity for table in write.tables if not table.is_fork]
     if revoke_late_effects(Snapshot(snapshot.root, snapshot.ref, manifest), owned, guard):
         return ReadSetChanged(LATE_EFFECT, None, "undone")
     return ReadSetChanged("tables", None, "moved by another writer")
-
-
-def _make_publication(
-    request: WriteRequest, intent: Intent, changes: tuple[SetVersion, ...]
-) -> Publication:
-    entries = [table.entry for table in request.tables]
-    entries += [request.snapshot.entry(change.table_key) for change in request.adopted]
-    schema = request.schema
-    if schema is not None:
-        shown = request.snapshot.state.by_identity
-        entries += [shown[identity] for identity in schema.concerned]
-    return Publication(
-        changes=(*(schema.changes if schema else ()), *changes, *request.adopted),
-        expected={e.identity: (e.table_key, e.version) for e in entries},
-        head=ExactHead(request.snapshot.own_head),
-        commit=intent.new_commit,
-        contract=schema.contract if schema else None,
-        history=intent.history,
-    )
-
-
-def _make_intent(request: WriteRequest) -> Intent:
-    snapshot, ticket, merging = request.snapshot, request.ticket, request.merging
-    return Intent(
-        operation_id=ticket.operation_id,
-        root=snapshot.root.store.identity,
-        writer_kind=request.kind,
-        branch=snapshot.branch,
-        incarnation=snapshot.ref.incarnation,
-        tables=tuple(_make_table_intent(table) for table in request.tables),
-        commit_id=ticket.commit_id,
-        rollback_commit_id=ticket.rollback_commit_id,
-        actor_id=request.actor_id,
-        created_at=ticket.created_at,
-        own_head=snapshot.own_head,
-        contract_hash=hash_contract(snapshot.state),
-        records_commit=request.records_commit,
-        origin=request.origin,
-        merged_parent_commit_id=request.merged_parent,
-        details=dict(request.details),
-        graph=snapshot.state.graph_identity,
-        adopted=request.adopted,
-        merged=merging.state if merging else None,
-        history=merging.history if merging else (),
-        schema=request.schema,
-        counts=request.counts,
-    )
-
-
-def _make_table_intent(table: StagedTable) -> TableIntent:
-    return TableIntent(
-        identity=table.entry.identity,
-        table_key=table.entry.table_key,
-        path=table.entry.path,
-        branch=table.transaction.location.branch,
-        base_version=table.transaction.read_version,
-        transaction=table.transaction.uuid,
-        is_fork=table.is_fork,
-    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,15 +12,21 @@ from omnigraph.identity import CommitId
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest import (
     Commit,
+    CommitMetadata,
     ManifestSnapshot,
     RowCounts,
     SchemaChange,
     SetVersion,
 )
-from omnigraph.storage.recovery import WriterKind
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import Merging, StagedTable, Ticket
+from omnigraph.storage.staged import Merging, StagedTable, StagedWrite, Ticket
+from omnigraph.storage.write_plan import (
+    TableChanges,
+    WritePlan,
+    WriteRequirements,
+    WriterKind,
+)
 
 
 @dataclass(frozen=True)
@@ -66,44 +72,83 @@ class BranchReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """The content of one publish. Without any table it still records a commit."""
+class PlanContent:
+    """What a change says of its write plan. Without any table it still records a commit."""
 
     tables: tuple[StagedTable, ...] = ()
     adopted: tuple[SetVersion, ...] = ()
     """Versions that are there already and that the branch shall show from now on."""
+    schema: SchemaChange | None = None
+    """Another schema for the branch, with the tables that come, go or get another name."""
+    merging: Merging | None = None
+    """The branch that the change brings in."""
+    needs_sole_branch: bool = False
+    """Whether it must not be published while there are other branches."""
     records_commit: bool = True
     """Whether the history gets a commit for it; maintenance may do without."""
-    merged_parent: CommitId | None = None
-    """The commit of another branch that the change brings in."""
     origin: str | None = None
     """What a writer that may repeat itself calls the change; kept with the commit."""
     details: Mapping[str, object] = field(default_factory=dict)
     """What else is kept with the commit; values of JSON."""
-    merging: Merging | None = None
-    """What a merge brings in besides rows."""
-    schema: SchemaChange | None = None
-    """Another schema for the branch, with the tables that come, go or get another name."""
-    needs_sole_branch: bool = False
-    """Whether it must not be published while there are other branches."""
     counts: tuple[RowCounts, ...] | None = None
     """How many rows of which tables change, where the staged tables do not tell."""
 
-
-def count_rows(prepared: Prepared) -> tuple[RowCounts, ...]:
-    """Count the rows a write changes in each table, as its commit records it."""
-    if prepared.counts is not None:
-        return prepared.counts
-    staged = (
-        RowCounts(
-            one.entry.table_key,
-            one.transaction.inserted,
-            one.transaction.updated,
-            one.transaction.deleted,
+    def complete(
+        self, snapshot: Snapshot, ticket: Ticket, kind: WriterKind, options: WriteOptions
+    ) -> StagedWrite:
+        """Return the whole plan, with what is staged for it."""
+        plan = WritePlan(
+            operation_id=ticket.operation_id,
+            rollback_commit_id=ticket.rollback_commit_id,
+            writer_kind=kind,
+            changes=TableChanges(
+                moved=tuple(table.move for table in self.tables),
+                adopted=self.adopted,
+                schema=self.schema,
+            ),
+            requires=self._make_requirements(snapshot, options),
+            commit=self._make_commit(ticket, kind, options),
+            records_commit=self.records_commit,
+            history=self.merging.history if self.merging else (),
         )
-        for one in prepared.tables
-    )
-    return tuple(one for one in staged if one.inserted or one.updated or one.deleted)
+        return StagedWrite(plan, snapshot, self.tables, ticket.heartbeat)
+
+    def _make_requirements(self, snapshot: Snapshot, options: WriteOptions) -> WriteRequirements:
+        head = options.expected_head
+        return WriteRequirements(
+            graph=snapshot.state.graph_identity,
+            root=snapshot.root.store.identity,
+            branch=snapshot.branch,
+            incarnation=snapshot.ref.incarnation,
+            own_head=snapshot.own_head,
+            contract_hash=snapshot.state.contract_hash,
+            expected_head=None if head is None else CommitId(head),
+            source_branch=self.merging.source.branch if self.merging else None,
+            sole_branch=self.needs_sole_branch,
+        )
+
+    def _make_commit(
+        self, ticket: Ticket, kind: WriterKind, options: WriteOptions
+    ) -> CommitMetadata:
+        said = {} if options.message is None else {"message": options.message}
+        return CommitMetadata(
+            commit_id=ticket.commit_id,
+            actor_id=options.actor,
+            created_at=ticket.created_at,
+            merged_parent_commit_id=self.merging.source.head if self.merging else None,
+            origin=self.origin,
+            details={**self.details, **said},
+            merged=self.merging.state if self.merging else None,
+            kind=kind.commit_kind,
+            tables=_count_rows(self.tables) if self.counts is None else self.counts,
+        )
+
+
+def _count_rows(tables: Iterable[StagedTable]) -> tuple[RowCounts, ...]:
+    """Count the rows a write changes in each table, as its commit records it."""
+    moving = ((one.entry.table_key, one.transaction) for one in tables)
+    counts = (RowCounts(key, t.inserted, t.updated, t.deleted) for key, t in moving)
+    return tuple(one for one in counts if one.inserted or one.updated or one.deleted)
 
 
 class Change(Protocol):
@@ -117,7 +162,7 @@ class Change(Protocol):
         """True if preparing takes long: others may pass, and a heartbeat protects its files."""
         ...
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         """Everything of the change that others cannot see; None if there is nothing to do.
 
         Every table transaction carries `ticket.properties`. Forks of a preparation that fails are

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 from uuid import uuid4
 
@@ -19,7 +19,7 @@ from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch, normalize_message
 from omnigraph.storage.manifest import ManifestSnapshot, TableEntry
 from omnigraph.storage.publish import Published
-from omnigraph.storage.recovery import WriterKind, resolve_all
+from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import (
@@ -37,19 +37,18 @@ from omnigraph.storage.transaction import (
     BRANCH_IDENTIFIER,
     MAINTENANCE,
     NO_ROW_CHANGED,
-    WriteRequest,
     commit_write,
     require_unmoved,
 )
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_fence import FenceGuard, is_valid
 from omnigraph.storage.writer_heartbeat import Heartbeat, keep_heartbeat
 from omnigraph.writer.change import (
     BranchReader,
     CatalogSnapshot,
     Change,
-    Prepared,
+    PlanContent,
     WriteOptions,
-    count_rows,
 )
 
 COSTLY_RACES = 4
@@ -119,10 +118,10 @@ class CompactSmallFragments:
         due = [e for key, e in entries if e.version % every == 0 and before.entries.get(key) != e]
         return cls(tuple(due)) if due else None
 
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> Prepared | None:
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         found = [_compact_table(view.snapshot, entry, ticket) for entry in self.entries]
         staged = tuple(table for table in found if table is not None)
-        return Prepared(staged, records_commit=False) if staged else None
+        return PlanContent(staged, records_commit=False) if staged else None
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - there is a next time
         return False
@@ -199,20 +198,18 @@ class Writer:
             PreconditionFailed: the branch is not at the expected head.
             BadOptions: the message cannot be stored.
         """
-        message, root = normalize_message(options.message), self.branches.root
-        head = options.expected_head
-        expected = None if head is None else CommitId(head)
+        root = self.branches.root
+        options = replace(options, message=normalize_message(options.message))
         noted = keep_heartbeat(root) if change.is_costly and note is None else nullcontext(note)
         with noted as protecting, WriteFence(root, is_costly=change.is_costly) as window:
-            attempt = _Attempt(change, options.actor, expected, protecting, message)
-            published = self._run_attempts(attempt, options.branch, window)
+            published = self._run_attempts(_Attempt(change, options, protecting), window)
         if published is not None:
             self.wrote()
         return published
 
-    def _run_attempts(self, attempt: _Attempt, branch: str, window: WriteFence) -> Published | None:
+    def _run_attempts(self, attempt: _Attempt, window: WriteFence) -> Published | None:
         for remaining in reversed(range(MAX_PREPARATIONS)):
-            view = self.branches.read_newest(branch)
+            view = self.branches.read_newest(attempt.options.branch)
             try:
                 with _retry_if_reclaimed(view.snapshot):
                     published = attempt.run(view, window.acquire_fence)
@@ -243,7 +240,7 @@ class Writer:
         ref = read_ref(self.branches.root.store, normalize_branch(options.branch))
         resolve_all(self.branches.root, guard, ref)
         view = self.branches.read_newest(options.branch)
-        published = _Attempt(change, options.actor, None, note).run(view, lambda: guard)
+        published = _Attempt(change, options, note).run(view, lambda: guard)
         if published is not None:
             self.branches.remember(view.snapshot.ref, published.manifest)
         return published
@@ -254,50 +251,33 @@ class _Attempt:
     """A change with whatever else makes it a write."""
 
     change: Change
-    actor: str | None
-    expected_head: CommitId | None
-    note: Heartbeat | None
-    message: str | None = None
+    options: WriteOptions
+    note: Heartbeat | None = None
 
     def run(self, view: CatalogSnapshot, take_guard: Callable[[], FenceGuard]) -> Published | None:
         """Prepare on a view and commit."""
-        snapshot, expected = view.snapshot, self.expected_head
+        snapshot, head = view.snapshot, self.options.expected_head
+        expected = None if head is None else CommitId(head)
         if expected is not None and snapshot.head != expected:
             raise PreconditionFailed(snapshot.branch, expected, snapshot.head)
         ticket = mint_ticket(snapshot, self.note)
-        prepared = self.change.prepare(view, ticket)
-        if prepared is None:
+        content = self.change.prepare(view, ticket)
+        if content is None:
             if expected is not None:
                 require_unmoved(snapshot, expected)
             return None
-        with drop_forks_on_failure(prepared.tables):
+        with drop_forks_on_failure(content.tables):
             guard = take_guard()
-        said = {} if self.message is None else {"message": self.message}
-        request = WriteRequest(
-            snapshot,
-            ticket,
-            self.change.kind,
-            prepared.tables,
-            actor_id=self.actor,
-            expected_head=expected,
-            records_commit=prepared.records_commit,
-            adopted=prepared.adopted,
-            origin=prepared.origin,
-            merged_parent=prepared.merged_parent,
-            details={**prepared.details, **said},
-            merging=prepared.merging,
-            schema=prepared.schema,
-            needs_sole_branch=prepared.needs_sole_branch,
-            counts=count_rows(prepared),
+        return commit_write(
+            content.complete(snapshot, ticket, self.change.kind, self.options), guard
         )
-        return commit_write(request, guard)
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
         if cause.member in NO_ROW_CHANGED:
             return True
         if cause.member.startswith(BRANCH_IDENTIFIER):
             return False
-        return self.expected_head is None and self.change.may_retry(cause)
+        return self.options.expected_head is None and self.change.may_retry(cause)
 
 
 @contextmanager
@@ -323,7 +303,9 @@ def _compact_if_due(
     if compaction is None:
         return manifest
     try:
-        published = _Attempt(compaction, None, None, None).run(after, take_guard)
+        published = _Attempt(compaction, WriteOptions(branch=snapshot.branch)).run(
+            after, take_guard
+        )
     except OmniError:
         return manifest
     return manifest if published is None else published.manifest

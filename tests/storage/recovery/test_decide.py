@@ -7,7 +7,6 @@ from itertools import chain, combinations, product
 import pytest
 
 from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
-from omnigraph.storage.recovery.intents import OPERATION_PROPERTY, TableIntent
 from omnigraph.storage.recovery.recovery_decision import (
     IntentStatus,
     ObservedTable,
@@ -19,6 +18,7 @@ from omnigraph.storage.recovery.recovery_decision import (
     find_ownership,
 )
 from omnigraph.storage.tables.table_versions import TableVersionRecord
+from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableMove
 
 BASE = 4
 ALIVE = IntentStatus(is_branch_alive=True)
@@ -33,7 +33,15 @@ def observed(
 ) -> ObservedTable:
     identity = TableIdentity(TypeId(1), TableIncarnationId(1))
     branch = "01ARZ3NDEKTSV4RRFFQ69G5FAV" if is_fork else None
-    table = TableIntent(identity, TableKey("node:A"), "nodes/a", branch, BASE, "ours", is_fork)
+    table = TableMove(
+        identity=identity,
+        table_key=TableKey("node:A"),
+        path="nodes/a",
+        branch=branch,
+        base_version=BASE,
+        transaction="ours",
+        is_fork=is_fork,
+    )
     return ObservedTable(table, head, ownership, pin)
 
 
@@ -222,7 +230,7 @@ def test_a_write_is_undone_among_what_nobody_waits_for_and_never_with_the_work_o
         history = [make_record(kind, BASE + 1 + place) for place, kind in enumerate(kinds)]
         head = BASE + len(kinds)
         for pin in (None, *range(BASE - 1, head + 1)):
-            fork = observed(Ownership.NONE, None, is_fork=is_fork).intent
+            fork = observed(Ownership.NONE, None, is_fork=is_fork).move
             owner = find_ownership(history, fork, pin, frozenset({"over"}))
             found = classify(observed(owner, head, pin, is_fork=is_fork))
             ahead = kinds if pin is None else kinds[max(pin - BASE, 0) :]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import MISSING, fields, replace
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import (
@@ -22,17 +23,35 @@ from omnigraph.identity import (
     TypeId,
 )
 from omnigraph.storage.layout import RECOVERY, make_intent_path, make_table_path
-from omnigraph.storage.manifest.manifest_changes import SetVersion
+from omnigraph.storage.manifest.commits import (
+    Commit,
+    CommitMetadata,
+    MergedState,
+    MergedTable,
+    RowCounts,
+)
+from omnigraph.storage.manifest.manifest_changes import (
+    Register,
+    Rename,
+    SchemaChange,
+    SetVersion,
+    Tombstone,
+)
+from omnigraph.storage.manifest.manifest_state import SchemaContract
 from omnigraph.storage.recovery.intents import (
-    Intent,
-    TableIntent,
-    WriterKind,
     decode_intent,
     delete_intent,
     encode_intent,
     list_operations,
     list_pending_intents,
     write_intent,
+)
+from omnigraph.storage.write_plan import (
+    TableChanges,
+    TableMove,
+    WritePlan,
+    WriteRequirements,
+    WriterKind,
 )
 from storage.memory_store import MemoryObjectStore
 
@@ -43,11 +62,11 @@ NAMES = st.text(min_size=1, max_size=20)
 
 
 @st.composite
-def table_intents(draw):
+def table_moves(draw):
     kind = draw(st.sampled_from(EntityKind))
     identity = TableIdentity(TypeId(draw(NUMBERS)), TableIncarnationId(draw(NUMBERS)))
     is_fork = draw(st.booleans())
-    return TableIntent(
+    return TableMove(
         identity=identity,
         table_key=TableKey(f"{kind}:{draw(NAMES)}"),
         path=make_table_path(kind, identity),
@@ -59,81 +78,123 @@ def table_intents(draw):
 
 
 @st.composite
-def intents(draw):
+def plans(draw):
     commit, rollback = draw(st.lists(ULIDS, min_size=2, max_size=2, unique=True))
-    return Intent(
+    kind = draw(st.sampled_from(WriterKind))
+    moved = draw(
+        st.lists(table_moves(), max_size=4, unique_by=(lambda t: t.identity, lambda t: t.table_key))
+    )
+    return WritePlan(
         operation_id=OperationId(draw(ULIDS)),
-        root=ROOT,
-        writer_kind=draw(st.sampled_from(WriterKind)),
-        branch=BranchName(draw(NAMES)),
-        incarnation=draw(st.none() | ULIDS),
-        tables=tuple(
-            draw(
-                st.lists(
-                    table_intents(),
-                    max_size=4,
-                    unique_by=(lambda t: t.identity, lambda t: t.table_key),
-                )
-            )
-        ),
-        commit_id=CommitId(commit),
         rollback_commit_id=CommitId(rollback),
-        actor_id=draw(st.none() | NAMES),
-        created_at=draw(NUMBERS),
-        own_head=draw(st.none() | ULIDS.map(CommitId)),
-        contract_hash=draw(NAMES),
-        merged_parent_commit_id=draw(st.none() | ULIDS.map(CommitId)),
-        details=draw(st.dictionaries(NAMES, st.none() | NAMES | NUMBERS, max_size=2)),
+        writer_kind=kind,
+        changes=TableChanges(moved=tuple(moved)),
+        requires=WriteRequirements(
+            graph=draw(NAMES),
+            root=ROOT,
+            branch=BranchName(draw(NAMES)),
+            incarnation=draw(st.none() | ULIDS),
+            own_head=draw(st.none() | ULIDS.map(CommitId)),
+            contract_hash=draw(NAMES),
+            expected_head=draw(st.none() | ULIDS.map(CommitId)),
+            source_branch=draw(st.none() | NAMES.map(BranchName)),
+            sole_branch=draw(st.booleans()),
+        ),
+        commit=CommitMetadata(
+            commit_id=CommitId(commit),
+            actor_id=draw(st.none() | NAMES),
+            created_at=draw(NUMBERS),
+            merged_parent_commit_id=draw(st.none() | ULIDS.map(CommitId)),
+            origin=draw(st.none() | NAMES),
+            details=draw(st.dictionaries(NAMES, st.none() | NAMES | NUMBERS, max_size=2)),
+            kind=kind.commit_kind,
+            tables=tuple(RowCounts(one.table_key, 1, 2, 3) for one in moved),
+        ),
+        records_commit=draw(st.booleans()),
     )
 
 
-@given(intents())
-def test_an_intent_is_read_as_it_was_written(intent):
-    found = decode_intent(encode_intent(intent), make_intent_path(intent.operation_id))
-    assert found == intent
-    assert found.table_keys == tuple(table.table_key for table in intent.tables)
-    assert all(table.target_version == table.base_version + 1 for table in found.tables)
+@given(plans())
+def test_an_intent_is_read_as_it_was_written(plan):
+    found = decode_intent(encode_intent(plan), make_intent_path(plan.operation_id))
+    assert found == plan
+    assert all(table.target_version == table.base_version + 1 for table in found.changes.moved)
+
+
+def test_what_a_merge_brings_in_is_read_as_it_was_written():
+    """A whole merge: history, the state it merged, adopted versions, and another schema."""
+    adopted = SetVersion(IDENTITY, TableKey("node:B"), 3, None, 1)
+    fresh = Register(IDENTITY, TableKey("node:C"), make_table_path(EntityKind.NODE, IDENTITY))
+    state = MergedState(
+        "01ARZ3NDEKTSV4RRFFQ69G5FAV", (MergedTable("node:B", "p", None, 3, None, 1),)
+    )
+    merge = structs.replace(
+        PLAN,
+        changes=TableChanges(
+            adopted=(adopted,),
+            schema=SchemaChange(
+                SchemaContract("source", "ir", "state"),
+                registered=(fresh,),
+                renamed=(Rename(IDENTITY, TableKey("node:A"), TableKey("node:D")),),
+                dropped=(Tombstone(IDENTITY, TableKey("node:E"), 4),),
+            ),
+        ),
+        commit=structs.replace(PLAN.commit, merged=state),
+        history=(
+            Commit.publish(PLAN.commit, branch="dev", manifest_version=4, incarnation="01ARZ"),
+        ),
+    )
+    assert decode_intent(encode_intent(merge), PATH) == merge
 
 
 IDENTITY = TableIdentity(TypeId(1), TableIncarnationId(2))
-INTENT = Intent(
+PLAN = WritePlan(
     operation_id=OperationId("01ARZ3NDEKTSV4RRFFQ69G5FA1"),
-    root=ROOT,
+    rollback_commit_id=CommitId("01ARZ3NDEKTSV4RRFFQ69G5FA3"),
     writer_kind=WriterKind.LOAD,
-    branch=BranchName("main"),
-    incarnation=None,
-    tables=(
-        TableIntent(
-            identity=IDENTITY,
-            table_key=TableKey("node:A"),
-            path=make_table_path(EntityKind.NODE, IDENTITY),
-            branch=None,
-            base_version=4,
-            transaction="uuid",
-            is_fork=False,
+    changes=TableChanges(
+        moved=(
+            TableMove(
+                identity=IDENTITY,
+                table_key=TableKey("node:A"),
+                path=make_table_path(EntityKind.NODE, IDENTITY),
+                branch=None,
+                base_version=4,
+                transaction="uuid",
+                is_fork=False,
+            ),
         ),
     ),
-    commit_id=CommitId("01ARZ3NDEKTSV4RRFFQ69G5FA2"),
-    rollback_commit_id=CommitId("01ARZ3NDEKTSV4RRFFQ69G5FA3"),
-    actor_id="ada",
-    created_at=7,
-    own_head=None,
-    contract_hash="hash",
+    requires=WriteRequirements(
+        graph="graph",
+        root=ROOT,
+        branch=BranchName("main"),
+        incarnation=None,
+        own_head=None,
+        contract_hash="hash",
+    ),
+    commit=CommitMetadata(
+        commit_id=CommitId("01ARZ3NDEKTSV4RRFFQ69G5FA2"),
+        actor_id="ada",
+        created_at=7,
+        kind="load",
+    ),
 )
-PATH = make_intent_path(INTENT.operation_id)
+PATH = make_intent_path(PLAN.operation_id)
 
 
 def body() -> dict:
-    """An intent as earlier builds wrote it, without a checksum that any change would break."""
-    value = json.loads(encode_intent(INTENT))
+    """An intent without its checksum, which any change would break."""
+    value = json.loads(encode_intent(PLAN))
     del value["crc32"]
     return value
 
 
 @pytest.mark.parametrize("member", ["actor_id", "created_at", "crc32"])
 def test_a_member_that_changed_since_it_was_written_is_noticed(member):
-    value = json.loads(encode_intent(INTENT))
-    value[member] = "somebody" if member == "actor_id" else value[member] + 1
+    value = json.loads(encode_intent(PLAN))
+    part = value if member == "crc32" else value["commit"]
+    part[member] = "somebody" if member == "actor_id" else part[member] + 1
     with pytest.raises(ManifestCorrupt, match="checksum differs"):
         decode(value)
 
@@ -143,12 +204,19 @@ def test_a_member_nobody_writes_is_refused():
         decode({**body(), "crc33": 7})
 
 
-def decode(value: object) -> Intent:
+@pytest.mark.parametrize("part", ["changes", "requires"])
+def test_a_member_nobody_writes_is_refused_in_a_part(part):
+    value = body()
+    value[part]["unheard_of"] = 7
+    with pytest.raises(ManifestCorrupt, match="unheard_of"):
+        decode(value)
+
+
+def decode(value: object) -> WritePlan:
     return decode_intent(json.dumps(value).encode(), PATH)
 
 
-MEMBERS = sorted(body())
-TABLE_MEMBERS = sorted(body()["tables"][0])
+TABLE_MEMBERS = sorted(body()["changes"]["moved"][0])
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"\xff", b"[]", b"7", b"null", b'"text"', b"{}"])
@@ -157,24 +225,39 @@ def test_a_file_that_is_no_intent_is_refused(data):
         decode_intent(data, PATH)
 
 
-@pytest.mark.parametrize("version", [4, 99, "1", None, 1.5, True, 0, -1])
+@pytest.mark.parametrize("version", [5, 99, "4", None, 4.5, True, 3, 2, 1, 0, -1])
 def test_a_format_this_build_does_not_know_is_refused(version):
     with pytest.raises(ManifestCorrupt, match="format"):
         decode(body() | {"schema_version": version})
 
 
 def test_a_newer_format_is_refused_before_anything_else_of_it_is_read():
-    with pytest.raises(ManifestCorrupt, match="newer than the maximum 3"):
-        decode({"schema_version": 4, "shape": "unheard of"})
+    with pytest.raises(ManifestCorrupt, match="newer than the maximum 4"):
+        decode({"schema_version": 5, "shape": "unheard of"})
 
 
-REQUIRED = [f.name for f in fields(Intent) if f.default is MISSING and f.default_factory is MISSING]
+def list_required(kind: type[msgspec.Struct], *path: str) -> list[tuple[str, ...]]:
+    """List the members without a default of a struct at a path inside the plan."""
+    return [(*path, field.name) for field in structs.fields(kind) if field.required]
 
 
-@pytest.mark.parametrize("member", REQUIRED)
-def test_an_intent_without_a_member_is_refused(member):
+REQUIRED = [
+    *list_required(WritePlan),
+    *list_required(WriteRequirements, "requires"),
+    *list_required(CommitMetadata, "commit"),
+]
+
+
+def part_of(value: dict, path: tuple[str, ...]) -> dict:
+    for name in path:
+        value = value[name]
+    return value
+
+
+@pytest.mark.parametrize("path", REQUIRED, ids=".".join)
+def test_an_intent_without_a_member_is_refused(path):
     value = body()
-    del value[member]
+    del part_of(value, path[:-1])[path[-1]]
     with pytest.raises(ManifestCorrupt, match="not a complete intent"):
         decode(value)
 
@@ -188,33 +271,45 @@ def test_an_intent_that_does_not_say_whether_it_commits_does():
 @pytest.mark.parametrize("member", TABLE_MEMBERS)
 def test_an_intent_whose_table_lacks_a_member_is_refused(member):
     value = body()
-    del value["tables"][0][member]
+    del value["changes"]["moved"][0][member]
     with pytest.raises(ManifestCorrupt, match="not a complete intent"):
         decode(value)
 
 
-WRONG: dict[str, list[Any]] = {
-    "operation_id": [None, 7, ["x"]],
-    "root": [None, 7],
-    "writer_kind": [None, "Vandal", 7],
-    "branch": [None, 7],
-    "incarnation": [7, ["x"]],
-    "tables": [None, {}, "x", [7], [None]],
-    "commit_id": [None, 7],
-    "rollback_commit_id": [None, 7],
-    "actor_id": [7, {}],
-    "created_at": [None, "7", 7.5, True],
-    "own_head": [7, []],
-    "contract_hash": [None, 7],
+WRONG: dict[tuple[str, ...], list[Any]] = {
+    ("operation_id",): [None, 7, ["x"]],
+    ("rollback_commit_id",): [None, 7],
+    ("writer_kind",): [None, "Vandal", 7],
+    ("changes",): [None, [], "x"],
+    ("changes", "moved"): [None, {}, "x", [7], [None]],
+    ("changes", "adopted"): [None, {}, "x", [7], [None]],
+    ("requires",): [None, [], "x"],
+    ("requires", "graph"): [None, 7],
+    ("requires", "root"): [None, 7],
+    ("requires", "branch"): [None, 7],
+    ("requires", "incarnation"): [7, ["x"]],
+    ("requires", "own_head"): [7, []],
+    ("requires", "contract_hash"): [None, 7],
+    ("requires", "expected_head"): [7, []],
+    ("requires", "sole_branch"): [None, "false", 0],
+    ("commit",): [None, [], "x"],
+    ("commit", "commit_id"): [None, 7],
+    ("commit", "actor_id"): [7, {}],
+    ("commit", "created_at"): [None, "7", 7.5, True],
+    ("commit", "details"): [None, 7, []],
+    ("records_commit",): [None, "false", 0],
+    ("history",): [None, {}, [7]],
 }
 
 
 @pytest.mark.parametrize(
-    ("member", "value"), [(member, value) for member, values in WRONG.items() for value in values]
+    ("path", "wrong"), [(path, wrong) for path, values in WRONG.items() for wrong in values]
 )
-def test_a_member_of_the_wrong_type_is_refused_and_not_converted(member, value):
+def test_a_member_of_the_wrong_type_is_refused_and_not_converted(path, wrong):
+    value = body()
+    part_of(value, path[:-1])[path[-1]] = wrong
     with pytest.raises(ManifestCorrupt):
-        decode(body() | {member: value})
+        decode(value)
 
 
 WRONG_IN_TABLE: dict[str, list[Any]] = {
@@ -234,22 +329,16 @@ WRONG_IN_TABLE: dict[str, list[Any]] = {
 )
 def test_a_table_member_that_is_wrong_is_refused_and_not_converted(member, value):
     changed = body()
-    changed["tables"][0][member] = value
+    changed["changes"]["moved"][0][member] = value
     with pytest.raises(ManifestCorrupt):
         decode(changed)
 
 
 def test_a_fork_needs_a_branch_of_its_own():
     changed = body()
-    changed["tables"][0]["is_fork"] = True
+    changed["changes"]["moved"][0]["is_fork"] = True
     with pytest.raises(ManifestCorrupt, match="fork"):
         decode(changed)
-
-
-def test_an_intent_of_an_earlier_build_names_no_graph_but_can_be_read():
-    earlier = body()
-    del earlier["graph"]
-    assert decode(earlier).graph == ""
 
 
 def test_an_intent_under_a_name_that_is_not_its_own_is_refused():
@@ -259,24 +348,24 @@ def test_an_intent_under_a_name_that_is_not_its_own_is_refused():
 
 def test_an_intent_that_ends_both_ways_under_one_commit_is_refused():
     with pytest.raises(ManifestCorrupt, match="one commit id for both outcomes"):
-        decode(body() | {"rollback_commit_id": INTENT.commit_id})
+        decode(body() | {"rollback_commit_id": PLAN.commit.commit_id})
 
 
 def test_an_intent_that_names_a_table_twice_is_refused():
     value = body()
-    value["tables"] *= 2
+    value["changes"]["moved"] *= 2
     with pytest.raises(ManifestCorrupt, match="names a table twice"):
         decode(value)
 
 
-def named(number: int) -> Intent:
-    return replace(INTENT, operation_id=OperationId(f"01ARZ3NDEKTSV4RRFFQ69G5FA{number}"))
+def named(number: int) -> WritePlan:
+    return structs.replace(PLAN, operation_id=OperationId(f"01ARZ3NDEKTSV4RRFFQ69G5FA{number}"))
 
 
 def store_of_intents(*numbers: int) -> MemoryObjectStore:
     store = MemoryObjectStore()
     for number in numbers:
-        write_intent(store, replace(named(number), root=store.identity))
+        write_intent(store, named(number))
     return store
 
 
@@ -310,20 +399,8 @@ def test_removing_an_intent_twice_is_fine():
     assert list_operations(store) == []
 
 
-def test_only_what_needs_the_newer_format_is_written_in_it():
-    assert body()["schema_version"] == 1, "an earlier build can settle it"
-    adopted = SetVersion(IDENTITY, TableKey("node:B"), 3, None, 1)
-    for changed in (
-        replace(INTENT, merged_parent_commit_id=INTENT.commit_id),
-        replace(INTENT, details={"message": "why"}),
-        replace(INTENT, tables=(), adopted=(adopted,)),
-    ):
-        data = encode_intent(changed)
-        assert json.loads(data)["schema_version"] == 2
-        assert decode_intent(data, PATH) == changed
-
-
 def test_a_table_is_moved_or_adopted_and_not_both():
     adopted = SetVersion(IDENTITY, TableKey("node:A"), 3, None, 1)
+    changes = structs.replace(PLAN.changes, adopted=(adopted,))
     with pytest.raises(ManifestCorrupt, match="names a table twice"):
-        decode_intent(encode_intent(replace(INTENT, adopted=(adopted,))), PATH)
+        decode_intent(encode_intent(structs.replace(PLAN, changes=changes)), PATH)

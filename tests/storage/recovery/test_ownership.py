@@ -5,20 +5,21 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
-from omnigraph.storage.recovery.intents import OPERATION_PROPERTY, TableIntent
 from omnigraph.storage.recovery.recovery_decision import Ownership, find_ownership
 from omnigraph.storage.tables.table_versions import TableVersionRecord
+from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableMove
 
 BASE = 4
-TABLE = TableIntent(
-    TableIdentity(TypeId(1), TableIncarnationId(1)),
-    TableKey("node:A"),
-    "nodes/a",
-    None,
-    BASE,
-    "ours",
+TABLE = TableMove(
+    identity=TableIdentity(TypeId(1), TableIncarnationId(1)),
+    table_key=TableKey("node:A"),
+    path="nodes/a",
+    branch=None,
+    base_version=BASE,
+    transaction="ours",
     is_fork=False,
 )
 
@@ -131,5 +132,5 @@ def test_where_it_stands_among_versions_nobody_waits_for(history, pin, expected)
 
 def test_a_gap_in_a_fork_is_never_taken_for_the_work_of_others():
     """Foreign versions there are removed with the fork."""
-    fork = replace(TABLE, branch="01ARZ3NDEKTSV4RRFFQ69G5FAV", is_fork=True)
+    fork = structs.replace(TABLE, branch="01ARZ3NDEKTSV4RRFFQ69G5FAV", is_fork=True)
     assert find_ownership([gap(5), theirs(6)], fork, 6) is Ownership.UNVERIFIABLE

@@ -2,43 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from msgspec import structs
 
 import omnigraph
 from crash.crash_checks import check_order, content_of
 from crash.crash_scenario import SCHEMA, create
 from omnigraph.errors import RecoveryRequired
-from omnigraph.identity import CommitId, OperationId
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_intent_path
 from omnigraph.storage.manifest.commits import RECOVERY_ACTOR, RecoveryKind
 from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.manifest_reader import History, read_newest
-from omnigraph.storage.recovery.intents import (
-    OPERATION_PROPERTY,
-    Intent,
-    TableIntent,
-    WriterKind,
-    list_operations,
-    write_intent,
-)
+from omnigraph.storage.recovery.intents import list_operations, write_intent
 from omnigraph.storage.recovery.recover_writes import (
     examine,
-    hash_contract,
     resolve_all,
     resolve_intent,
 )
 from omnigraph.storage.recovery.recovery_decision import RecoveryDecision
 from omnigraph.storage.refs import delete_ref, mark_deleted, read_ref
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import open_writable
+from omnigraph.storage.staged import StagedTable, mint_ticket, open_writable
 from omnigraph.storage.tables.commit import commit_exact, restore
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_changes
 from omnigraph.storage.tables.table import find_latest_version, open_table
+from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableChanges, WritePlan, WriterKind
+from omnigraph.writer.change import PlanContent, WriteOptions
 
 PERSON, CITY = "node:Person", "node:City"
 
@@ -47,7 +41,7 @@ PERSON, CITY = "node:Person", "node:City"
 class Written:
     """A write of ours that was announced, and the transactions that would carry it out."""
 
-    intent: Intent
+    plan: WritePlan
     staged: dict[str, StagedTransaction]
 
     def move(self, *keys: str) -> None:
@@ -70,8 +64,7 @@ class InterruptedGraph:
     def announce(self, *keys: str, slug="eve", branch="main") -> Written:
         """Announce an insert into these tables, and do nothing of it."""
         snapshot = self.snapshot(branch)
-        operation, commit, rollback = self.root.ids.take(3)
-        staged, tables = {}, []
+        ticket, staged = mint_ticket(snapshot), {}
         for key in keys:
             writable = open_writable(snapshot, snapshot.entries[key])
             table = writable.table
@@ -81,35 +74,15 @@ class InterruptedGraph:
                 [rows[n] if n in rows.schema.names else nulls[n] for n in table.schema.names],
                 schema=table.schema,
             )
-            properties = {OPERATION_PROPERTY: operation}
-            staged[key] = stage_changes(table, full, uuid=str(uuid4()), properties=properties)
-            tables.append(
-                TableIntent(
-                    identity=writable.entry.identity,
-                    table_key=writable.entry.table_key,
-                    path=writable.entry.path,
-                    branch=table.location.branch,
-                    base_version=table.version,
-                    transaction=staged[key].uuid,
-                    is_fork=writable.is_fork,
-                )
+            transaction = stage_changes(
+                table, full, uuid=str(uuid4()), properties=ticket.properties
             )
-        intent = Intent(
-            operation_id=OperationId(operation),
-            root=self.root.store.identity,
-            writer_kind=WriterKind.MUTATION,
-            branch=snapshot.branch,
-            incarnation=snapshot.ref.incarnation,
-            tables=tuple(tables),
-            commit_id=CommitId(commit),
-            rollback_commit_id=CommitId(rollback),
-            actor_id="victim",
-            created_at=self.root.now_us(),
-            own_head=snapshot.own_head,
-            contract_hash=hash_contract(snapshot.state),
-        )
-        write_intent(self.root.store, intent)
-        return Written(intent, staged)
+            staged[key] = StagedTable(writable, transaction)
+        options = WriteOptions(branch=branch, actor="victim")
+        content = PlanContent(tuple(staged.values()))
+        plan = content.complete(snapshot, ticket, WriterKind.MUTATION, options).plan
+        write_intent(self.root.store, plan)
+        return Written(plan, {key: one.transaction for key, one in staged.items()})
 
     def resolve_all(self) -> list[RecoveryDecision]:
         with self.root.acquire_fence() as hold:
@@ -117,9 +90,9 @@ class InterruptedGraph:
 
     def again(self, written: Written) -> RecoveryDecision:
         """Settle it once more, as after a crash right before its announcement was removed."""
-        write_intent(self.root.store, written.intent)
+        write_intent(self.root.store, written.plan)
         with self.root.acquire_fence() as hold:
-            return resolve_intent(self.root, hold, written.intent).decision
+            return resolve_intent(self.root, hold, written.plan).decision
 
     def kinds(self, branch="main") -> list[RecoveryKind]:
         return [a.kind for a in History().audits(self.snapshot(branch).manifest)]
@@ -146,9 +119,11 @@ def assert_settled_for_good(interrupted, written, decision):
 
 def test_an_announcement_of_another_graph_is_set_aside_without_a_record(interrupted):
     written = interrupted.announce(PERSON)
-    written.intent = replace(written.intent, graph="another")
-    write_intent(interrupted.root.store, written.intent)
-    kept_at = omnigraph.quarantine(interrupted.place, written.intent.operation_id)
+    written.plan = structs.replace(
+        written.plan, requires=structs.replace(written.plan.requires, graph="another")
+    )
+    write_intent(interrupted.root.store, written.plan)
+    kept_at = omnigraph.quarantine(interrupted.place, written.plan.operation_id)
     assert interrupted.root.store.find(kept_at) is not None
     assert list_operations(interrupted.root.store) == []
     assert interrupted.kinds() == []
@@ -157,8 +132,8 @@ def test_an_announcement_of_another_graph_is_set_aside_without_a_record(interrup
 def test_an_announcement_that_was_abandoned_is_set_aside_without_a_second_record(interrupted):
     written = interrupted.announce(PERSON)
     assert interrupted.resolve_all() == [RecoveryDecision.ABANDON]
-    write_intent(interrupted.root.store, written.intent)
-    omnigraph.quarantine(interrupted.place, written.intent.operation_id)
+    write_intent(interrupted.root.store, written.plan)
+    omnigraph.quarantine(interrupted.place, written.plan.operation_id)
     assert interrupted.kinds() == [RecoveryKind.ABANDONED]
     check_order(interrupted.place, omnigraph.open(interrupted.place))
 
@@ -176,9 +151,9 @@ def test_a_write_whose_effects_are_all_there_is_finished_under_its_own_name(inte
     assert "eve" not in interrupted.people()
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_FORWARD]
     commit = interrupted.graph.commits()[0]
-    intent = written.intent
-    assert (commit.commit_id, commit.actor_id) == (intent.commit_id, "victim")
-    assert commit.created_at == intent.created_at
+    planned = written.plan.commit
+    assert (commit.commit_id, commit.actor_id) == (planned.commit_id, "victim")
+    assert commit.created_at == planned.created_at
     assert "eve" in interrupted.people()
     assert interrupted.kinds() == [RecoveryKind.ROLLED_FORWARD]
     assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_PUBLISHED)
@@ -196,13 +171,16 @@ def test_a_write_that_is_finished_keeps_its_merged_parent_details_and_adopted_ve
     )
     written = interrupted.announce(PERSON)
     parent = interrupted.graph.commits()[-1].commit_id
-    intent = replace(
-        written.intent,
-        merged_parent_commit_id=parent,
-        details={"message": "both", "rules": ["ours"]},
-        adopted=(adopted,),
+    plan = structs.replace(
+        written.plan,
+        changes=structs.replace(written.plan.changes, adopted=(adopted,)),
+        commit=structs.replace(
+            written.plan.commit,
+            merged_parent_commit_id=parent,
+            details={"message": "both", "rules": ["ours"]},
+        ),
     )
-    write_intent(interrupted.root.store, intent)
+    write_intent(interrupted.root.store, plan)
     written.move(PERSON)
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_FORWARD]
     commit = interrupted.graph.commits()[0]
@@ -220,7 +198,7 @@ def test_a_write_whose_effects_are_partly_there_is_undone(interrupted):
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     commit = interrupted.graph.commits()[0]
     assert (commit.commit_id, commit.actor_id) == (
-        written.intent.rollback_commit_id,
+        written.plan.rollback_commit_id,
         RECOVERY_ACTOR,
     )
     assert content_of(interrupted.graph) == before
@@ -236,7 +214,7 @@ def test_a_whole_write_whose_branch_moved_on_is_undone(interrupted):
     other.move(PERSON)
     with interrupted.root.acquire_fence() as hold:
         assert (
-            resolve_intent(interrupted.root, hold, other.intent).decision
+            resolve_intent(interrupted.root, hold, other.plan).decision
             is RecoveryDecision.ROLL_FORWARD
         )
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
@@ -247,9 +225,9 @@ def test_a_whole_write_whose_branch_moved_on_is_undone(interrupted):
 def test_a_restore_that_was_made_before_is_recognised_and_not_made_again(interrupted):
     written = interrupted.announce(PERSON, CITY)
     written.move(PERSON)
-    (table, _) = written.intent.tables
+    (table, _) = written.plan.changes.moved
     location = interrupted.root.location(table.path, table.branch)
-    properties = {OPERATION_PROPERTY: written.intent.operation_id}
+    properties = {OPERATION_PROPERTY: written.plan.operation_id}
     restored = restore(location, table.base_version, uuid=str(uuid4()), properties=properties)
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert find_latest_version(location) == restored
@@ -262,9 +240,9 @@ def test_a_restore_that_comes_after_the_write_was_finished_is_undone(interrupted
     written = interrupted.announce(PERSON)
     written.move(PERSON)
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_FORWARD]
-    (table,) = written.intent.tables
+    (table,) = written.plan.changes.moved
     location = interrupted.root.location(table.path, table.branch)
-    properties = {OPERATION_PROPERTY: written.intent.operation_id}
+    properties = {OPERATION_PROPERTY: written.plan.operation_id}
     restore(location, table.base_version, uuid=str(uuid4()), properties=properties)
     interrupted.graph.load([{"type": "Person", "data": {"slug": "fay", "name": "F"}}], "append")
     assert {"eve", "fay"} <= interrupted.people()
@@ -275,13 +253,13 @@ def test_a_restore_that_comes_after_the_write_was_finished_is_undone(interrupted
 def test_a_write_that_is_announced_when_its_base_is_long_gone_is_abandoned(interrupted):
     """Its writer slept before the announcement, and cleanup removed what came after its base."""
     written = interrupted.announce(PERSON)
-    interrupted.root.store.delete(make_intent_path(written.intent.operation_id))
+    interrupted.root.store.delete(make_intent_path(written.plan.operation_id))
     for slug in ("fay", "gus", "hal"):
         person = {"type": "Person", "data": {"slug": slug, "name": slug}}
         interrupted.graph.load([person], "append")
     interrupted.graph.cleanup(keep=1, confirm=True)
     before = content_of(interrupted.graph)
-    write_intent(interrupted.root.store, written.intent)
+    write_intent(interrupted.root.store, written.plan)
     assert interrupted.resolve_all() == [RecoveryDecision.ABANDON]
     assert content_of(interrupted.graph) == before
     check_order(interrupted.place, omnigraph.open(interrupted.place), is_cleaned=True)
@@ -291,11 +269,11 @@ def test_the_fork_of_a_write_is_gone_with_its_branch_and_its_table(interrupted):
     """Its writer slept before the announcement, and the branch and the type were dropped."""
     interrupted.graph.create_branch("dev")
     written = interrupted.announce(CITY, branch="dev")
-    interrupted.root.store.delete(make_intent_path(written.intent.operation_id))
+    interrupted.root.store.delete(make_intent_path(written.plan.operation_id))
     interrupted.graph.delete_branch("dev")
     interrupted.graph.apply_schema(SCHEMA.partition("node City")[0])
-    interrupted.root.store.delete_prefix(written.intent.tables[0].path)
-    write_intent(interrupted.root.store, written.intent)
+    interrupted.root.store.delete_prefix(written.plan.changes.moved[0].path)
+    write_intent(interrupted.root.store, written.plan)
     assert interrupted.resolve_all() == [RecoveryDecision.DISCARD_BRANCH]
     check_order(interrupted.place, omnigraph.open(interrupted.place))
 
@@ -306,13 +284,13 @@ def test_a_late_announcement_for_a_branch_of_a_table_that_was_left_is_abandoned(
     graph.create_branch("dev")
     graph.load([{"type": "Person", "data": {"slug": "fay", "name": "F"}}], "append", branch="dev")
     written = interrupted.announce(PERSON, branch="dev")
-    interrupted.root.store.delete(make_intent_path(written.intent.operation_id))
-    (table,) = written.intent.tables
+    interrupted.root.store.delete(make_intent_path(written.plan.operation_id))
+    (table,) = written.plan.changes.moved
     assert table.branch is not None
     assert not table.is_fork
-    elsewhere = replace(table, branch="01ARZ3NDEKTSV4RRFFQ69G5FAV")
-    written.intent = replace(written.intent, tables=(elsewhere,))
-    write_intent(interrupted.root.store, written.intent)
+    elsewhere = structs.replace(table, branch="01ARZ3NDEKTSV4RRFFQ69G5FAV")
+    written.plan = structs.replace(written.plan, changes=TableChanges(moved=(elsewhere,)))
+    write_intent(interrupted.root.store, written.plan)
     assert interrupted.resolve_all() == [RecoveryDecision.ABANDON]
     check_order(interrupted.place, omnigraph.open(interrupted.place))
 
@@ -323,11 +301,11 @@ def test_an_effect_on_top_of_a_published_version_is_undone_down_to_that_version(
     before = content_of(interrupted.graph)
     written = interrupted.announce(PERSON)
     written.move(PERSON)
-    (table,) = written.intent.tables
-    earlier = replace(table, base_version=table.base_version - 1)
-    written.intent = replace(written.intent, tables=(earlier,))
-    write_intent(interrupted.root.store, written.intent)
-    assert examine(interrupted.root, written.intent).classes == ("misplaced",)
+    (table,) = written.plan.changes.moved
+    earlier = structs.replace(table, base_version=table.base_version - 1)
+    written.plan = structs.replace(written.plan, changes=TableChanges(moved=(earlier,)))
+    write_intent(interrupted.root.store, written.plan)
+    assert examine(interrupted.root, written.plan).classes == ("misplaced",)
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert content_of(interrupted.graph) == before
     assert "fay" in interrupted.people()
@@ -355,7 +333,7 @@ def test_forks_of_a_write_that_was_finished_are_what_the_branch_shows(interrupte
     assert "eve" in interrupted.people("dev")
     assert "eve" not in interrupted.people()
     shown = {entry.owner_branch for entry in interrupted.snapshot("dev").entries.values()}
-    assert {table.branch for table in written.intent.tables} <= shown
+    assert {table.branch for table in written.plan.changes.moved} <= shown
     assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_PUBLISHED)
 
 
@@ -383,7 +361,7 @@ def test_a_branch_of_the_same_name_is_not_mistaken_for_the_one_that_is_gone(inte
     lose_name(interrupted, "dev")
     with interrupted.root.acquire_fence() as hold:
         assert (
-            examine(interrupted.root, written.intent).verdict.decision
+            examine(interrupted.root, written.plan).verdict.decision
             is RecoveryDecision.DISCARD_BRANCH
         )
         assert hold.epoch
@@ -402,7 +380,7 @@ def test_several_writes_are_settled_in_the_order_they_were_announced(interrupted
         RecoveryDecision.ABANDON,
     ]
     audits = History().audits(interrupted.snapshot().manifest)
-    assert [a.operation_id for a in audits] == [w.intent.operation_id for w in written]
+    assert [a.operation_id for a in audits] == [w.plan.operation_id for w in written]
     for one in written:
         assert_settled_for_good(interrupted, one, RecoveryDecision.FINISH_ROLLED_BACK)
 
@@ -417,8 +395,8 @@ def test_a_write_without_effects_does_not_stop_one_that_is_whole(interrupted):
     assert interrupted.kinds("dev") == [RecoveryKind.ABANDONED, RecoveryKind.ROLLED_FORWARD]
     assert interrupted.people("dev") - interrupted.people() == {"fay"}
     forks = {path.name for path in interrupted.place.glob("nodes/*/tree/*")}
-    assert forks == {whole.intent.tables[0].branch}
-    assert interrupted.graph.commits("dev")[0].commit_id == whole.intent.commit_id
+    assert forks == {whole.plan.changes.moved[0].branch}
+    assert interrupted.graph.commits("dev")[0].commit_id == whole.plan.commit.commit_id
     assert_settled_for_good(interrupted, whole, RecoveryDecision.FINISH_PUBLISHED)
     assert_settled_for_good(interrupted, idle, RecoveryDecision.FINISH_ROLLED_BACK)
 
@@ -426,11 +404,11 @@ def test_a_write_without_effects_does_not_stop_one_that_is_whole(interrupted):
 def test_one_that_cannot_be_settled_keeps_those_announced_after_it_waiting(interrupted):
     first, second = interrupted.announce(PERSON), interrupted.announce(CITY)
     first.move(PERSON)
-    location = interrupted.root.location(first.intent.tables[0].path)
+    location = interrupted.root.location(first.plan.changes.moved[0].path)
     restore(location, 1, uuid=str(uuid4()), properties={})
     with pytest.raises(RecoveryRequired, match="buried"):
         interrupted.resolve_all()
-    operations = [first.intent.operation_id, second.intent.operation_id]
+    operations = [first.plan.operation_id, second.plan.operation_id]
     assert list_operations(interrupted.root.store) == operations
 
 
@@ -439,7 +417,10 @@ def test_one_that_cannot_be_settled_concerns_its_own_branch_alone(interrupted):
     first = interrupted.announce(PERSON)
     first.move(PERSON)
     restore(
-        interrupted.root.location(first.intent.tables[0].path), 1, uuid=str(uuid4()), properties={}
+        interrupted.root.location(first.plan.changes.moved[0].path),
+        1,
+        uuid=str(uuid4()),
+        properties={},
     )
     dev = read_ref(interrupted.root.store, "dev")
     with interrupted.root.acquire_fence() as hold:
@@ -453,8 +434,8 @@ def test_looking_at_an_interrupted_write_changes_nothing(interrupted):
     written.move(PERSON)
     version = interrupted.snapshot().manifest_version
     for _ in range(2):
-        found = examine(interrupted.root, written.intent)
+        found = examine(interrupted.root, written.plan)
         assert found.verdict.decision is RecoveryDecision.ROLL_BACK
         assert found.classes == ("complete", "no_movement")
     assert interrupted.snapshot().manifest_version == version
-    assert list_operations(interrupted.root.store) == [written.intent.operation_id]
+    assert list_operations(interrupted.root.store) == [written.plan.operation_id]

@@ -6,6 +6,7 @@
 """
 
 from omnigraph.storage.manifest.commits import Commit as Commit
+from omnigraph.storage.manifest.commits import CommitMetadata as CommitMetadata
 from omnigraph.storage.manifest.commits import MergedState as MergedState
 from omnigraph.storage.manifest.commits import RecoveryAudit as RecoveryAudit
 from omnigraph.storage.manifest.commits import RowCounts as RowCounts

@@ -81,9 +81,10 @@ class SchemaChange:
         renamed = frozenset(one.identity for one in self.renamed)
         return renamed | frozenset(one.identity for one in self.dropped)
 
-    def name_after(self, identity: TableIdentity, name: TableKey) -> TableKey:
-        """Return the name of a table after the change."""
-        return next((one.table_key for one in self.renamed if one.identity == identity), name)
+    def rename(self, shown: SetVersion) -> SetVersion:
+        """Return the version of a table under the name it has after the change."""
+        names = (one.table_key for one in self.renamed if one.identity == shown.identity)
+        return replace(shown, table_key=next(names, shown.table_key))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property, lru_cache
+from hashlib import sha256
 from typing import TypedDict
 
 import pyarrow as pa
@@ -274,6 +275,19 @@ class ManifestState:
         """The unique identity of the graph; empty in a manifest without a schema."""
         return self.contract.graph_identity if self.contract else ""
 
+    @property
+    def contract_hash(self) -> str:
+        """A short witness of the schema."""
+        return _hash_text(self.contract.state) if self.contract else ""
+
+    def list_pins(
+        self, identities: Iterable[TableIdentity]
+    ) -> dict[TableIdentity, tuple[TableKey, int]]:
+        """Return name and version of those of some tables that it shows."""
+        known = self.by_identity
+        entries = (known[identity] for identity in identities if identity in known)
+        return {entry.identity: (entry.table_key, entry.version) for entry in entries}
+
     def head_of(self, branch: str, incarnation: str | None) -> Head | None:
         """The head authored on this very branch, by whatever name; None on a fresh fork."""
         head = self.heads.get(branch)
@@ -283,6 +297,11 @@ class ManifestState:
             return None
         # Its newest commit was made before it got the name it has now.
         return next((h for h in self.heads.values() if h.incarnation == incarnation), None)
+
+
+@lru_cache(maxsize=8)  # every commit asks three times
+def _hash_text(text: str) -> str:
+    return sha256(text.encode()).hexdigest()
 
 
 @lru_cache(maxsize=8)

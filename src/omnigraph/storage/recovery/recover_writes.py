@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from hashlib import sha256
+from dataclasses import dataclass
 from typing import assert_never
 from uuid import uuid4
 
@@ -18,7 +16,7 @@ from omnigraph.errors import (
     RecoveryRequired,
     UncoveredDrift,
 )
-from omnigraph.identity import CommitId, OperationId, TableIdentity, TableKey
+from omnigraph.identity import CommitId, OperationId, TableIdentity
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_intent_path
 from omnigraph.storage.manifest.commits import (
@@ -32,19 +30,12 @@ from omnigraph.storage.manifest.commits import (
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
     Publication,
-    Rename,
     SetVersion,
-    Tombstone,
 )
 from omnigraph.storage.manifest.manifest_reader import History, ManifestSnapshot, read_newest
 from omnigraph.storage.manifest.manifest_state import ManifestState, TableEntry
 from omnigraph.storage.publish import publish
 from omnigraph.storage.recovery.intents import (
-    EPOCH_PROPERTY,
-    OPERATION_PROPERTY,
-    Intent,
-    TableIntent,
-    WriterKind,
     delete_intent,
     list_pending_intents,
 )
@@ -71,7 +62,16 @@ from omnigraph.storage.tables.table_versions import (
     read_history,
     read_record,
 )
+from omnigraph.storage.write_plan import (
+    OPERATION_PROPERTY,
+    TableMove,
+    WritePlan,
+    WriterKind,
+)
 from omnigraph.storage.writer_fence import FenceGuard
+
+EPOCH_PROPERTY = "omnigraph.epoch"
+"""The transaction property that names the hold of the fence an undone version was restored in."""
 
 
 def drop_created(root: GraphRoot, path: str, operation: OperationId) -> None:
@@ -94,7 +94,7 @@ _MAX_ATTEMPTS = 3
 class ExaminedIntent:
     """A pending write, what was found of it, and what should be done about it."""
 
-    intent: Intent
+    plan: WritePlan
     ref: BranchRef | None
     manifest: ManifestSnapshot
     tables: tuple[ObservedTable, ...]
@@ -119,18 +119,7 @@ class ResolvedIntent:
         return self.decision in (RecoveryDecision.ROLL_FORWARD, RecoveryDecision.FINISH_PUBLISHED)
 
 
-def hash_contract(state: ManifestState) -> str:
-    """A short witness of the schema a write was prepared on."""
-    contract = state.contract
-    return _hash_text(contract.state) if contract else ""
-
-
-@lru_cache(maxsize=8)  # every commit asks three times
-def _hash_text(text: str) -> str:
-    return sha256(text.encode()).hexdigest()
-
-
-def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:
+def examine(root: GraphRoot, plan: WritePlan) -> ExaminedIntent:
     """Examine what a pending write left, and decide what to do; changes nothing.
 
     Raises:
@@ -138,57 +127,52 @@ def examine(root: GraphRoot, intent: Intent) -> ExaminedIntent:
     """
     # Nothing is pending when a branch is renamed. But where the fence is a lease, a writer that
     # slept may announce its write after that, under the old name.
-    ref = find_branch(root.store, intent.branch, intent.incarnation)
+    ref = find_branch(root.store, plan.requires.branch, plan.requires.incarnation)
     manifest = read_newest(root.manifest(ref.incarnation if ref else None))
-    _require_own(root, intent, manifest.state)
+    _require_own(plan, manifest.state)
     if ref is None:
-        lost = intent.incarnation is not None and is_lost(root, intent.incarnation)
+        lost = plan.requires.incarnation is not None and is_lost(root, plan.requires.incarnation)
         verdict = decide([], IntentStatus(is_branch_alive=False, is_branch_lost=lost))
-        return ExaminedIntent(intent, None, manifest, (), verdict)
-    return _judge(intent, ref, manifest, observe(root, intent, manifest))
+        return ExaminedIntent(plan, None, manifest, (), verdict)
+    return _judge(plan, ref, manifest, observe(root, plan, manifest))
 
 
 def _judge(
-    intent: Intent, ref: BranchRef, manifest: ManifestSnapshot, tables: tuple[ObservedTable, ...]
+    plan: WritePlan, ref: BranchRef, manifest: ManifestSnapshot, tables: tuple[ObservedTable, ...]
 ) -> ExaminedIntent:
-    verdict = decide([classify(t) for t in tables], _decide_outlook(intent, ref, manifest))
-    return ExaminedIntent(intent, ref, manifest, tables, verdict)
+    verdict = decide([classify(t) for t in tables], _decide_outlook(plan, ref, manifest))
+    return ExaminedIntent(plan, ref, manifest, tables, verdict)
 
 
-def _require_own(root: GraphRoot, intent: Intent, state: ManifestState) -> None:
+def _require_own(plan: WritePlan, state: ManifestState) -> None:
     """Raise unless the write was to this graph, wherever that was then."""
-    if intent.graph:
-        is_own = intent.graph == state.graph_identity
-    else:
-        # The schema names the graph, and stays what it was while a write is pending.
-        is_own = intent.root == root.store.identity or intent.contract_hash == hash_contract(state)
-    if not is_own:
-        path = make_intent_path(intent.operation_id)
-        raise ManifestCorrupt(f"{path} belongs to another graph, which was at {intent.root}")
+    if plan.requires.graph != state.graph_identity:
+        path = make_intent_path(plan.operation_id)
+        raise ManifestCorrupt(f"{path} belongs to another graph, which was at {plan.requires.root}")
 
 
-def _decide_outlook(intent: Intent, ref: BranchRef, manifest: ManifestSnapshot) -> IntentStatus:
+def _decide_outlook(plan: WritePlan, ref: BranchRef, manifest: ManifestSnapshot) -> IntentStatus:
     history = History()
     head = manifest.state.head_of(ref.name, ref.incarnation)
-    unchanged = (head.commit_id if head else None) == intent.own_head
-    unchanged = unchanged and hash_contract(manifest.state) == intent.contract_hash
+    unchanged = (head.commit_id if head else None) == plan.requires.own_head
+    unchanged = unchanged and manifest.state.contract_hash == plan.requires.contract_hash
     commits = {commit.commit_id for commit in history.commits(manifest)}
-    is_published = intent.commit_id in commits
-    if not intent.records_commit:
-        is_published = is_showing_targets(manifest.state, intent)
+    is_published = plan.commit.commit_id in commits
+    if not plan.records_commit:
+        is_published = is_showing_targets(manifest.state, plan)
     rollbacks = (RecoveryKind.ROLLED_BACK, RecoveryKind.ABANDONED)
     ended = {a.operation_id for a in history.audits(manifest) if a.kind in rollbacks}
     return IntentStatus(
         is_branch_alive=True,
         is_published=is_published,
-        is_rolled_back=intent.operation_id in ended,
+        is_rolled_back=plan.operation_id in ended,
         is_authority_unchanged=unchanged,
     )
 
 
-def is_showing_targets(state: ManifestState, intent: Intent) -> bool:
+def is_showing_targets(state: ManifestState, plan: WritePlan) -> bool:
     """Return whether the graph shows every table at exactly the version of the write."""
-    pins = [(t, state.by_identity.get(t.identity)) for t in intent.tables]
+    pins = [(t, state.by_identity.get(t.identity)) for t in plan.changes.moved]
     return bool(pins) and all(
         pin is not None and (pin.owner_branch, pin.version) == (t.branch, t.target_version)
         for t, pin in pins
@@ -207,21 +191,21 @@ def resolve_all(
         RecoveryRequired: one of them cannot be resolved without destroying something.
     """
     resolved = []
-    for intent in list_pending_intents(root.store):
+    for plan in list_pending_intents(root.store):
         try:
-            resolved.append(resolve_intent(root, guard, intent))
+            resolved.append(resolve_intent(root, guard, plan))
         except RecoveryRequired:
-            if branch is None or _list_concerns(intent, branch):
+            if branch is None or _list_concerns(plan, branch):
                 raise
     return resolved
 
 
-def _list_concerns(intent: Intent, branch: BranchRef) -> bool:
-    is_for_all = intent.writer_kind is WriterKind.SCHEMA_APPLY
-    return is_for_all or intent.incarnation == branch.incarnation
+def _list_concerns(plan: WritePlan, branch: BranchRef) -> bool:
+    is_for_all = plan.writer_kind is WriterKind.SCHEMA_APPLY
+    return is_for_all or plan.requires.incarnation == branch.incarnation
 
 
-def resolve_intent(root: GraphRoot, guard: FenceGuard, intent: Intent) -> ResolvedIntent:
+def resolve_intent(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> ResolvedIntent:
     """Finish one pending write or undo it.
 
     Where the fence is a lease, its writer may wake up in the middle of this and publish it, if all
@@ -230,7 +214,7 @@ def resolve_intent(root: GraphRoot, guard: FenceGuard, intent: Intent) -> Resolv
     """
     for remaining in reversed(range(_MAX_ATTEMPTS)):
         try:
-            return _carry_out(root, guard, examine(root, intent))
+            return _carry_out(root, guard, examine(root, plan))
         except (ReadSetChanged, ExpectedVersionMismatch):
             guard.check()  # who lost it leaves the rest to others
             if not remaining:
@@ -238,7 +222,7 @@ def resolve_intent(root: GraphRoot, guard: FenceGuard, intent: Intent) -> Resolv
     raise AssertionError("the last look returns or raises")
 
 
-def give_up(root: GraphRoot, guard: FenceGuard, intent: Intent) -> None:
+def give_up(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> None:
     """Record as abandoned a write none of whose tables moved, unless its end can be seen already.
 
     Should its writer wake up after that, it cannot publish, and what it does to a table is known as
@@ -247,31 +231,31 @@ def give_up(root: GraphRoot, guard: FenceGuard, intent: Intent) -> None:
     Raises:
         ManifestCorrupt: it is a write to another graph.
     """
-    ref = find_branch(root.store, intent.branch, intent.incarnation)
+    ref = find_branch(root.store, plan.requires.branch, plan.requires.incarnation)
     if ref is None:
         return
     manifest = read_newest(root.manifest(ref.incarnation))
-    _require_own(root, intent, manifest.state)
-    found = _judge(intent, ref, manifest, ())
+    _require_own(plan, manifest.state)
+    found = _judge(plan, ref, manifest, ())
     if found.verdict.decision is RecoveryDecision.ABANDON:
         _make_record(root, guard, found, RecoveryKind.ABANDONED)
 
 
 def _carry_out(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> ResolvedIntent:
-    intent, decision = found.intent, found.verdict.decision
+    plan, decision = found.plan, found.verdict.decision
     commit_id: CommitId | None = None
     match decision:
         case RecoveryDecision.REFUSE:
-            raise RecoveryRequired(intent.operation_id, found.verdict.reason)
+            raise RecoveryRequired(plan.operation_id, found.verdict.reason)
         case RecoveryDecision.FINISH_PUBLISHED:
-            commit_id = intent.commit_id if intent.records_commit else None
+            commit_id = plan.commit.commit_id if plan.records_commit else None
         case RecoveryDecision.FINISH_ROLLED_BACK:
-            _drop_unshown(root, guard, intent)
+            _drop_unshown(root, guard, plan)
         case RecoveryDecision.DISCARD_BRANCH:
-            _discard(root, guard, intent)
+            _discard(root, guard, plan)
         case RecoveryDecision.ABANDON:
             _make_record(root, guard, found, RecoveryKind.ABANDONED)
-            _drop_unshown(root, guard, intent)
+            _drop_unshown(root, guard, plan)
         case RecoveryDecision.ROLL_FORWARD:
             commit_id = _roll_forward(root, guard, found)
         case RecoveryDecision.ROLL_BACK:
@@ -279,35 +263,20 @@ def _carry_out(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> Res
         case _:
             assert_never(decision)
     guard.check()
-    delete_intent(root.store, intent.operation_id)
-    return ResolvedIntent(intent.operation_id, decision, commit_id)
+    delete_intent(root.store, plan.operation_id)
+    return ResolvedIntent(plan.operation_id, decision, commit_id)
 
 
 def _roll_forward(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> CommitId | None:
     """Publish what the write set out to publish, under its own commit id, actor and time."""
-    intent, ref = found.intent, found.ref
+    plan, ref = found.plan, found.ref
     assert ref is not None, "rolling forward needs the branch"
-    commit = intent.new_commit
+    moves, commit = plan.changes.moved, plan.recorded_commit
     commit_id = commit.commit_id if commit else None
-    outcomes = tuple(
-        TableOutcome(t.table_key, t.base_version, t.target_version) for t in intent.tables
-    )
-    schema, state = intent.schema, found.manifest.state
-    moved = (make_version_change(root, t, ref, t.target_version) for t in intent.tables)
-    if schema is not None:
-        moved = (replace(m, table_key=schema.name_after(m.identity, m.table_key)) for m in moved)
-    publication = Publication(
-        changes=(*(schema.changes if schema else ()), *moved, *intent.adopted),
-        expected={
-            **list_expected_pins(state, (*intent.tables, *intent.adopted)),
-            **list_expected_pins(state, (*schema.renamed, *schema.dropped) if schema else ()),
-        },
-        head=ExactHead(intent.own_head),
-        commit=commit,
-        audits=(_make_audit(root, intent, RecoveryKind.ROLLED_FORWARD, commit_id, outcomes),),
-        contract=schema.contract if schema else None,
-        history=intent.history,
-    )
+    outcomes = tuple(TableOutcome(t.table_key, t.base_version, t.target_version) for t in moves)
+    audit = _make_audit(root, plan, RecoveryKind.ROLLED_FORWARD, commit_id, outcomes)
+    moved = tuple(make_version_change(root, t, ref, t.target_version) for t in moves)
+    publication = plan.make_publication(found.manifest.state, moved, (audit,))
     publish(root, ref, publication, before_commit=guard.check)
     return commit_id
 
@@ -318,94 +287,78 @@ def _roll_back(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> Com
     Forks are dropped: the graph never showed them. A restore that an earlier attempt made is
     found again and not repeated.
     """
-    intent, ref = found.intent, found.ref
+    plan, ref = found.plan, found.ref
     assert ref is not None, "rolling back needs the branch"
-    undone = [t for t in found.tables if not t.intent.is_fork and classify(t) in OURS]
+    undone = [t for t in found.tables if not t.move.is_fork and classify(t) in OURS]
     changes: list[SetVersion] = []
     outcomes: list[TableOutcome] = []
     for table in undone:
         assert table.pin is not None, "an effect of ours on a table the graph does not show"
-        restored = _restore_table(root, guard, intent, table, table.pin)
-        changes.append(make_version_change(root, table.intent, ref, restored))
-        outcomes.append(
-            TableOutcome(table.intent.table_key, table.intent.target_version, table.pin)
-        )
+        restored = _restore_table(root, guard, plan, table, table.pin)
+        changes.append(make_version_change(root, table.move, ref, restored))
+        outcomes.append(TableOutcome(table.move.table_key, table.move.target_version, table.pin))
     commit = CommitMetadata(
-        commit_id=intent.rollback_commit_id,
+        commit_id=plan.rollback_commit_id,
         actor_id=RECOVERY_ACTOR,
-        created_at=intent.created_at,
+        created_at=plan.commit.created_at,
         kind=RECOVERY_KIND,
     )
-    audit = _make_audit(root, intent, RecoveryKind.ROLLED_BACK, commit.commit_id, tuple(outcomes))
+    audit = _make_audit(root, plan, RecoveryKind.ROLLED_BACK, commit.commit_id, tuple(outcomes))
     publication = Publication(
         changes=tuple(changes),
-        expected=list_expected_pins(found.manifest.state, [t.intent for t in undone]),
+        expected=found.manifest.state.list_pins(t.move.identity for t in undone),
         head=_get_exact_head(found, ref),
         commit=commit,
         audits=(audit,),
     )
     publish(root, ref, publication, before_commit=guard.check)
-    _drop_unshown(root, guard, intent)
+    _drop_unshown(root, guard, plan)
     return commit.commit_id
 
 
 def _restore_table(
-    root: GraphRoot, guard: FenceGuard, intent: Intent, table: ObservedTable, pin: int
+    root: GraphRoot, guard: FenceGuard, plan: WritePlan, table: ObservedTable, pin: int
 ) -> int:
     assert table.head is not None, "a table of ours has a head"
     if classify(table) is TableClass.COMPENSATED:
         return table.head
     guard.check()
     return restore(
-        root.location(table.intent.path, table.intent.branch),
+        root.location(table.move.path, table.move.branch),
         pin,
         uuid=str(uuid4()),
-        properties={OPERATION_PROPERTY: intent.operation_id},
+        properties={OPERATION_PROPERTY: plan.operation_id},
     )
 
 
 def make_version_change(
-    root: GraphRoot, table: TableIntent, ref: BranchRef, version: int
+    root: GraphRoot, table: TableMove, ref: BranchRef, version: int
 ) -> SetVersion:
     """The change that shows this version of a table, with its row count read from it."""
     opened = open_table(root.location(table.path, table.branch), version)
-    return SetVersion(
-        table.identity,
-        table.table_key,
-        version,
-        table.branch,
-        opened.count_rows(),
-        ref.incarnation,
-    )
+    return table.show(version, opened.count_rows(), ref.incarnation)
 
 
-def list_expected_pins(
-    state: ManifestState, tables: Iterable[TableIntent | SetVersion | Rename | Tombstone]
-) -> dict[TableIdentity, tuple[TableKey, int]]:
-    entries = [state.by_identity[t.identity] for t in tables if t.identity in state.by_identity]
-    return {entry.identity: (entry.table_key, entry.version) for entry in entries}
-
-
-def _discard(root: GraphRoot, guard: FenceGuard, intent: Intent) -> None:
+def _discard(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> None:
     """Note on main that a write of a deleted branch was dropped; its effects are unreachable."""
     kind = RecoveryKind.ORPHANED_BRANCH_DISCARDED
     manifest = read_newest(root.manifest())
-    if not _is_recorded(manifest, intent, kind):
-        publication = Publication(audits=(_make_audit(root, intent, kind, None, ()),))
+    if not _is_recorded(manifest, plan, kind):
+        publication = Publication(audits=(_make_audit(root, plan, kind, None, ()),))
         publish(root, MAIN_REF, publication, before_commit=guard.check)
-    _drop_unshown(root, guard, intent)
+    _drop_unshown(root, guard, plan)
 
 
 def _make_record(
     root: GraphRoot, guard: FenceGuard, found: ExaminedIntent, kind: RecoveryKind
 ) -> None:
     """Record that a write did not happen; from then on it cannot, because the manifest moved."""
-    intent, ref = found.intent, found.ref
+    plan, ref = found.plan, found.ref
     assert ref is not None, "recording needs the branch"
     publication = Publication(
-        expected=list_expected_pins(found.manifest.state, (*intent.tables, *intent.adopted)),
+        expected=found.manifest.state.list_pins(one.identity for one in plan.changes.shown),
         head=_get_exact_head(found, ref),
-        audits=(_make_audit(root, intent, kind, None, ()),),
+        audits=(_make_audit(root, plan, kind, None, ()),),
     )
     publish(root, ref, publication, before_commit=guard.check)
 
@@ -416,38 +369,38 @@ def _get_exact_head(found: ExaminedIntent, ref: BranchRef) -> ExactHead:
     return ExactHead(head.commit_id if head else None)
 
 
-def _is_recorded(manifest: ManifestSnapshot, intent: Intent, kind: RecoveryKind) -> bool:
+def _is_recorded(manifest: ManifestSnapshot, plan: WritePlan, kind: RecoveryKind) -> bool:
     audits = History().audits(manifest)
-    return any(a.operation_id == intent.operation_id and a.kind is kind for a in audits)
+    return any(a.operation_id == plan.operation_id and a.kind is kind for a in audits)
 
 
 def _make_audit(
     root: GraphRoot,
-    intent: Intent,
+    plan: WritePlan,
     kind: RecoveryKind,
     commit_id: CommitId | None,
     outcomes: tuple[TableOutcome, ...],
 ) -> RecoveryAudit:
     return RecoveryAudit(
-        operation_id=intent.operation_id,
+        operation_id=plan.operation_id,
         kind=kind,
-        writer_kind=intent.writer_kind,
+        writer_kind=plan.writer_kind,
         commit_id=commit_id,
-        for_actor=intent.actor_id,
+        for_actor=plan.commit.actor_id,
         tables=outcomes,
         created_at=root.now_us(),
     )
 
 
-def _drop_unshown(root: GraphRoot, guard: FenceGuard, intent: Intent) -> None:
+def _drop_unshown(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> None:
     """Remove forks and new tables of a write that did not happen.
 
     What cannot go now is garbage for later.
     """
-    for created in intent.schema.registered if intent.schema else ():
+    for created in plan.changes.schema.registered if plan.changes.schema else ():
         guard.check()
-        drop_created(root, created.path, intent.operation_id)
-    for table in intent.tables:
+        drop_created(root, created.path, plan.operation_id)
+    for table in plan.changes.moved:
         if table.is_fork and table.branch is not None:
             guard.check()
             try:

@@ -10,9 +10,9 @@ from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest.commits import RecoveryKind
 from omnigraph.storage.manifest.manifest_reader import History, ManifestSnapshot
 from omnigraph.storage.manifest.manifest_state import ManifestState
-from omnigraph.storage.recovery.intents import OPERATION_PROPERTY, Intent, TableIntent
 from omnigraph.storage.tables.table import find_latest_version, is_table
 from omnigraph.storage.tables.table_versions import TableVersionRecord, read_history
+from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableMove, WritePlan
 
 RESTORE = "Restore"
 
@@ -68,21 +68,21 @@ class ObservedTable:
     the graph shows another one.
     """
 
-    intent: TableIntent
+    move: TableMove
     head: int | None
     ownership: Ownership
     pin: int | None
 
 
 def observe(
-    root: GraphRoot, intent: Intent, manifest: ManifestSnapshot
+    root: GraphRoot, plan: WritePlan, manifest: ManifestSnapshot
 ) -> tuple[ObservedTable, ...]:
     ended = list_ended_operations(manifest)
-    return tuple(_observe_table(root, table, manifest.state, ended) for table in intent.tables)
+    return tuple(_observe_table(root, table, manifest.state, ended) for table in plan.changes.moved)
 
 
 def _observe_table(
-    root: GraphRoot, table: TableIntent, state: ManifestState, ended: frozenset[str]
+    root: GraphRoot, table: TableMove, state: ManifestState, ended: frozenset[str]
 ) -> ObservedTable:
     location, pin = root.location(table.path, table.branch), _pin(table, state)
     # Who dropped the table, or left that branch of it, had resolved what was pending. So this was
@@ -100,7 +100,7 @@ def _observe_table(
     return ObservedTable(table, head, find_ownership(history, table, pin, ended), pin)
 
 
-def _pin(table: TableIntent, state: ManifestState) -> int | None:
+def _pin(table: TableMove, state: ManifestState) -> int | None:
     entry = state.by_identity.get(table.identity)
     if entry is None or entry.owner_branch != table.branch:
         return None
@@ -109,7 +109,7 @@ def _pin(table: TableIntent, state: ManifestState) -> int | None:
 
 def find_ownership(
     history: Sequence[TableVersionRecord],
-    table: TableIntent,
+    table: TableMove,
     pin: int | None,
     ended: frozenset[str] = frozenset(),
 ) -> Ownership:
@@ -136,7 +136,7 @@ def find_ownership(
 
 def _is_among_late(
     history: Sequence[TableVersionRecord],
-    table: TableIntent,
+    table: TableMove,
     pin: int | None,
     ended: frozenset[str],
 ) -> bool:
@@ -209,7 +209,7 @@ class RecoveryVerdict:
 
 
 def classify(table: ObservedTable) -> TableClass:
-    base = table.intent.base_version
+    base = table.move.base_version
     if table.head is None:
         return TableClass.NO_MOVEMENT
     if table.pin is not None and table.head < table.pin:
