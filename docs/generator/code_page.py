@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from generator.page_note import NOTE
+from omnigraph.catalog.assign_identities import IDENTITY_CODES
 from omnigraph.catalog.declarations import CATALOG_CODES
-from omnigraph.catalog.identify import IDENTITY_CODES
 from omnigraph.catalog.schema_lint import SCHEMA_LINT_CODES
 from omnigraph.language.source import QUERY_SYNTAX_CODES, SCHEMA_SYNTAX_CODES, TEXT_CODES
 from omnigraph.plan.query_lint import LINT_CODES, TYPE_CODES
 from omnigraph.policy.policy_parser import POLICY_CODES
-from omnigraph.types.problems import PROBLEM_MEANINGS
+from omnigraph.types.row_problems import PROBLEM_MEANINGS
 
 
 def render_codes(codes: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from omnigraph.catalog.catalog import Catalog, Constraint, ConstraintKind, EdgeType, NodeType
-from omnigraph.types.canonical import encode_canonical
+from omnigraph.types.canonical_strings import encode_canonical
 from omnigraph.types.property import INTEGERS
 
 Row = Mapping[str, object]

@@ -10,16 +10,16 @@ from functools import lru_cache
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.assign_identities import identify_first
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
-from omnigraph.catalog.identify import identify_first
 from omnigraph.constraints.constraint_checks import find_violations
 from omnigraph.constraints.table_changes import TableChange
 from omnigraph.errors import Violation
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
 from omnigraph.types.arrow import build_entity_schema
-from omnigraph.types.canonical import encode_canonical
+from omnigraph.types.canonical_strings import encode_canonical
 
 Row = Mapping[str, object]
 

@@ -316,14 +316,14 @@ def test_a_table_that_comes_to_nothing_is_left_alone_beside_one_that_does_not(pl
     run(graph, 'insert Knows {from: "ada", to: "cy"}', "net")
     run(graph, 'delete Knows where to = "cy"', "net")
     graph.load([person("ned")], "append", branch="net")
-    before, tables = content_of(graph), table_versions(graph)
+    before, tables = content_of(graph), table_branches(graph)
     with watched(At("before", "put", INTENTS, stop)):
         victim = open_graph(place)
         with pytest.raises(Stopped):
             victim.merge("net")
     assert content_of(open_graph(place)) == before
     assert open_graph(place).merge("net").commit is not None
-    after = table_versions(graph)
+    after = table_branches(graph)
     assert {key for key in after if after[key] != tables[key]} == {"node:Person"}
 
 
@@ -336,5 +336,5 @@ def table_heads(graph):
     }
 
 
-def table_versions(graph):
+def table_branches(graph):
     return {table.table_key: table.manifest_version for table in graph.snapshot().tables}

@@ -28,7 +28,7 @@ from omnigraph.storage.tables.indices import (
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import UPDATED_AT, Table, open_newest
-from omnigraph.storage.tables.table_versions import create_branch
+from omnigraph.storage.tables.table_branches import create_branch
 from storage.tables.table_fixtures import CREATED_AT
 
 SCHEMA = pa.schema(

@@ -33,7 +33,7 @@ from omnigraph.errors import (
 from omnigraph.maintenance.maintenance_results import Drift, RepairAction
 from omnigraph.maintenance.repair import FORCED_ACTOR, REPAIR_ACTOR, is_maintenance
 from omnigraph.storage.tables.file_probes import name_version_file
-from omnigraph.storage.tables.table_versions import (
+from omnigraph.storage.tables.table_branches import (
     RESERVE_FRAGMENTS,
     TableVersionRecord,
     read_record,

@@ -13,7 +13,7 @@ from crash.windows import MANIFEST, At, Stopped, stop, watched
 from omnigraph.errors import BranchNotFound, ConflictError, ManifestCorrupt, RecoveryRequired
 from omnigraph.settings import Settings
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.tables.table_versions import delete_branch
+from omnigraph.storage.tables.table_branches import delete_branch
 
 SCHEMA = "node Person { name: String @key }"
 COUNT = "query q() { match { $p: Person } return { count($p) as n } }"

@@ -16,8 +16,8 @@ from omnigraph.types.arrow import (
     to_arrow_type,
 )
 from omnigraph.types.jsonl_records import LineOptions, PropertySpec, TypeSpec
-from omnigraph.types.problems import ProblemCode, ValueRefused
 from omnigraph.types.property import PropertyType, Scalar
+from omnigraph.types.row_problems import ProblemCode, ValueRefused
 
 TYPES = {
     "String": (PropertyType(Scalar.STRING), pa.string()),

@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime
 import pytest
 
 from omnigraph.types.parameters import assign_value
-from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import PropertyType, Scalar
+from omnigraph.types.row_problems import ValueRefused
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 

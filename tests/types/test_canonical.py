@@ -13,13 +13,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from omnigraph.types.arrow import to_arrow_type
-from omnigraph.types.canonical import (
+from omnigraph.types.canonical_strings import (
     encode_canonical,
     encode_canonical_column,
     encode_composite_ids,
 )
-from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import PropertyType, Scalar
+from omnigraph.types.row_problems import ValueRefused
 
 STRING, BOOL = PropertyType(Scalar.STRING), PropertyType(Scalar.BOOL)
 F32, F64 = PropertyType(Scalar.F32), PropertyType(Scalar.F64)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.column_values import convert_column, find_required_errors
 from omnigraph.types.json_value import convert_value, round_to_float32
-from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import INTEGER_BOUNDS, PropertyType, Scalar
+from omnigraph.types.row_problems import ValueRefused
 from omnigraph.types.to_json import export_values
 
 STRING, BOOL, BLOB = (PropertyType(s) for s in (Scalar.STRING, Scalar.BOOL, Scalar.BLOB))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.types.json_value import parse_json
-from omnigraph.types.problems import ProblemCode, ValueRefused
+from omnigraph.types.row_problems import ProblemCode, ValueRefused
 
 REFUSED = {
     "nothing": (b"", ProblemCode.MALFORMED),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import BadRequest
 from omnigraph.types.arrow import parse_dates, parse_datetimes, render_dates, render_datetimes
-from omnigraph.types.problems import ValueRefused
+from omnigraph.types.row_problems import ValueRefused
 from omnigraph.types.temporal import (
     MAX_MILLISECONDS,
     MIN_MILLISECONDS,

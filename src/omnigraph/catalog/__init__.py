@@ -1,5 +1,5 @@
 """The catalog: a schema, compiled and checked.
 
-`build` compiles a syntax tree to a draft without identities, `identify` assigns the identities of
+`build` compiles a syntax tree to a draft without identities, `assign_identities` gives it those of
 the accepted schema, `codec` stores it as JSON. `evolution` plans the migration to another schema.
 """

@@ -33,8 +33,8 @@ from omnigraph.identity import PropertyId
 from omnigraph.language.schema_ast import AnnotationDecl, NameRef, PropertyDecl, SchemaLiteral
 from omnigraph.language.source import NOWHERE
 from omnigraph.types.json_value import RANGE_NAMES, convert_finite_float
-from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, INTEGERS, PropertyType, Scalar
+from omnigraph.types.row_problems import ValueRefused
 from omnigraph.types.temporal import parse_date, parse_datetime, render_date, render_datetime
 
 _MAX_INTEGER_DIGITS = 20

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 import msgspec
 
+from omnigraph.catalog.assign_identities import FIRST_IDENTITY, MAX_IDENTITY, list_types_by_owner
 from omnigraph.catalog.catalog import (
     UNASSIGNED,
     Annotation,
@@ -26,7 +27,6 @@ from omnigraph.catalog.catalog import (
     NodeType,
     Property,
 )
-from omnigraph.catalog.identify import FIRST_IDENTITY, MAX_IDENTITY, list_types_by_owner
 from omnigraph.catalog.schema_json import (
     IR_VERSION,
     AnnotationRecord,

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from omnigraph.catalog.assign_identities import SchemaType
 from omnigraph.catalog.catalog import (
     UNASSIGNED,
     Annotation,
@@ -19,7 +20,6 @@ from omnigraph.catalog.catalog import (
     NodeType,
     Property,
 )
-from omnigraph.catalog.identify import SchemaType
 from omnigraph.errors import JsonValue
 from omnigraph.types.property import PropertyType
 

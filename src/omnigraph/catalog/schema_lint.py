@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from omnigraph.catalog.assign_identities import SchemaType, list_types_by_owner
 from omnigraph.catalog.catalog import (
     Catalog,
     ConstraintKind,
@@ -21,7 +22,6 @@ from omnigraph.catalog.catalog import (
     TypeKind,
     render_constraint,
 )
-from omnigraph.catalog.identify import SchemaType, list_types_by_owner
 from omnigraph.errors import Diagnostic, Severity
 
 

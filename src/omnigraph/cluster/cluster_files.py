@@ -25,7 +25,7 @@ from omnigraph.storage.control_files import ControlFiles, open_control_files
 from omnigraph.storage.sealed_records import SEAL, is_sealed, seal
 from omnigraph.typed_reading import convert_into
 from omnigraph.types.json_value import parse_json
-from omnigraph.types.problems import ValueRefused
+from omnigraph.types.row_problems import ValueRefused
 
 FORMAT = 1
 """The format of every control record."""

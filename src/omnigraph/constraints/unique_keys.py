@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import Constraint, ConstraintKind, EdgeType, NodeType
 from omnigraph.constraints.table_changes import Committed, TableChange, get_column, mask_remaining
 from omnigraph.errors import Violation, ViolationKind
-from omnigraph.types.canonical import encode_canonical_column
+from omnigraph.types.canonical_strings import encode_canonical_column
 from omnigraph.types.property import FLOATS, Scalar
 
 

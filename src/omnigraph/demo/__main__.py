@@ -48,11 +48,11 @@ def main(target: Path, engine: EngineName, papers: int) -> None:
     make_way(target, data)
     literature = Literature(papers)
     with step("made up a literature, as files of JSON lines"):
-        places = literature.write(data)
-    say(f"{sum(place.stat().st_size for place in places) / 1e6:.0f} MB in {data}")
+        paths = literature.write(data)
+    say(f"{sum(path.stat().st_size for path in paths) / 1e6:.0f} MB in {data}")
     with step("created the graph from its schema"):
         graph = omnigraph.init(target, SCHEMA, actor="demo")
-    loaded = load(graph, places, engine)
+    loaded = load(graph, paths, engine)
     ask(graph, literature)
     work_on_a_branch(graph)
     look_back(graph, loaded)
@@ -64,30 +64,30 @@ def main(target: Path, engine: EngineName, papers: int) -> None:
 
 def make_way(target: Path, data: Path) -> None:
     """Remove the results of an earlier demo; refuse to remove anything else."""
-    left = [place for place in (target, data) if place.exists()]
-    theirs = [place for place in left if not is_ours(place)]
+    left = [path for path in (target, data) if path.exists()]
+    theirs = [path for path in left if not is_ours(path)]
     if theirs:
         raise click.ClickException(
             f"{theirs[0]} is there already and was not made by the demo; name another folder"
         )
-    for place in left:
-        click.echo(f"removing {place}, left by an earlier run")
-        shutil.rmtree(place)
+    for path in left:
+        click.echo(f"removing {path}, left by an earlier run")
+        shutil.rmtree(path)
 
 
-def is_ours(place: Path) -> bool:
+def is_ours(path: Path) -> bool:
     """Return whether a folder is a demo graph, or has only files of one."""
-    if not place.is_dir():
+    if not path.is_dir():
         return False
-    schema = place / "_schema.pg"
+    schema = path / "_schema.pg"
     if schema.is_file():
         return schema.read_text(errors="replace") == SCHEMA
-    return all(file.name in FILE_NAMES for file in place.iterdir())
+    return all(file.name in FILE_NAMES for file in path.iterdir())
 
 
-def load(graph: omnigraph.Graph, places: list[Path], engine: EngineName) -> omnigraph.LoadResult:
+def load(graph: omnigraph.Graph, paths: list[Path], engine: EngineName) -> omnigraph.LoadResult:
     with step(f"loaded every file in one commit ({engine})"):
-        loaded = graph.load(list(places), "append", engine=engine)
+        loaded = graph.load(list(paths), "append", engine=engine)
     nodes, edges = count_entities(graph)
     say(f"{nodes:,} nodes and {edges:,} edges, each checked: values, keys, endpoints, cardinality")
     return loaded

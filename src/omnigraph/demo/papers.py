@@ -79,10 +79,10 @@ class Literature:
             self._make_cites(),
             self._make_appeared(),
         )
-        places = [folder / name for name in FILE_NAMES]
-        for place, columns in zip(places, tables, strict=True):
-            place.write_bytes(_write_lines(columns))
-        return places
+        paths = [folder / name for name in FILE_NAMES]
+        for path, columns in zip(paths, tables, strict=True):
+            path.write_bytes(_write_lines(columns))
+        return paths
 
     # --- nodes -----------------------------------------------------------------------------------
 

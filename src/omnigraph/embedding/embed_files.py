@@ -21,7 +21,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.output_files import OutputFile
 from omnigraph.progress import working
 from omnigraph.types.json_value import parse_json
-from omnigraph.types.problems import ValueRefused
+from omnigraph.types.row_problems import ValueRefused
 
 DEFAULT_OUTPUT = Path("build/seed.embedded.jsonl")
 

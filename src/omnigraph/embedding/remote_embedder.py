@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 from omnigraph.embedding.embedder import TextRole, normalize_vector
 from omnigraph.errors import BadRequest, EmbeddingFailed
 from omnigraph.types.json_value import parse_json
-from omnigraph.types.problems import ValueRefused
+from omnigraph.types.row_problems import ValueRefused
 
 if TYPE_CHECKING:
     import http.client

@@ -38,7 +38,7 @@ from omnigraph.storage.tables import (
     FilledColumn,
     RetainedColumn,
     Table,
-    find_mistake,
+    find_expression_error,
     quote_identifier,
     quote_literal,
 )
@@ -149,7 +149,7 @@ def require_computable(table: Table, fillings: Sequence[Filling]) -> None:
     """Raise if an expression is invalid or refers to columns that a table lacks."""
     for filling in fillings:
         if isinstance(filling, ComputedFilling):
-            mistake = find_mistake(table, filling.expression)
+            mistake = find_expression_error(table, filling.expression)
             if mistake is not None:
                 raise BadExpression(filling.field.name, filling.expression, mistake)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from omnigraph.catalog.assign_identities import SchemaType, identify_next
 from omnigraph.catalog.catalog import Catalog, ConstraintKind, Draft, TypeKind
 from omnigraph.catalog.codec import encode_ir
-from omnigraph.catalog.identify import SchemaType, identify_next
 from omnigraph.catalog.schema_json import Json
 from omnigraph.catalog.schema_lint import DROP_EDGE_TYPE, DROP_NODE_TYPE, DROP_PROPERTY, DROP_VECTOR
 from omnigraph.errors import BadExpression, Diagnostic, Severity

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
+from omnigraph.catalog.assign_identities import offset_for_branch, offset_for_operation
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog, Draft
 from omnigraph.catalog.codec import SchemaState, encode_ir, encode_state
-from omnigraph.catalog.identify import offset_for_branch, offset_for_operation
 from omnigraph.errors import (
     CompileError,
     ReadSetChanged,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from omnigraph.catalog.assign_identities import SchemaType, list_types_by_owner
 from omnigraph.catalog.catalog import (
     Annotation,
     Catalog,
@@ -18,7 +19,6 @@ from omnigraph.catalog.catalog import (
     TypeKind,
     render_constraint,
 )
-from omnigraph.catalog.identify import SchemaType, list_types_by_owner
 from omnigraph.evolution.migration_steps import (
     AddConstraint,
     ChangeCardinality,

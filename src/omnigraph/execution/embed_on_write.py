@@ -172,13 +172,13 @@ class WriteVectors:
         if new:
             embedder = open_embedder(self._settings)
             for batch in _split(new):
-                vectors = ask_embedder(embedder, batch, dimension)
+                vectors = embed_documents(embedder, batch, dimension)
                 for text, vector in zip(batch, vectors, strict=True):
                     self._known[text, dimension] = vector
         return {text: self._known[text, dimension] for text in texts}
 
 
-def ask_embedder(embedder: Embedder, texts: Sequence[str], dimension: int) -> list[list[float]]:
+def embed_documents(embedder: Embedder, texts: Sequence[str], dimension: int) -> list[list[float]]:
     """Embed texts as documents."""
     if isinstance(embedder, BatchEmbedder) and len(texts) > 1:
         return embedder.embed_many(texts, dimension, TextRole.DOCUMENT)

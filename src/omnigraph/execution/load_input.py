@@ -53,10 +53,10 @@ from omnigraph.execution.pending_rows import CommittedRows, Placement
 from omnigraph.execution.stored_rows import build_logical_schema, derive_key_ids, get_default_value
 from omnigraph.identity import TableKey, UlidSource
 from omnigraph.output_files import OutputFile
-from omnigraph.types.canonical import encode_composite_ids
+from omnigraph.types.canonical_strings import encode_composite_ids
 from omnigraph.types.jsonl import ParsedLines, TypedRows, parse_lines
 from omnigraph.types.jsonl_records import LineOptions, PropertySpec, TypeSpec
-from omnigraph.types.problems import ProblemCode
+from omnigraph.types.row_problems import ProblemCode
 
 ENDS = {"from": "src", "to": "dst"}
 

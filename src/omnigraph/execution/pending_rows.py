@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column, mask_remaining
 from omnigraph.execution.predicates import RowScope, evaluate_mask, make_scalar
-from omnigraph.execution.read.arrays import Longs, to_longs
+from omnigraph.execution.read.code_arrays import Longs, to_longs
 from omnigraph.execution.read.pushdown import split
 from omnigraph.execution.read.read_context import Given
 from omnigraph.execution.read.table_reader import ID, FoundRows, Reader

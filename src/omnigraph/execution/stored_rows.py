@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from omnigraph.cache import Cache
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.errors import BadRequest, ExternalBlobPolicy, TypeNotFound
-from omnigraph.execution.read.arrays import Longs
+from omnigraph.execution.read.code_arrays import Longs
 from omnigraph.plan.expressions import Constant, NowValue, Operand, ParameterValue
 from omnigraph.plan.nodes import Assignment
 from omnigraph.storage.snapshot import Snapshot
@@ -30,7 +30,7 @@ from omnigraph.storage.tables import (
     read_blobs,
 )
 from omnigraph.types.arrow import BLOB, build_entity_schema, to_arrow_type
-from omnigraph.types.canonical import encode_canonical_column, encode_composite_ids
+from omnigraph.types.canonical_strings import encode_canonical_column, encode_composite_ids
 from omnigraph.types.parameters import assign_value
 from omnigraph.types.property import PropertyType
 from omnigraph.types.to_json import export_lines

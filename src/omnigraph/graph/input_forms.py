@@ -31,8 +31,8 @@ from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.pipeline.inputs import find_type, identify_files
 from omnigraph.settings import AwsSettings
 from omnigraph.types.json_value import BASE64_PREFIX
-from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
+from omnigraph.types.row_problems import ValueRefused
 
 MANY_BYTES = 8 << 20
 """More input than this goes through the tasks of the pipeline, which need less memory and time."""

@@ -69,8 +69,8 @@ def create_graph(
 ) -> None:
     """Create a graph with this schema; a schema with mistakes writes nothing."""
     # A graph that is opened has its schema compiled.
+    from omnigraph.catalog.assign_identities import derive_first_identity, identify_first
     from omnigraph.catalog.build import compile_schema
-    from omnigraph.catalog.identify import derive_first_identity, identify_first
 
     domain = root.ids.next()
     catalog = identify_first(compile_schema(schema), domain, derive_first_identity(domain))

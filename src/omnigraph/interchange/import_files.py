@@ -34,7 +34,7 @@ from omnigraph.pipeline.kernels.tabular import parse_texts
 from omnigraph.plan.compile import compile_catalog
 from omnigraph.settings import Settings
 from omnigraph.types.column_values import convert_array
-from omnigraph.types.problems import ProblemCode
+from omnigraph.types.row_problems import ProblemCode
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequest, TypeNotFound
 from omnigraph.interchange.source_tables import SourceTable
-from omnigraph.types.problems import describe_closest
 from omnigraph.types.property import PropertyType
+from omnigraph.types.row_problems import describe_closest
 
 
 @dataclass(frozen=True, slots=True)

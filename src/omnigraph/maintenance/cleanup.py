@@ -34,6 +34,7 @@ from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.sealed_records import rewrite_record_log
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, TableLocation, open_table
+from omnigraph.storage.tables.file_integrity import drop_stale_checksums
 from omnigraph.storage.tables.missing_files import find_missing
 from omnigraph.storage.tables.remove_versions import (
     Removed,
@@ -41,8 +42,7 @@ from omnigraph.storage.tables.remove_versions import (
     preview_removal,
 )
 from omnigraph.storage.tables.table import find_latest_version, is_table
-from omnigraph.storage.tables.table_versions import list_branches
-from omnigraph.storage.tables.version_files import drop_stale_checksums
+from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.writer_fence import FenceGuard
 
 T = TypeVar("T")

@@ -49,7 +49,7 @@ from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable
 from omnigraph.storage.tables import CompactionJob, commit_exact, open_table
-from omnigraph.storage.tables.compaction import is_gone
+from omnigraph.storage.tables.compaction import is_removed_by_cleanup
 from omnigraph.storage.tables.manifest_table import compact_lineage, name_anchor
 from omnigraph.storage.tables.remove_versions import stage_without_auto_cleanup
 from omnigraph.storage.tables.table import find_latest_version, open_newest
@@ -260,7 +260,7 @@ def _plan_table(
         opened = open_table(seen.snapshot.location(entry), entry.version)
         plan = plan_next(opened, type_, indexes_only=run.options.indexes_only)
     except (HistoricalVersionReclaimed, StorageFailure) as failure:
-        if not is_gone(failure):
+        if not is_removed_by_cleanup(failure):
             raise
         table.mark_stale()
         return None

@@ -30,7 +30,7 @@ from omnigraph.storage.tables.remove_versions import (
     remove_versions_by_list,
 )
 from omnigraph.storage.tables.table import find_latest_version, is_table
-from omnigraph.storage.tables.table_versions import (
+from omnigraph.storage.tables.table_branches import (
     LanceBranch,
     delete_branch,
     has_own_versions,

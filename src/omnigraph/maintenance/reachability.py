@@ -40,14 +40,14 @@ from omnigraph.storage.sealed_records import RecordMemory, require_no_lost_recor
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import TableLocation, open_table
 from omnigraph.storage.tables.checksums import LOG, ChecksumLogs
-from omnigraph.storage.tables.file_probes import is_version, list_versions_of_branches
-from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
-from omnigraph.storage.tables.version_files import (
+from omnigraph.storage.tables.file_integrity import (
     find_lost_after,
     find_lost_versions,
     require_branch_ref,
     require_version_file,
 )
+from omnigraph.storage.tables.file_probes import is_version, list_versions_of_branches
+from omnigraph.storage.tables.remove_versions import list_tagged_versions, list_versions
 
 LEASE_GRACE_S = 300.0
 """Where the fence is a lease, ten of its usual terms: few writers resume after so long a pause."""

@@ -40,7 +40,7 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Ticket
 from omnigraph.storage.tables import open_table
 from omnigraph.storage.tables.table import find_latest_version
-from omnigraph.storage.tables.table_versions import (
+from omnigraph.storage.tables.table_branches import (
     RESERVE_FRAGMENTS,
     TableVersionRecord,
     read_history,

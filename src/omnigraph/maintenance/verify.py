@@ -10,10 +10,10 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.catalog.assign_identities import identify_first
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import check_contract
-from omnigraph.catalog.identify import identify_first
 from omnigraph.errors import BranchNotFound, HistoricalVersionReclaimed, OmniError
 from omnigraph.identity import BranchName, EntityKind, make_table_key
 from omnigraph.language.source import SourceText
@@ -42,6 +42,7 @@ from omnigraph.storage.tables import (
     describe_indices,
     open_table,
 )
+from omnigraph.storage.tables.file_integrity import DamagedFile, find_lost_versions
 from omnigraph.storage.tables.remove_versions import (
     list_tree_names,
     list_unreferenced_files,
@@ -50,8 +51,7 @@ from omnigraph.storage.tables.remove_versions import (
 )
 from omnigraph.storage.tables.row_lookup import can_be_listed
 from omnigraph.storage.tables.table import open_newest
-from omnigraph.storage.tables.table_versions import list_branches
-from omnigraph.storage.tables.version_files import DamagedFile, find_lost_versions
+from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.writer.change import BranchReader, CatalogSnapshot
 
 

@@ -43,9 +43,7 @@ from omnigraph.storage.sealed_records import find_log_damage, list_lost_records
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, TableLocation, open_table
 from omnigraph.storage.tables.checksums import LOG, ChecksumLogs, Damage
-from omnigraph.storage.tables.missing_files import find_missing
-from omnigraph.storage.tables.table_versions import LanceBranch, list_branches
-from omnigraph.storage.tables.version_files import (
+from omnigraph.storage.tables.file_integrity import (
     DamagedFile,
     Part,
     find_damaged,
@@ -54,6 +52,8 @@ from omnigraph.storage.tables.version_files import (
     small_file_problems,
     version_parts,
 )
+from omnigraph.storage.tables.missing_files import find_missing
+from omnigraph.storage.tables.table_branches import LanceBranch, list_branches
 
 TableVersion = tuple[str, str | None, int]
 """A table path, its physical branch and a version."""
@@ -79,7 +79,7 @@ class FileCheck:
         parts = version_parts(table.location, table.native)
         if table.location.local_folder is None:
             missing = {str(one) for one in find_missing([table])}
-            gone = [part for part in parts if part.place in missing]
+            gone = [part for part in parts if part.path in missing]
             for part in gone:
                 complain(DamagedFile(part, part.name, Damage.MISSING))
             return
@@ -98,15 +98,15 @@ class FileCheck:
         return not any(one.is_read for part in parts for one in self._find_damaged(part))
 
     def _find_damaged(self, part: Part) -> list[DamagedFile]:
-        known = self._found.get(part.place)
+        known = self._found.get(part.path)
         if known is not None:
             return known
         damaged, is_noted = find_damaged(part, self._logs, whole=self.whole)
         with self._lock:
-            if part.place not in self._found:
+            if part.path not in self._found:
                 self.compared += is_noted
                 self.unnoted += not is_noted
-            return self._found.setdefault(part.place, damaged)
+            return self._found.setdefault(part.path, damaged)
 
 
 class AffectedCommits:
@@ -147,7 +147,7 @@ class AffectedCommits:
             location = self._root.location(path, branch)
             try:
                 native = open_table(location, version).native
-                places = {part.place for part in version_parts(location, native)}
+                places = {part.path for part in version_parts(location, native)}
             except OmniError:
                 places = set()
             self._places[one] = frozenset(places)
@@ -175,11 +175,11 @@ class Report:
         self, found: DamagedFile, snapshot: Snapshot, path: str, table_key: str | None
     ) -> None:
         """Add a damaged file, with the rows and commits it affects."""
-        file = found.place.removeprefix(f"{snapshot.root.uri}/")
-        commits = self.concerned.commits(snapshot, path, found.part.place)
+        file = found.path.removeprefix(f"{snapshot.root.uri}/")
+        commits = self.concerned.commits(snapshot, path, found.part.path)
         shown = f"; commits: {', '.join(commits[:_SHOWN_COMMITS])}" if commits else ""
         more = f" and {len(commits) - _SHOWN_COMMITS} more" if len(commits) > _SHOWN_COMMITS else ""
-        message = f"{file} {found.problem}; it says {found.part.holds}{shown}{more}"
+        message = f"{file} {found.problem}; it says {found.part.content}{shown}{more}"
         check = "missing_file" if found.damage is Damage.MISSING else "damaged_file"
         self.findings.append(
             VerifyFinding(

@@ -444,7 +444,7 @@ class GraphEmbedding:
                 ir=ir,
                 table_key=key,
                 table=table,
-                made_at_ns=table.read_made_at_ns(),
+                made_at_ns=table.read_commit_time_ns(),
                 columns=columns,
                 given=given,
                 filters=self._build_filters(mine),

@@ -19,7 +19,7 @@ from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadOptions, BadRequest, TypeNotFound
 from omnigraph.execution.load_input import LoadOptions
 from omnigraph.settings import AwsSettings
-from omnigraph.types.problems import describe_closest
+from omnigraph.types.row_problems import describe_closest
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

@@ -262,7 +262,7 @@ class SparkTables:
             ir=self._ir,
             table_key=TableKey(type_.table_key),
             table=table,
-            made_at_ns=table.read_made_at_ns(),
+            made_at_ns=table.read_commit_time_ns(),
             columns=tuple(sorted(read)),
             given=self.given,
             filters=tuple(filters),

@@ -63,7 +63,7 @@ def scan_rows(scan: TableScan, fragments: Sequence[int]) -> Iterator[pa.RecordBa
     Raises:
         BadRequest: the graph was replaced since the scan was planned, as by a copy of itself.
     """
-    if scan.table.read_made_at_ns() != scan.made_at_ns:
+    if scan.table.read_commit_time_ns() != scan.made_at_ns:
         raise BadRequest(
             f"the graph of this frame was replaced: version {scan.table.version} of "
             f"{scan.table.location} is not the one it was made of; make the frame again"
@@ -177,7 +177,7 @@ def scan_type(
         ir=encode_ir(catalog),
         table_key=key,
         table=table,
-        made_at_ns=table.read_made_at_ns(),
+        made_at_ns=table.read_commit_time_ns(),
         columns=tuple(choose_columns(build_logical_schema(type_), columns).names),
         given=Given({}, datetime.now(UTC)),
         filters=filters,

@@ -226,7 +226,7 @@ def _is_readable(value: Operand, expression: Expression, names: MatchNames) -> b
 def bind_object(expression: ObjectProjection, names: MatchNames) -> ObjectValue | None:
     """`$x { * }` or `$x { name, born }`."""
     context, name = names.context, expression.variable
-    at = context.place(f"${name}", expression.span)
+    at = context.locate(f"${name}", expression.span)
     variable = names.block.find(name)
     match variable:
         case NodeVariable() | EdgeVariable():
@@ -271,7 +271,7 @@ def _bind_field(
     if name == ID:
         return make_entity_id(variable)
     type_ = find_property(variable, name, names.context)
-    at = names.context.place(name, expression.span)
+    at = names.context.locate(name, expression.span)
     if type_ is None:
         if name == TYPE_FIELD and isinstance(variable, NodeVariable):
             return describe_type(variable)

@@ -89,7 +89,7 @@ def _find_edges(clause: Traversal, block: Block) -> tuple[EdgeType, ...] | None:
             found[edge.name] = edge
             continue
         missing = True
-        span = context.place(word, clause.edge_span)
+        span = context.locate(word, clause.edge_span)
         hint = _hint_edge(word, clause, block)
         context.report("T4", f"no edge type matches '{word}'", span, hint=hint)
     if missing or (clause.undirected and not _are_all_symmetric(clause, found, block)):
@@ -263,7 +263,7 @@ def _report_alternative(
         f"'{odd.name}' connects {odd.from_type} to {odd.to_type}; "
         f"the alternatives must all connect {ends[0]} and {ends[1]}"
     )
-    block.context.report("T5", message, block.context.place(word, clause.edge_span))
+    block.context.report("T5", message, block.context.locate(word, clause.edge_span))
 
 
 # --- edge and hop variables -------------------------------------------------------------------
@@ -292,7 +292,7 @@ def _bind_extras(
 
 def _check_edge_variable(name: str, clause: Traversal, block: Block) -> bool:
     context = block.context
-    span = context.place(f"${name}", Span(clause.source_span.end, clause.edge_span.start))
+    span = context.locate(f"${name}", Span(clause.source_span.end, clause.edge_span.start))
     if name in context.parameters:
         report_taken(name, span, block)
         return False
@@ -308,7 +308,7 @@ def _check_edge_variable(name: str, clause: Traversal, block: Block) -> bool:
 
 def _check_hop_variable(name: str, clause: Traversal, block: Block) -> bool:
     context = block.context
-    span = context.place(f"${name}", Span(clause.target_span.end, clause.span.end))
+    span = context.locate(f"${name}", Span(clause.target_span.end, clause.span.end))
     if name in context.parameters:
         report_taken(name, span, block)
         return False

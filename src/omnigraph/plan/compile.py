@@ -102,8 +102,8 @@ OFFLINE_DOMAIN = "offline"
 def compile_catalog(source: SourceText) -> Catalog:
     """The catalog of a schema text, with the identities a new graph would get."""
     # The parser of schemas is imported here, since a graph keeps its schema compiled.
+    from omnigraph.catalog.assign_identities import identify_first  # noqa: PLC0415
     from omnigraph.catalog.build import compile_schema  # noqa: PLC0415
-    from omnigraph.catalog.identify import identify_first  # noqa: PLC0415
 
     return identify_first(compile_schema(source), OFFLINE_DOMAIN)
 

@@ -14,7 +14,6 @@ from typing import TypeVar
 from omnigraph.language.query_ast import ListLiteral, Literal, LiteralKind
 from omnigraph.plan.expressions import Constant, ConstantValue, Operand
 from omnigraph.types.json_value import RANGE_NAMES, round_to_float32
-from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import (
     FLOATS,
     INTEGER_BOUNDS,
@@ -23,6 +22,7 @@ from omnigraph.types.property import (
     PropertyType,
     Scalar,
 )
+from omnigraph.types.row_problems import ValueRefused
 from omnigraph.types.temporal import parse_date, parse_datetime
 
 Complain = Callable[[str], None]

@@ -100,7 +100,7 @@ class _Builder:
 
     def __post_init__(self) -> None:
         self.nodes = {n.variable: n for n in self.pattern.nodes}
-        self.asked_from = map_asked_sources(self.pattern)
+        self.asked_from = map_query_sources(self.pattern)
         self.left = list(self.pattern.edges)
 
     def build(self, base: Node | None) -> Node:
@@ -204,7 +204,7 @@ def list_produced_variables(tree: Node) -> set[str]:
             return set()
 
 
-def map_asked_sources(pattern: Pattern) -> dict[int, str]:
+def map_query_sources(pattern: Pattern) -> dict[int, str]:
     """Map each traversal to the variable it starts at by the language, by identity of the edge.
 
     A bounded traversal starts at the end that is bound first when clauses are taken as written:

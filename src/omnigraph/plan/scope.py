@@ -94,7 +94,7 @@ class BindContext:
         """A name that the query does not use."""
         return next(name for n in self._numbers if (name := f"_{n}") not in self.taken)
 
-    def place(self, word: str, within: Span) -> Span:
+    def locate(self, word: str, within: Span) -> Span:
         """Return the span of `word` inside another span, or that span.
 
         The tree has no span for every name, to keep clauses small; an error still refers to the

@@ -18,7 +18,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.graph.results import check_actor
 from omnigraph.settings import ServerSettings
 from omnigraph.types.json_value import parse_json
-from omnigraph.types.problems import ValueRefused
+from omnigraph.types.row_problems import ValueRefused
 
 DEFAULT_ACTOR = "default"
 """Actor of the single token given by its own variable."""

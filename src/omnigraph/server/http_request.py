@@ -32,7 +32,7 @@ from omnigraph.server.server_logs import RequestLog
 from omnigraph.server.service import Service
 from omnigraph.typed_reading import convert_into
 from omnigraph.types.json_value import parse_json
-from omnigraph.types.problems import ValueRefused
+from omnigraph.types.row_problems import ValueRefused
 from omnigraph.wire.http_protocol import (
     IDEMPOTENCY_KEY,
     IF_GRAPH_COMMIT,

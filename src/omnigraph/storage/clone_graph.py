@@ -70,7 +70,8 @@ from omnigraph.storage.sealed_records import create_logged
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import file_probes
 from omnigraph.storage.tables.checksums import Checksum, ChecksumLogs, add_checksums
-from omnigraph.storage.tables.file_probes import NEWEST_NOTE, encode_newest_note
+from omnigraph.storage.tables.file_integrity import record_branch_ref, record_version_file
+from omnigraph.storage.tables.file_probes import NEWEST_HINT, encode_newest_hint
 from omnigraph.storage.tables.location import relocate_version
 from omnigraph.storage.tables.missing_files import TableFiles, list_referred_files
 from omnigraph.storage.tables.remove_versions import (
@@ -79,8 +80,7 @@ from omnigraph.storage.tables.remove_versions import (
     list_versions,
 )
 from omnigraph.storage.tables.table import find_latest_version, open_table
-from omnigraph.storage.tables.table_versions import list_branches
-from omnigraph.storage.tables.version_files import note_branch_ref, note_version_file
+from omnigraph.storage.tables.table_branches import list_branches
 
 _MAX_ATTEMPTS = 20
 
@@ -344,11 +344,11 @@ class CopiedChecksums:
         for (table, branch), numbers in versions.items():
             location = self._target.location(table, branch)
             for number in sorted(numbers):
-                note_version_file(location, number)
+                record_version_file(location, number)
             home = table if branch is None else f"{table}/tree/{branch}"
-            store.put(f"{home}/{NEWEST_NOTE}", encode_newest_note(max(numbers)))
+            store.put(f"{home}/{NEWEST_HINT}", encode_newest_hint(max(numbers)))
             if branch is not None:
-                note_branch_ref(location, branch)
+                record_branch_ref(location, branch)
 
 
 _PLANS = 5

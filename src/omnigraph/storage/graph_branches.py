@@ -50,8 +50,8 @@ from omnigraph.storage.sealed_records import NamedRecords, create_logged, remove
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.file_probes import is_lance_branch
 from omnigraph.storage.tables.location import is_flat_name
-from omnigraph.storage.tables.table_versions import create_branch as create_physical
-from omnigraph.storage.tables.table_versions import delete_branch as delete_physical
+from omnigraph.storage.tables.table_branches import create_branch as create_physical
+from omnigraph.storage.tables.table_branches import delete_branch as delete_physical
 from omnigraph.storage.writer_fence import FenceGuard, is_valid
 
 KEPT = 10_000

@@ -59,11 +59,11 @@ from omnigraph.storage.objects.object_store import ObjectStore, StoreKind
 from omnigraph.storage.objects.open_store import require_create_if_absent
 from omnigraph.storage.orphans import write_empty_candidates
 from omnigraph.storage.tables.commit import commit_exact
+from omnigraph.storage.tables.file_integrity import rewritten_version
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.location import is_flat_name, relocate_version
 from omnigraph.storage.tables.manifest_table import stage_manifest_rows
 from omnigraph.storage.tables.stage_table import stage_create
-from omnigraph.storage.tables.version_files import rewritten_version
 from omnigraph.storage.writer_fence import FenceGuard
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 

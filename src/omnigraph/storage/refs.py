@@ -46,7 +46,7 @@ from omnigraph.storage.sealed_records import (
 from omnigraph.storage.tables.checksums import add_remark, read_log
 from omnigraph.storage.tables.file_probes import is_lance_branch, name_branch_file, tag_file
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
-from omnigraph.storage.tables.table_versions import has_own_versions
+from omnigraph.storage.tables.table_branches import has_own_versions
 from omnigraph.storage.writer_fence import is_valid
 from omnigraph.typed_reading import decode_into
 

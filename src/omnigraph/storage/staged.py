@@ -20,7 +20,7 @@ from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_create
 from omnigraph.storage.tables.table import Table, open_table
-from omnigraph.storage.tables.table_versions import create_branch, delete_branch
+from omnigraph.storage.tables.table_branches import create_branch, delete_branch
 from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableMove, WritePlan
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from omnigraph.storage.tables.commit import CommittedVersion, start_commit
 from omnigraph.storage.tables.fragments import STAGED_FILES
 from omnigraph.storage.tables.missing_files import find_missing_staged, list_staged_paths
 from omnigraph.storage.tables.table import is_table, open_table
-from omnigraph.storage.tables.table_versions import RESERVE_FRAGMENTS, read_record
+from omnigraph.storage.tables.table_branches import RESERVE_FRAGMENTS, read_record
 from omnigraph.storage.write_plan import TableMove
 from omnigraph.storage.writer_fence import FenceGuard
 

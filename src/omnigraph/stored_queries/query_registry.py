@@ -66,7 +66,7 @@ def load_registry(*paths: str | Path) -> QueryRegistry:
 def parse_registry(sources: Iterable[SourceText]) -> QueryRegistry:
     """Parse the queries of sources."""
     found: dict[str, StoredQuery] = {}
-    places: dict[str, str] = {}
+    files: dict[str, str] = {}
     mistakes: list[Diagnostic] = []
     for source in sources:
         try:
@@ -76,11 +76,11 @@ def parse_registry(sources: Iterable[SourceText]) -> QueryRegistry:
             continue
         named = replace(source, name=PurePath(source.name).name)
         for one in declared:
-            known = places.get(one.name)
+            known = files.get(one.name)
             if known is not None:
                 message = f"query '{one.name}' is also defined in {known}"
                 mistakes.append(source.diagnostic("P110", message, one.name_span))
-            found[one.name], places[one.name] = StoredQuery(one, named), source.name
+            found[one.name], files[one.name] = StoredQuery(one, named), source.name
     if mistakes:
         raise CompileError(mistakes)
     return QueryRegistry({name: found[name] for name in sorted(found)})

@@ -268,36 +268,36 @@ def _parse_time_of_day(head: Bytes, digits: Bytes) -> tuple[Integers, Flags]:
 def _parse_tail(start: Integers, length: Integers, data: Bytes) -> tuple[Integers, Flags]:
     """Parse what follows the seconds: milliseconds of the fraction less the offset."""
     end = start + np.minimum(length, _LONGEST)
-    place = np.minimum(start + _TIME_LENGTH, end)
-    dotted = (place < end) & (data[place] == ord("."))
-    place = place + dotted
-    milliseconds, place, fraction_valid = _parse_fraction(dotted, place, end, data)
-    offset, offset_valid = _parse_offset(place, end, data)
+    position = np.minimum(start + _TIME_LENGTH, end)
+    dotted = (position < end) & (data[position] == ord("."))
+    position = position + dotted
+    milliseconds, position, fraction_valid = _parse_fraction(dotted, position, end, data)
+    offset, offset_valid = _parse_offset(position, end, data)
     return milliseconds - offset, fraction_valid & offset_valid
 
 
 def _parse_fraction(
-    dotted: Flags, place: Integers, end: Integers, data: Bytes
+    dotted: Flags, position: Integers, end: Integers, data: Bytes
 ) -> tuple[Integers, Integers, Flags]:
     """Parse the first three fraction digits, and return the position after all of them."""
-    milliseconds, count = np.zeros_like(place), np.zeros_like(place)
+    milliseconds, count = np.zeros_like(position), np.zeros_like(position)
     reading = dotted
     for weight in [100, 10, 1] + [0] * _LONGEST:
-        digit = data[place] - np.uint8(ord("0"))
-        reading = reading & (place < end) & (digit <= 9)
+        digit = data[position] - np.uint8(ord("0"))
+        reading = reading & (position < end) & (digit <= 9)
         if not reading.any():
             break
         milliseconds += np.where(reading, digit.astype(np.int64) * weight, 0)
-        place, count = place + reading, count + reading
-    return milliseconds, place, ~dotted | (count > 0)
+        position, count = position + reading, count + reading
+    return milliseconds, position, ~dotted | (count > 0)
 
 
-def _parse_offset(place: Integers, end: Integers, data: Bytes) -> tuple[Integers, Flags]:
+def _parse_offset(position: Integers, end: Integers, data: Bytes) -> tuple[Integers, Flags]:
     """Parse the offset from UTC to milliseconds: empty, `Z`, or `±HH:MM`."""
-    rest = end - place
-    zulu = (rest == 1) & np.isin(data[place], np.frombuffer(b"Zz", np.uint8))
+    rest = end - position
+    zulu = (rest == 1) & np.isin(data[position], np.frombuffer(b"Zz", np.uint8))
     # The padding is as long as the longest text, so six bytes can be read after any position.
-    shown = data[place[:, None] + np.arange(6)]
+    shown = data[position[:, None] + np.arange(6)]
     digits = shown[:, [1, 2, 4, 5]] - np.uint8(ord("0"))
     numbers = digits.astype(np.int64)
     hour, minute = numbers[:, 0] * 10 + numbers[:, 1], numbers[:, 2] * 10 + numbers[:, 3]

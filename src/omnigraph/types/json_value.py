@@ -10,8 +10,13 @@ import struct
 from datetime import date, datetime
 from typing import NoReturn
 
-from omnigraph.types.problems import ProblemCode, ValueRefused, name_json_kind, quote_for_message
 from omnigraph.types.property import INTEGER_BOUNDS, PropertyType, Scalar
+from omnigraph.types.row_problems import (
+    ProblemCode,
+    ValueRefused,
+    name_json_kind,
+    quote_for_message,
+)
 from omnigraph.types.temporal import (
     from_epoch_days,
     from_epoch_milliseconds,
@@ -112,16 +117,16 @@ LARGEST_SAFE_INTEGER = 2**53 - 1
 """The largest integer up to which every integer is a double, and so a JavaScript number."""
 
 
-def convert_value(value: object, wanted: PropertyType) -> Stored | None:
+def convert_value(value: object, target: PropertyType) -> Stored | None:
     """Convert one JSON value to its stored form; `null` gives `None` for any type."""
     if value is None:
         return None
-    if wanted.is_vector:
-        assert wanted.dimension is not None, "a vector has a dimension"
-        return list(_convert_vector(value, wanted.dimension))
-    if wanted.is_list:
-        return _list(value, wanted.element())
-    return _convert_scalar(value, wanted.scalar)
+    if target.is_vector:
+        assert target.dimension is not None, "a vector has a dimension"
+        return list(_convert_vector(value, target.dimension))
+    if target.is_list:
+        return _list(value, target.element())
+    return _convert_scalar(value, target.scalar)
 
 
 def _convert_scalar(value: object, scalar: Scalar) -> Stored:

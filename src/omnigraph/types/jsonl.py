@@ -42,7 +42,7 @@ from omnigraph.types.jsonl_records import (
     make_bad_value,
     make_missing_value,
 )
-from omnigraph.types.problems import ProblemCode, ValueRefused
+from omnigraph.types.row_problems import ProblemCode, ValueRefused
 
 BLOCK_LINES = 4096
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -210,9 +210,9 @@ class _Group:
         """Sort the rows by line, after late additions."""
         order = sorted(range(len(self.indexes)), key=self.indexes.__getitem__)
         return _Group(
-            [self.indexes[place] for place in order],
-            [self.envelopes[place] for place in order],
-            [self.records[place] for place in order],
+            [self.indexes[index] for index in order],
+            [self.envelopes[index] for index in order],
+            [self.records[index] for index in order],
         )
 
 
@@ -302,11 +302,11 @@ def _build_batch(type: RecordType, group: _Group, bounds: Integers, block: _Bloc
     refused = _find_repeated(group, bounds[indexes], absent, spec, block)
     repeated = frozenset(refused)
     columns = _build_structural_columns(spec, group, ids)
-    for wanted, (values, missing) in zip(spec.properties, taken, strict=True):
-        excused = missing if wanted.has_default or block.options.partial else None
-        if wanted.is_made:
+    for property_, (values, missing) in zip(spec.properties, taken, strict=True):
+        excused = missing if property_.has_default or block.options.partial else None
+        if property_.is_made:
             excused = np.ones(len(values), np.bool_)
-        columns[wanted.name], problems = _build_property(wanted, values, excused)
+        columns[property_.name], problems = _build_property(property_, values, excused)
         for row, problem in problems:
             if row not in repeated:
                 id = columns["id"][row].as_py()
@@ -361,15 +361,15 @@ def _build_structural_columns(
 
 
 def _build_property(
-    wanted: PropertySpec, values: list[object], excused: Flags | None
+    property_: PropertySpec, values: list[object], excused: Flags | None
 ) -> tuple[pa.Array, list[tuple[int, RowProblem]]]:
     """The column of one property, and its problems by row; `excused` rows may lack a value."""
-    converted = convert_column(values, wanted.type)
+    converted = convert_column(values, property_.type)
     wrong = dict(converted.errors)
-    problems = [(row, make_bad_value(reason, wanted)) for row, reason in wrong.items()]
+    problems = [(row, make_bad_value(reason, property_)) for row, reason in wrong.items()]
     may_lack = None if excused is None else pa.array(excused)
-    lacking = find_required_errors(converted.array, wanted.name, wanted.type, may_lack)
-    problems += [(row, make_missing_value(wanted)) for row, _ in lacking if row not in wrong]
+    lacking = find_required_errors(converted.array, property_.name, property_.type, may_lack)
+    problems += [(row, make_missing_value(property_)) for row, _ in lacking if row not in wrong]
     return converted.array, problems
 
 

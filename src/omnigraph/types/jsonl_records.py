@@ -14,14 +14,6 @@ from omnigraph.errors import RowProblem
 from omnigraph.identity import EntityKind, TableKey, make_table_key
 from omnigraph.typed_reading import make_decoder
 from omnigraph.types.json_value import convert_value, parse_json
-from omnigraph.types.problems import (
-    ProblemCode,
-    ValueRefused,
-    describe_closest,
-    explain_required,
-    name_json_kind,
-    quote_for_message,
-)
 from omnigraph.types.property import (
     FLOATS,
     INTEGERS,
@@ -29,6 +21,14 @@ from omnigraph.types.property import (
     STRUCTURAL_FIELDS,
     PropertyType,
     Scalar,
+)
+from omnigraph.types.row_problems import (
+    ProblemCode,
+    ValueRefused,
+    describe_closest,
+    explain_required,
+    name_json_kind,
+    quote_for_message,
 )
 
 NO_DATA = Raw(b"{}")
@@ -228,15 +228,17 @@ def examine_line(line: bytes, types: RecordTypes, *, partial: bool) -> ExaminedL
     return ExaminedLine(found, src, dst, record)
 
 
-def make_bad_value(reason: str, wanted: PropertySpec) -> RowProblem:
+def make_bad_value(reason: str, property_: PropertySpec) -> RowProblem:
     """The problem of a value that does not fit its property."""
-    reason = f"property '{wanted.name}': {reason}"
-    return RowProblem(reason, ProblemCode.BAD_VALUE, property=wanted.name)
+    reason = f"property '{property_.name}': {reason}"
+    return RowProblem(reason, ProblemCode.BAD_VALUE, property=property_.name)
 
 
-def make_missing_value(wanted: PropertySpec) -> RowProblem:
+def make_missing_value(property_: PropertySpec) -> RowProblem:
     """Build the problem of a null or omitted value of a required property."""
-    return RowProblem(explain_required(wanted.name), ProblemCode.REQUIRED, property=wanted.name)
+    return RowProblem(
+        explain_required(property_.name), ProblemCode.REQUIRED, property=property_.name
+    )
 
 
 def _make_refused_error(reason: str, code: ProblemCode) -> LineRefused:
@@ -328,8 +330,8 @@ def _examine_record(data: object, id: object, type: RecordType, *, partial: bool
         _examine_text(data, "id")
     values = [data.get(p.name, UNSET) for p in spec.properties]
     checked = [
-        _find_value_problem(value, wanted, partial=partial)
-        for value, wanted in zip(values, spec.properties, strict=True)
+        _find_value_problem(value, property_, partial=partial)
+        for value, property_ in zip(values, spec.properties, strict=True)
     ]
     problems = [problem for problem in checked if problem]
     if problems:
@@ -341,15 +343,17 @@ def _list_allowed(spec: TypeSpec) -> frozenset[str]:
     return frozenset(p.name for p in spec.properties) | {"id"}
 
 
-def _find_value_problem(value: object, wanted: PropertySpec, *, partial: bool) -> RowProblem | None:
-    if value is UNSET and (partial or wanted.has_default):
+def _find_value_problem(
+    value: object, property_: PropertySpec, *, partial: bool
+) -> RowProblem | None:
+    if value is UNSET and (partial or property_.has_default):
         return None
-    if wanted.is_made and (value is UNSET or value is None):
+    if property_.is_made and (value is UNSET or value is None):
         return None
     if value is UNSET or value is None:
-        return None if wanted.type.nullable else make_missing_value(wanted)
+        return None if property_.type.nullable else make_missing_value(property_)
     try:
-        convert_value(value, wanted.type)
+        convert_value(value, property_.type)
     except ValueRefused as refused:
-        return make_bad_value(refused.reason, wanted)
+        return make_bad_value(refused.reason, property_)
     return None

@@ -14,7 +14,6 @@ from omnigraph.types.json_value import (
     convert_finite_float,
     convert_value,
 )
-from omnigraph.types.problems import ValueRefused, name_json_kind
 from omnigraph.types.property import (
     FLOATS,
     INTEGER_BOUNDS,
@@ -23,6 +22,7 @@ from omnigraph.types.property import (
     PropertyType,
     Scalar,
 )
+from omnigraph.types.row_problems import ValueRefused, name_json_kind
 from omnigraph.types.temporal import (
     from_epoch_milliseconds,
     parse_date,
@@ -31,56 +31,56 @@ from omnigraph.types.temporal import (
 )
 
 
-def assign_value(value: object, wanted: PropertyType) -> Stored | None:
+def assign_value(value: object, target: PropertyType) -> Stored | None:
     """The stored form of a literal or parameter value; raises `ValueRefused`."""
     if value is None:
-        if not wanted.nullable:
+        if not target.nullable:
             raise ValueRefused("null is not accepted: the property is non-nullable")
         return None
-    if wanted.is_vector:
-        return convert_value(value, wanted)
-    if wanted.is_list:
+    if target.is_vector:
+        return convert_value(value, target)
+    if target.is_list:
         if not isinstance(value, list):
-            raise _make_conversion_error(value, wanted)
-        return [_assign_scalar(item, wanted.element()) for item in value]
-    return _assign_scalar(value, wanted)
+            raise _make_conversion_error(value, target)
+        return [_assign_scalar(item, target.element()) for item in value]
+    return _assign_scalar(value, target)
 
 
-def _assign_scalar(value: object, wanted: PropertyType) -> Stored:
+def _assign_scalar(value: object, target: PropertyType) -> Stored:
     if isinstance(value, datetime):
-        if wanted.scalar is not Scalar.DATETIME:
-            raise _make_conversion_error(value, wanted)
+        if target.scalar is not Scalar.DATETIME:
+            raise _make_conversion_error(value, target)
         return from_epoch_milliseconds(to_epoch_milliseconds(value))
     if isinstance(value, date):
-        if wanted.scalar is not Scalar.DATE:
-            raise _make_conversion_error(value, wanted)
+        if target.scalar is not Scalar.DATE:
+            raise _make_conversion_error(value, target)
         return value
-    if wanted.scalar in INTEGERS and isinstance(value, float):
+    if target.scalar in INTEGERS and isinstance(value, float):
         if not value.is_integer():
-            raise _make_conversion_error(value, wanted)
+            raise _make_conversion_error(value, target)
         value = int(value)
-    if wanted.scalar in FLOATS and type(value) is int:
-        return _convert_exact_float(value, wanted)
-    if wanted.scalar in (Scalar.DATE, Scalar.DATETIME) and not isinstance(value, str):
-        raise _make_conversion_error(value, wanted)
-    stored = convert_value(value, PropertyType(wanted.scalar))
+    if target.scalar in FLOATS and type(value) is int:
+        return _convert_exact_float(value, target)
+    if target.scalar in (Scalar.DATE, Scalar.DATETIME) and not isinstance(value, str):
+        raise _make_conversion_error(value, target)
+    stored = convert_value(value, PropertyType(target.scalar))
     if stored is None:
-        raise _make_conversion_error(value, wanted)
+        raise _make_conversion_error(value, target)
     return stored
 
 
-def _convert_exact_float(value: int, wanted: PropertyType) -> float:
-    number = convert_finite_float(value, wanted.scalar)
+def _convert_exact_float(value: int, target: PropertyType) -> float:
+    number = convert_finite_float(value, target.scalar)
     if number != value:
         raise ValueRefused(
-            f"cannot convert {value} to {wanted.scalar} exactly; write it as a float to round it"
+            f"cannot convert {value} to {target.scalar} exactly; write it as a float to round it"
         )
     return number
 
 
-def _make_conversion_error(value: object, wanted: PropertyType) -> ValueRefused:
+def _make_conversion_error(value: object, target: PropertyType) -> ValueRefused:
     return ValueRefused(
-        f"cannot convert {name_json_kind(value)} to {wanted.display(nullable=False)}"
+        f"cannot convert {name_json_kind(value)} to {target.display(nullable=False)}"
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
-from omnigraph.types.problems import ValueRefused, quote_for_message
+from omnigraph.types.row_problems import ValueRefused, quote_for_message
 
 MILLISECONDS_PER_DAY = 86_400_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

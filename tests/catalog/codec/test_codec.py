@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.identity.random_schemas import Model
+from omnigraph.catalog.assign_identities import identify_first
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import (
@@ -19,7 +20,6 @@ from omnigraph.catalog.codec import (
     hash_ir,
     load_if_digest_matches,
 )
-from omnigraph.catalog.identify import identify_first
 from omnigraph.catalog.schema_json import hash_shape
 from omnigraph.errors import SchemaContractMismatch
 from omnigraph.evolution.migration_plan import plan_migration

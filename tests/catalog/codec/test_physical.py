@@ -1,8 +1,8 @@
 from pathlib import Path
 
+from omnigraph.catalog.assign_identities import identify_first
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog, DeclaredIndex, IndexKind, index_kinds, list_indexes
-from omnigraph.catalog.identify import identify_first
 from omnigraph.language.source import SourceText
 from omnigraph.types.property import PropertyType, Scalar
 

@@ -1,7 +1,7 @@
 import pytest
 
+from omnigraph.catalog.assign_identities import identify_first
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.identify import identify_first
 from omnigraph.catalog.schema_json import hash_shape
 from omnigraph.language.source import SourceText
 

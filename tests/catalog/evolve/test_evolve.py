@@ -1,6 +1,7 @@
 from dataclasses import replace
 from typing import Any
 
+from omnigraph.catalog.assign_identities import identify_first
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import (
     Catalog,
@@ -11,7 +12,6 @@ from omnigraph.catalog.catalog import (
     TypeKind,
     render_constraint,
 )
-from omnigraph.catalog.identify import identify_first
 from omnigraph.evolution.migration_plan import plan_migration
 from omnigraph.evolution.migration_steps import AddConstraint, UnsupportedChange, encode_constraint
 from omnigraph.language.source import SourceText

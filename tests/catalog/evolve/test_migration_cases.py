@@ -1,8 +1,8 @@
 import pytest
 
 from catalog.evolve.migration_cases import Case, read_cases
+from omnigraph.catalog.assign_identities import IDENTITY_CODES, identify_first
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.identify import IDENTITY_CODES, identify_first
 from omnigraph.catalog.schema_lint import SCHEMA_LINT_CODES, LintFamily
 from omnigraph.errors import CompileError, Severity
 from omnigraph.evolution.migration_plan import MigrationPlan, plan_migration

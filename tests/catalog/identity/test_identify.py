@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.catalog import Catalog, Draft, TypeKind
-from omnigraph.catalog.identify import (
+from omnigraph.catalog.assign_identities import (
     MAX_IDENTITY,
     identify_first,
     identify_next,
     list_inert_hints,
 )
+from omnigraph.catalog.build import compile_schema
+from omnigraph.catalog.catalog import Catalog, Draft, TypeKind
 from omnigraph.errors import CompileError, ResourceLimitExceeded, Severity
 from omnigraph.language.source import SourceText
 

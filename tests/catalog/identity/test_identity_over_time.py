@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from catalog.identity.random_schemas import Model, TypeThing
+from omnigraph.catalog.assign_identities import identify_first, identify_next, list_types_by_owner
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog
-from omnigraph.catalog.identify import identify_first, identify_next, list_types_by_owner
 from omnigraph.catalog.schema_json import hash_shape
 from omnigraph.evolution.migration_plan import plan_migration
 from omnigraph.language.source import SourceText

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.catalog.assign_identities import IDENTITY_CODES
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.identify import IDENTITY_CODES
 from omnigraph.catalog.schema_lint import (
     SCHEMA_LINT_CODES,
     LintFamily,

@@ -37,7 +37,7 @@ from omnigraph.execution.search.text_search import (
 from omnigraph.plan.expressions import TextMode
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.table import open_table
-from omnigraph.storage.tables.table_versions import create_branch
+from omnigraph.storage.tables.table_branches import create_branch
 from storage.tables.table_fixtures import ulids
 
 ALBUMS = {

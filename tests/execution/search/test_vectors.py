@@ -28,7 +28,7 @@ from omnigraph.execution.search.search_cache import SearchCache
 from omnigraph.storage.tables.indices import LanceIndexKind
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.table import open_table
-from omnigraph.storage.tables.table_versions import create_branch
+from omnigraph.storage.tables.table_branches import create_branch
 from storage.tables.table_fixtures import ulids
 
 VIBES = {"tides": [1, 0, 0], "embers": [0, 1, 0], "tidal": [0.9, 0.1, 0], "static": None}

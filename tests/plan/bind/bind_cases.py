@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from omnigraph.catalog.assign_identities import identify_first
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.catalog import Catalog
-from omnigraph.catalog.identify import identify_first
 from omnigraph.errors import CompileError, Diagnostic
 from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from omnigraph.catalog.assign_identities import identify_first
 from omnigraph.catalog.build import compile_schema
-from omnigraph.catalog.identify import identify_first
 from omnigraph.language.source import SourceText
 from omnigraph.plan.query_lint import LINT_CODES, TYPE_CODES, lint_queries
 from plan.bind.bind_cases import bind_file

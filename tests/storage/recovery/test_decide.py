@@ -17,7 +17,7 @@ from omnigraph.storage.recovery.recovery_decision import (
     decide,
     find_ownership,
 )
-from omnigraph.storage.tables.table_versions import TableVersionRecord
+from omnigraph.storage.tables.table_branches import TableVersionRecord
 from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableMove
 
 BASE = 4

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from omnigraph.identity import TableIdentity, TableIncarnationId, TableKey, TypeId
 from omnigraph.storage.recovery.recovery_decision import Ownership, find_ownership
-from omnigraph.storage.tables.table_versions import TableVersionRecord
+from omnigraph.storage.tables.table_branches import TableVersionRecord
 from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableMove
 
 BASE = 4

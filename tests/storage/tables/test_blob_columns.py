@@ -11,6 +11,7 @@ from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_columns import (
     is_blob,
     make_blob_array,
@@ -18,7 +19,6 @@ from omnigraph.storage.tables.table_columns import (
     read_blob_range,
     read_blobs,
 )
-from omnigraph.storage.tables.table_versions import create_branch
 from storage.tables.table_fixtures import identity, ulids
 
 SCHEMA = mark_primary_key(

@@ -130,7 +130,7 @@ def test_the_blob_files_of_rows_go_with_their_fragment(location, sizes, count):
     given, root = blobs(*sizes), Path(location.native_uri)
     (fragment,) = parse_fragments(write_fragments(table, given))
     there = {path.relative_to(root).as_posix() for path in root.glob("data/*/*.blob")}
-    assert measure(given).fewest_files == count
+    assert measure(given).min_files == count
     assert len(there) == count
     assert set(get_blob_files(fragment)) == there
 

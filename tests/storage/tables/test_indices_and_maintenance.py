@@ -17,7 +17,7 @@ from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import open_table
-from omnigraph.storage.tables.table_versions import RESERVE_FRAGMENTS, create_branch, read_history
+from omnigraph.storage.tables.table_branches import RESERVE_FRAGMENTS, create_branch, read_history
 from storage.tables.table_fixtures import (
     change,
     content,

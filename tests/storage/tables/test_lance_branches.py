@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.errors import AlreadyExists, ConflictError, StorageFailure
 from omnigraph.storage.tables.table import is_table, open_newest
-from omnigraph.storage.tables.table_versions import (
+from omnigraph.storage.tables.table_branches import (
     create_branch,
     delete_branch,
     drop_unreferenced_tree,

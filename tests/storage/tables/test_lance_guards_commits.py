@@ -22,7 +22,7 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.manifest_table import read_state, stage_manifest_rows
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import open_newest
-from omnigraph.storage.tables.table_versions import create_branch
+from omnigraph.storage.tables.table_branches import create_branch
 from storage.tables import lance_directly, race_workers
 from storage.tables.table_fixtures import (
     SCHEMA,

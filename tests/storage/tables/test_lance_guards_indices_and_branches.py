@@ -26,7 +26,7 @@ import pytest
 from lance import LanceDataset, LanceOperation
 
 from lance_maintenance import compact
-from omnigraph.storage.tables import table_versions
+from omnigraph.storage.tables import table_branches
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.location import (
     TableLocation,
@@ -34,7 +34,7 @@ from omnigraph.storage.tables.location import (
     relocate_manifest,
     relocate_version,
 )
-from omnigraph.storage.tables.table_versions import create_branch, read_record
+from omnigraph.storage.tables.table_branches import create_branch, read_record
 from storage.tables import lance_directly, race_workers
 from storage.tables.table_fixtures import (
     change,
@@ -166,7 +166,7 @@ def test_history_needs_the_shim_and_tells_reservations_only_by_their_namelessnes
     newest = table.native.version
     assert read_record(table, newest).operation == "Rewrite"
     assert read_record(table, newest).uuid
-    assert read_record(table, newest - 1).operation == table_versions.RESERVE_FRAGMENTS
+    assert read_record(table, newest - 1).operation == table_branches.RESERVE_FRAGMENTS
     constructor = LanceOperation.RewrittenIndex.__init__
     shim, constructor.__defaults__ = constructor.__defaults__, None
     try:

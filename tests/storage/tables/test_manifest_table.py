@@ -19,7 +19,7 @@ from omnigraph.storage.tables.manifest_table import (
     stage_manifest_rows,
 )
 from omnigraph.storage.tables.table import Table, open_newest, open_table
-from omnigraph.storage.tables.table_versions import create_branch
+from omnigraph.storage.tables.table_branches import create_branch
 from storage.tables import lance_directly
 from storage.tables.table_fixtures import (
     SCHEMA,

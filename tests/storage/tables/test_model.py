@@ -16,7 +16,7 @@ from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes, stage_fragments, stage_overwrite
 from omnigraph.storage.tables.table import ROW_ADDRESS, Table, open_table
-from omnigraph.storage.tables.table_versions import create_branch
+from omnigraph.storage.tables.table_branches import create_branch
 from storage.tables.table_fixtures import (
     commit,
     content,

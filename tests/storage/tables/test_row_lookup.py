@@ -21,7 +21,7 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.row_lookup import MAX_LOOKUP_KEYS, RowDirectory
 from omnigraph.storage.tables.stage_table import stage_changes, stage_insert, stage_overwrite
 from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, open_newest, open_table
-from omnigraph.storage.tables.table_versions import create_branch
+from omnigraph.storage.tables.table_branches import create_branch
 from storage.tables.table_fixtures import change, create, identity, rows, ulids
 
 PLACES = ["id", ROW_ID, ROW_ADDRESS]

@@ -26,7 +26,7 @@ from omnigraph.storage.tables.indices import (
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import ROW_ID, open_table
-from omnigraph.storage.tables.table_versions import create_branch
+from omnigraph.storage.tables.table_branches import create_branch
 from storage.tables.table_fixtures import change, create, identity, stage_indices, ulids
 
 COLUMNS = ["id", "value"]

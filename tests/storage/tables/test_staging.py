@@ -21,7 +21,7 @@ from omnigraph.storage.tables.stage_table import (
     stage_overwrite,
 )
 from omnigraph.storage.tables.table import ROW_ADDRESS, find_latest_version, open_newest
-from omnigraph.storage.tables.table_versions import create_branch, read_history
+from omnigraph.storage.tables.table_branches import create_branch, read_history
 from storage.tables.table_fixtures import (
     PROPERTIES,
     SCHEMA,

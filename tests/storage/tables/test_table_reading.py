@@ -20,7 +20,7 @@ from omnigraph.storage.tables.location import Generation, TableLocation, open_sh
 from omnigraph.storage.tables.row_lookup import quote_identifier, quote_literal
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import ScanOrder, find_latest_version, is_table, open_table
-from omnigraph.storage.tables.table_versions import create_branch
+from omnigraph.storage.tables.table_branches import create_branch
 from storage.tables.table_fixtures import (
     SCHEMA,
     change,

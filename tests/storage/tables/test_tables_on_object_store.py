@@ -26,13 +26,13 @@ from omnigraph.storage.tables.manifest_table import compact_lineage, read_state,
 from omnigraph.storage.tables.missing_files import find_missing_staged, list_staged_files
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import is_table, open_newest, open_table
-from omnigraph.storage.tables.table_columns import make_blob_array, make_blob_field
-from omnigraph.storage.tables.table_versions import (
+from omnigraph.storage.tables.table_branches import (
     create_branch,
     delete_branch,
     list_branches,
     read_history,
 )
+from omnigraph.storage.tables.table_columns import make_blob_array, make_blob_field
 from storage.tables.table_fixtures import (
     SCHEMA,
     change,

@@ -13,7 +13,7 @@ from lance_maintenance import compact as compact_in_place
 from omnigraph.errors import StorageFailure
 from omnigraph.storage.tables.stage_table import stage_changes, stage_overwrite
 from omnigraph.storage.tables.table import ROW_ADDRESS, Table, open_newest
-from omnigraph.storage.tables.table_versions import create_branch
+from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.version_diff import (
     decode_bitmap,
     find_changed_keys,

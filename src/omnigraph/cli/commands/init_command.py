@@ -75,8 +75,8 @@ def init(
 
     With --from the schema is printed; `omnigraph import` loads the data too.
     """
+    from omnigraph.catalog.assign_identities import list_inert_hints
     from omnigraph.catalog.build import compile_schema
-    from omnigraph.catalog.identify import list_inert_hints
     from omnigraph.graph.graph import init as create
 
     address = resolve_single_address([graph_uri, store, uri])

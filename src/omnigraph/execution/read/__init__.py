@@ -9,7 +9,7 @@ from omnigraph.execution.read.aggregate import (
     find_aggregate_requirements as find_aggregate_requirements,
 )
 from omnigraph.execution.read.aggregate import is_row_count as is_row_count
-from omnigraph.execution.read.arrays import Flags as Flags
+from omnigraph.execution.read.code_arrays import Flags as Flags
 from omnigraph.execution.read.executor import execute as execute
 from omnigraph.execution.read.join import find_join_condition as find_join_condition
 from omnigraph.execution.read.project import build_output_schema as build_output_schema

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.execution.read.arrays import (
+from omnigraph.execution.read.code_arrays import (
     MISSING,
     Codes,
     Flags,

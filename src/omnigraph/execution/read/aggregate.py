@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import ConstraintKind
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.arrays import (
+from omnigraph.execution.read.code_arrays import (
     Flags,
     Groups,
     Integers,

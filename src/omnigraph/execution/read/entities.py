@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.execution.read.adjacency import NodeCodes, RowCodes, TableCodes
-from omnigraph.execution.read.arrays import (
+from omnigraph.execution.read.code_arrays import (
     MISSING,
     Codes,
     Flags,

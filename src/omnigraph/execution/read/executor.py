@@ -22,7 +22,7 @@ from omnigraph.execution.read.node_scan import scan
 from omnigraph.execution.read.project import (
     build_output_schema,
     drop_duplicate_rows,
-    evaluate_window,
+    evaluate_limits,
     list_operands,
     project_rows,
     slice_batches,
@@ -99,7 +99,7 @@ class _ReadRun:
     def _run_output(self, node: Node, keep: int | None) -> Iterator[pa.RecordBatch]:
         match node:
             case Slice():
-                skipped, given = evaluate_window(self._context, node)
+                skipped, given = evaluate_limits(self._context, node)
                 wanted = None if given is None else skipped + given
                 return slice_batches(self.output(node.child, wanted), skipped, given)
             case Project():

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.execution.read.adjacency import Incidence, build_incidence, walk
-from omnigraph.execution.read.arrays import (
+from omnigraph.execution.read.code_arrays import (
     MISSING,
     Codes,
     Longs,
@@ -61,7 +61,7 @@ _PAIRS_AT_ONCE = 1 << 22
 
 def look_up_edges(
     node: Expand,
-    way: ExpansionPath,
+    path: ExpansionPath,
     context: ReadContext,
     budget: LookupBudget,
     rows: Rows,
@@ -71,14 +71,14 @@ def look_up_edges(
     ids = rows.entities[node.source].columns([ID], sources)[ID]
     budget.look_up(len(ids))
     assert node.edge_variable is not None, "the expansion binds its edges"
-    parts = [_find_edges_at(node, step, context, ids) for step in way.steps]
+    parts = [_find_edges_at(node, step, context, ids) for step in path.steps]
     entities = _combine_parts([ScannedEntities(part.reader, part.edges) for part in parts])
     starts = np.cumsum([0, *(part.edges.size for part in parts)])
     which = [start + part.positions for start, part in zip(starts, parts, strict=False)]
     near = pa.concat_arrays([part.near for part in parts])
     far = pa.concat_arrays([part.far for part in parts])
-    budget.note_found(len(far))
-    targets, found = _encode_far_ends(node, way, context, budget, rows, far)
+    budget.record_search(len(far))
+    targets, found = _encode_far_ends(node, path, context, budget, rows, far)
     owners = encode_values(np.asarray(pc.index_in(near, value_set=ids).fill_null(MISSING)))
     edges = {node.edge_variable: encode_values(np.concatenate(which))}
     links = replace(build_links(sources, owners, targets, edges), is_set=False)
@@ -132,14 +132,14 @@ def _find_edges_at(node: Expand, step: EdgeStep, context: ReadContext, ids: pa.A
 
 def _encode_far_ends(
     node: Expand,
-    way: ExpansionPath,
+    path: ExpansionPath,
     context: ReadContext,
     budget: LookupBudget,
     rows: Rows,
     far: pa.Array,
 ) -> tuple[Codes, Entities]:
     ids = pc.unique(far)
-    entities, codes = find_targets_by_id(node, way, context, budget, rows, ids)
+    entities, codes = find_targets_by_id(node, path, context, budget, rows, ids)
     return codes[np.asarray(pc.index_in(far, value_set=ids))], entities
 
 
@@ -151,12 +151,12 @@ class EdgeWalker:
 
     rows_at_once = _PAIRS_AT_ONCE
 
-    def __init__(self, node: Expand, way: ExpansionPath, context: ReadContext) -> None:
+    def __init__(self, node: Expand, path: ExpansionPath, context: ReadContext) -> None:
         assert node.edge_variable is not None, "the expansion binds its edges"
-        self._node, self._way, self._variable = node, way, node.edge_variable
-        self._table_codes = context.nodes(way.source_type)
-        self._targets = TargetFilter(node, way, context)
-        self._entities, self._incidence = _get_incidence(node, way, context)
+        self._node, self._way, self._variable = node, path, node.edge_variable
+        self._table_codes = context.nodes(path.source_type)
+        self._targets = TargetFilter(node, path, context)
+        self._entities, self._incidence = _get_incidence(node, path, context)
 
     def links(self, rows: Rows) -> NeighbourRows:
         sources = find_sources(self._node, self._way, rows)
@@ -174,15 +174,15 @@ class EdgeWalker:
 
 
 def _get_incidence(
-    node: Expand, way: ExpansionPath, context: ReadContext
+    node: Expand, path: ExpansionPath, context: ReadContext
 ) -> tuple[Entities, Incidence]:
     """The edges that pass their filters, by the node they start from."""
     if node.edge_filters:
-        return _build_incidence(node, way, context)
+        return _build_incidence(node, path, context)
     # Edges of several types are numbered type by type, so their order matters.
-    key = ("incidence", *way.steps, *context.adjacency_key(way.steps))
-    entities = _combine_parts([_list_all_edges(context, step) for step in way.steps])
-    return entities, context.topology.get(key, lambda: _build_incidence(node, way, context)[1])
+    key = ("incidence", *path.steps, *context.adjacency_key(path.steps))
+    entities = _combine_parts([_list_all_edges(context, step) for step in path.steps])
+    return entities, context.topology.get(key, lambda: _build_incidence(node, path, context)[1])
 
 
 def _list_all_edges(context: ReadContext, step: EdgeStep) -> IndexedEntities:
@@ -191,11 +191,11 @@ def _list_all_edges(context: ReadContext, step: EdgeStep) -> IndexedEntities:
 
 
 def _build_incidence(
-    node: Expand, way: ExpansionPath, context: ReadContext
+    node: Expand, path: ExpansionPath, context: ReadContext
 ) -> tuple[Entities, Incidence]:
     assert node.edge_variable is not None, "the expansion binds its edges"
     parts, columns, start = [], [], 0
-    for step in way.steps:
+    for step in path.steps:
         entities, passing = find_passing_edges(context, step, node.edge_variable, node.edge_filters)
         near, far = context.ends(step)
         for sources, targets in _list_followed(step.direction, near[passing], far[passing]):
@@ -204,7 +204,7 @@ def _build_incidence(
         start += entities.size
     sources, targets, edges = (np.concatenate(column) for column in zip(*columns, strict=True))
     return _combine_parts(parts), build_incidence(
-        sources, targets, edges, context.nodes(way.source_type).size
+        sources, targets, edges, context.nodes(path.source_type).size
     )
 
 
@@ -228,8 +228,8 @@ def expand(
     node: Expand, context: ReadContext, demand: Demand, child: Iterator[Rows]
 ) -> Iterator[Rows]:
     """Join each row with every neighbour of its source, or with every edge if those are bound."""
-    way = build_expansion_path(node, context)
-    first = next(child, None) if way.is_possible else None
+    path = build_expansion_path(node, context)
+    first = next(child, None) if path.is_possible else None
     if first is None:
         return
     walked = _from_better_end(node, first)
@@ -300,16 +300,16 @@ def _choose_traversal(
     node: Expand, context: ReadContext, first: Rows, others: Iterator[Rows]
 ) -> _ChosenTraversal:
     """Consume blocks of the child while lookups of their sources are cheaper."""
-    way = build_expansion_path(node, context)
-    taken, sources = [first], len(find_sources(node, way, first))
-    choice = choose_traversal(context, way, sources)
+    path = build_expansion_path(node, context)
+    taken, sources = [first], len(find_sources(node, path, first))
+    choice = choose_traversal(context, path, sources)
     while choice.traversal is TraversalMethod.INDEXED:
         block = next(others, None)
         if block is None:
             break
         taken.append(block)
-        sources += len(find_sources(node, way, block))
-        choice = choose_traversal(context, way, sources)
+        sources += len(find_sources(node, path, block))
+        choice = choose_traversal(context, path, sources)
     return _ChosenTraversal(taken, sources, choice)
 
 
@@ -320,13 +320,13 @@ def _apply_links(node: Expand, demand: Demand, rows: Rows, found: NeighbourRows)
 
 
 def _try_lookups(
-    node: Expand, way: ExpansionPath, context: ReadContext, rows: Rows
+    node: Expand, path: ExpansionPath, context: ReadContext, rows: Rows
 ) -> NeighbourRows | None:
     """Return the result of lookups; None if they turn out to cost more."""
-    sources = find_sources(node, way, rows)
+    sources = find_sources(node, path, rows)
     look_up = _look_up_nodes if node.edge_variable is None else look_up_edges
     try:
-        answer = look_up(node, way, context, LookupBudget(context, way), rows, sources)
+        answer = look_up(node, path, context, LookupBudget(context, path), rows, sources)
     except LookupBudgetExceeded:
         return None
     return answer
@@ -334,18 +334,18 @@ def _try_lookups(
 
 def _look_up_nodes(
     node: Expand,
-    way: ExpansionPath,
+    path: ExpansionPath,
     context: ReadContext,
     budget: LookupBudget,
     rows: Rows,
     sources: Codes,
 ) -> NeighbourRows:
     ids = rows.entities[node.source].columns([ID], sources)[ID]
-    found = walk_by_lookups(context, way, budget, ids)
+    found = walk_by_lookups(context, path, budget, ids)
     reached = found.reached
     nodes = find_distinct(reached.nodes, len(found.ids))
     reached_ids = found.ids.take(pa.array(nodes))
-    entities, codes = find_targets_by_id(node, way, context, budget, rows, reached_ids)
+    entities, codes = find_targets_by_id(node, path, context, budget, rows, reached_ids)
     targets = np.full(len(found.ids), MISSING, dtype=np.int32)
     targets[nodes] = codes
     extra = {} if node.hop_variable is None else {node.hop_variable: reached.hops}
@@ -354,20 +354,20 @@ def _look_up_nodes(
 
 
 def _make_walker(node: Expand, context: ReadContext) -> _Walker | EdgeWalker:
-    way = build_expansion_path(node, context)
+    path = build_expansion_path(node, context)
     if node.edge_variable is not None:
-        return EdgeWalker(node, way, context)
-    return _Walker(node, way, context)
+        return EdgeWalker(node, path, context)
+    return _Walker(node, path, context)
 
 
 class _Walker:
     """Expands blocks by one adjacency."""
 
-    def __init__(self, node: Expand, way: ExpansionPath, context: ReadContext) -> None:
-        self._node, self._way = node, way
-        self._adjacency = context.adjacency(way.steps)
-        self._table_codes = context.nodes(way.source_type)
-        self._targets = TargetFilter(node, way, context)
+    def __init__(self, node: Expand, path: ExpansionPath, context: ReadContext) -> None:
+        self._node, self._way = node, path
+        self._adjacency = context.adjacency(path.steps)
+        self._table_codes = context.nodes(path.source_type)
+        self._targets = TargetFilter(node, path, context)
 
     @property
     def rows_at_once(self) -> int:
@@ -379,18 +379,18 @@ class _Walker:
         return max(1, int(_PAIRS_AT_ONCE / reach))
 
     def links(self, rows: Rows) -> NeighbourRows:
-        node, way = self._node, self._way
-        sources = find_sources(node, way, rows)
+        node, path = self._node, self._way
+        sources = find_sources(node, path, rows)
         entities = rows.entities[node.source]
-        numbers = entities.node_codes(sources, self._table_codes, way.source_type)
+        numbers = entities.node_codes(sources, self._table_codes, path.source_type)
         sources, numbers = sources[numbers >= 0], numbers[numbers >= 0]
-        if way.hops.maximum == 1:
+        if path.hops.maximum == 1:
             counts, targets = self._adjacency.neighbours(numbers)
             starts: Longs = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
             hops = np.ones(len(targets), dtype=np.int32)
         else:
             size, adjacency = self._table_codes.size, self._adjacency
-            reached = walk(numbers, lambda at, _: adjacency.neighbours(at), way.hops, size)
+            reached = walk(numbers, lambda at, _: adjacency.neighbours(at), path.hops, size)
             starts, targets = find_starts(reached.starts, len(sources)), reached.nodes
             hops = reached.hops
         extra = {} if node.hop_variable is None else {node.hop_variable: hops}

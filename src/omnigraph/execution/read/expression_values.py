@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from omnigraph.execution.predicates import RowScope, evaluate_mask, make_scalar
 from omnigraph.execution.read import scores
-from omnigraph.execution.read.arrays import Codes, Flags, find_distinct, find_positions, take
+from omnigraph.execution.read.code_arrays import Codes, Flags, find_distinct, find_positions, take
 from omnigraph.execution.read.entities import Entities
 from omnigraph.execution.read.read_context import ReadContext, get_scalar_type, map_operands
 from omnigraph.execution.read.row_blocks import Rows

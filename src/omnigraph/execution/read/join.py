@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.execution.read.arrays import (
+from omnigraph.execution.read.code_arrays import (
     MISSING,
     Groups,
     Integers,

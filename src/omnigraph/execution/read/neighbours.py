@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.execution.read.adjacency import Adjacency, Reached, build_adjacency, walk
-from omnigraph.execution.read.arrays import (
+from omnigraph.execution.read.code_arrays import (
     MISSING,
     Codes,
     Flags,
@@ -213,16 +213,16 @@ NeighbourRows = tuple[Links, dict[str, Entities]]
 """Links, and the entities that their targets and edges are codes of."""
 
 
-def find_sources(node: Expand, way: ExpansionPath, rows: Rows) -> Codes:
+def find_sources(node: Expand, path: ExpansionPath, rows: Rows) -> Codes:
     """Return the distinct sources of the type that has such edges."""
     entities = rows.entities[node.source]
     codes = find_distinct(rows.codes[node.source], entities.size)
-    return codes[entities.are_of(codes, way.source_type)]
+    return codes[entities.are_of(codes, path.source_type)]
 
 
 def find_targets_by_id(
     node: Expand,
-    way: ExpansionPath,
+    path: ExpansionPath,
     context: ReadContext,
     budget: LookupBudget,
     rows: Rows,
@@ -231,26 +231,26 @@ def find_targets_by_id(
     """The target nodes among some distinct ids, and the code of each id or -1."""
     if node.closes:
         bound = rows.entities[node.target]
-        return bound, bound.find(ids, way.target_type)
+        return bound, bound.find(ids, path.target_type)
     budget.fetch(len(ids))
-    filters = restrict_filters(node.target_filters, way.target_type)
-    if is_encoding_worthwhile(context, way.target_type, len(ids)):
-        return _find_encoded_targets(node, way, context, filters, ids)
-    reader = context.tables.node(way.target_type)
+    filters = restrict_filters(node.target_filters, path.target_type)
+    if is_encoding_worthwhile(context, path.target_type, len(ids)):
+        return _find_encoded_targets(node, path, context, filters, ids)
+    reader = context.tables.node(path.target_type)
     found = select_rows(context, reader, node.target, filters, node.target_columns, (ID, ids))
     entities = sort_by_id(reader, found)
-    return entities, entities.find(ids, way.target_type)
+    return entities, entities.find(ids, path.target_type)
 
 
 def _find_encoded_targets(
     node: Expand,
-    way: ExpansionPath,
+    path: ExpansionPath,
     context: ReadContext,
     filters: Sequence[Predicate],
     ids: pa.Array,
 ) -> tuple[Entities, Codes]:
     """Restrict targets without a search: ids are found in memory, properties read on demand."""
-    type_name = way.target_type
+    type_name = path.target_type
     codes = context.nodes(type_name).find(ids)
     if filters:
         some = np.sort(codes[codes >= 0])
@@ -270,8 +270,8 @@ def build_links(sources: Codes, owners: Codes, targets: Codes, extra: dict[str, 
 class TargetFilter:
     """Maps reached nodes to codes of the target variable, and filters them."""
 
-    def __init__(self, node: Expand, way: ExpansionPath, context: ReadContext) -> None:
-        self._node, self._way, self._context = node, way, context
+    def __init__(self, node: Expand, path: ExpansionPath, context: ReadContext) -> None:
+        self._node, self._way, self._context = node, path, context
         self._passing: Flags | None = None
 
     def apply_filter(self, rows: Rows, links: Links) -> NeighbourRows:
@@ -346,17 +346,17 @@ class Frontier:
     """Numbers ids as they are reached, and looks up neighbours of the newest ones."""
 
     def __init__(
-        self, context: ReadContext, way: ExpansionPath, budget: LookupBudget, start: pa.Array
+        self, context: ReadContext, path: ExpansionPath, budget: LookupBudget, start: pa.Array
     ) -> None:
         self.ids = start
-        self._context, self._way, self._budget = context, way, budget
+        self._context, self._way, self._budget = context, path, budget
 
     def neighbours(self, nodes: Codes, hop: int) -> tuple[Longs, Codes]:
         wanted = find_distinct(nodes, len(self.ids))
         self._budget.look_up(len(wanted))
         ids = self.ids.take(pa.array(wanted))
         pairs = look_up(self._context, self._way.steps, ids)
-        self._budget.note_found(len(pairs.targets))
+        self._budget.record_search(len(pairs.targets))
         if hop < self._way.hops.maximum:
             pairs = self._with_nodes(pairs)
         found = self._adjacency(pairs, ids)
@@ -391,31 +391,31 @@ class FrontierResult:
 
 
 def walk_by_lookups(
-    context: ReadContext, way: ExpansionPath, budget: LookupBudget, start: pa.Array
+    context: ReadContext, path: ExpansionPath, budget: LookupBudget, start: pa.Array
 ) -> FrontierResult:
     """Find the ids reachable from the start ids. Ids of the last hop may belong to no node.
 
     Raises:
         LookupBudgetExceeded: the lookups would cost more than an adjacency.
     """
-    if way.source_type != way.target_type:
-        return _look_up_between_types(context, way, budget, start)
-    frontier = Frontier(context, way, budget, start)
+    if path.source_type != path.target_type:
+        return _look_up_between_types(context, path, budget, start)
+    frontier = Frontier(context, path, budget, start)
     begin = np.arange(len(start), dtype=np.int32)
-    if way.hops.maximum > 1:
-        return FrontierResult(walk(begin, frontier.neighbours, way.hops), frontier.ids)
+    if path.hops.maximum > 1:
+        return FrontierResult(walk(begin, frontier.neighbours, path.hops), frontier.ids)
     counts, nodes = frontier.neighbours(begin, 1)
     starts = encode_values(np.repeat(begin, counts))
     return FrontierResult(Reached(starts, nodes, np.ones(len(nodes), dtype=np.int32)), frontier.ids)
 
 
 def _look_up_between_types(
-    context: ReadContext, way: ExpansionPath, budget: LookupBudget, start: pa.Array
+    context: ReadContext, path: ExpansionPath, budget: LookupBudget, start: pa.Array
 ) -> FrontierResult:
     """Look up one hop to another type, whose ids may equal those of the start."""
     budget.look_up(len(start))
-    pairs = look_up(context, way.steps, start)
-    budget.note_found(len(pairs.targets))
+    pairs = look_up(context, path.steps, start)
+    budget.record_search(len(pairs.targets))
     ids = pc.unique(pairs.targets)
     near = encode_values(np.asarray(pc.index_in(pairs.sources, value_set=start).fill_null(MISSING)))
     far = encode_values(np.asarray(pc.index_in(pairs.targets, value_set=ids)))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.catalog import ConstraintKind, NodeType
 from omnigraph.execution.read.adjacency import TableCodes
-from omnigraph.execution.read.arrays import Codes, encode_values
+from omnigraph.execution.read.code_arrays import Codes, encode_values
 from omnigraph.execution.read.entities import (
     Entities,
     IndexedEntities,
@@ -38,7 +38,7 @@ from omnigraph.plan.expressions import (
 )
 from omnigraph.plan.nodes import EdgeStep, NodeScan
 from omnigraph.plan.walk import list_conjuncts, list_operands_of, list_used_properties
-from omnigraph.types.canonical import encode_canonical
+from omnigraph.types.canonical_strings import encode_canonical
 from omnigraph.types.property import INTEGERS, PropertyType, Scalar
 
 _ID_TYPE = PropertyType(Scalar.STRING)

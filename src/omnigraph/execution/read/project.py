@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest, ParameterError
-from omnigraph.execution.read.arrays import Longs, combine_chunks, combine_codes, group
+from omnigraph.execution.read.code_arrays import Longs, combine_chunks, combine_codes, group
 from omnigraph.execution.read.expression_values import Values
 from omnigraph.execution.read.read_context import ReadContext
 from omnigraph.execution.read.row_blocks import Rows
@@ -134,7 +134,7 @@ def evaluate_row_count(context: ReadContext, value: Constant | ParameterValue, w
     raise BadRequest(problem)
 
 
-def evaluate_window(context: ReadContext, node: Slice) -> tuple[int, int | None]:
+def evaluate_limits(context: ReadContext, node: Slice) -> tuple[int, int | None]:
     """Return the number of rows skipped and of rows returned after them; None returns all."""
     skipped = 0 if node.offset is None else evaluate_row_count(context, node.offset, "offset")
     return skipped, None if node.limit is None else evaluate_row_count(context, node.limit, "limit")

@@ -24,7 +24,7 @@ from omnigraph.execution.read.adjacency import (
     make_edge_key,
     make_node_key,
 )
-from omnigraph.execution.read.arrays import Codes, Doubles
+from omnigraph.execution.read.code_arrays import Codes, Doubles
 from omnigraph.execution.read.entities import IndexedEntities
 from omnigraph.execution.read.table_reader import Key, SnapshotTables, Topology
 from omnigraph.plan.explain import PlanStep, describe_node

@@ -12,7 +12,7 @@ from typing import assert_never
 import numpy as np
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.read.arrays import (
+from omnigraph.execution.read.code_arrays import (
     Codes,
     Groups,
     Integers,

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read.adjacency import RowCodes
-from omnigraph.execution.read.arrays import (
+from omnigraph.execution.read.code_arrays import (
     Codes,
     Doubles,
     Integers,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pat
 
-from omnigraph.execution.read.arrays import (
+from omnigraph.execution.read.code_arrays import (
     Codes,
     Doubles,
     Flags,

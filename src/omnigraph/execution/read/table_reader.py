@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from omnigraph.cache import Cache
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequest, ManifestCorrupt, TypeNotFound
-from omnigraph.execution.read.arrays import Longs, combine_chunks, to_longs
+from omnigraph.execution.read.code_arrays import Longs, combine_chunks, to_longs
 from omnigraph.execution.search.search_cache import SearchCache
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import (

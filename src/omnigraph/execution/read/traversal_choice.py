@@ -112,16 +112,16 @@ def _list_columns(step: EdgeStep) -> tuple[str, ...]:
             return (SRC, DST)
 
 
-def estimate_build_cost(context: ReadContext, way: ExpansionPath) -> float:
+def estimate_build_cost(context: ReadContext, path: ExpansionPath) -> float:
     """Estimate the remaining cost to build the adjacency."""
-    if context.has_adjacency(way.steps):
+    if context.has_adjacency(path.steps):
         return 0.0
     cost = 0.0
-    for type_name in {way.source_type, way.target_type}:
+    for type_name in {path.source_type, path.target_type}:
         if not context.has_nodes(type_name):
             nodes = context.tables.node(type_name).row_count
             cost += _PER_TABLE_READ + _PER_ENCODED_NODE * nodes
-    for step in way.steps:
+    for step in path.steps:
         edges = context.tables.edge(step.edge_type).row_count
         cost += _PER_SORTED_EDGE * edges
         if not context.has_edges(step.edge_type):
@@ -129,24 +129,24 @@ def estimate_build_cost(context: ReadContext, way: ExpansionPath) -> float:
     return cost
 
 
-def estimate_walk_cost(context: ReadContext, way: ExpansionPath, frontier: int) -> float:
+def estimate_walk_cost(context: ReadContext, path: ExpansionPath, frontier: int) -> float:
     """Estimate the cost to look up every hop, if frontiers grow by the mean degree."""
-    edges = sum(context.tables.edge(step.edge_type).row_count for step in way.steps)
-    nodes = max(1, context.tables.node(way.source_type).row_count)
+    edges = sum(context.tables.edge(step.edge_type).row_count for step in path.steps)
+    nodes = max(1, context.tables.node(path.source_type).row_count)
     degree, keys, cost = edges / nodes, float(frontier), 0.0
-    for _ in range(way.hops.maximum):
-        cost += estimate_search_cost(context, way.steps, keys)
-        cost += _PER_FOUND_EDGE * _estimate_edges(context, way.steps, keys)
+    for _ in range(path.hops.maximum):
+        cost += estimate_search_cost(context, path.steps, keys)
+        cost += _PER_FOUND_EDGE * _estimate_edges(context, path.steps, keys)
         keys = min(float(nodes), keys * max(degree, 1.0))
-        cost += estimate_fetch_cost(context, way, keys)
+        cost += estimate_fetch_cost(context, path, keys)
     return cost
 
 
-def estimate_fetch_cost(context: ReadContext, way: ExpansionPath, nodes: float) -> float:
+def estimate_fetch_cost(context: ReadContext, path: ExpansionPath, nodes: float) -> float:
     """Estimate the cost to read this many target nodes by id instead of by entity code."""
-    if context.has_nodes(way.target_type):
+    if context.has_nodes(path.target_type):
         return _PER_LISTED_NODE * nodes
-    rows = context.tables.node(way.target_type).row_count
+    rows = context.tables.node(path.target_type).row_count
     return min(_PER_FETCHED_NODE * nodes, _PER_SCANNED_ROW * rows + _PER_LISTED_NODE * nodes)
 
 
@@ -184,18 +184,18 @@ class Choice:
         return {"traversal": str(self.traversal), "because": f"start nodes: {start}; {self.reason}"}
 
 
-def choose_traversal(context: ReadContext, way: ExpansionPath, frontier: int) -> Choice:
+def choose_traversal(context: ReadContext, path: ExpansionPath, frontier: int) -> Choice:
     """Choose the cheaper method from this many nodes, unless the input forces one."""
     forced = context.input.traversal
     if forced is not TraversalMethod.AUTO:
         return Choice(forced, "the settings ask for it")
-    if _is_beyond(context.input, way, frontier):
+    if _is_beyond(context.input, path, frontier):
         return Choice(TraversalMethod.ADJACENCY, "beyond the limits set for look-ups")
-    build = estimate_build_cost(context, way)
+    build = estimate_build_cost(context, path)
     if not build:
         return Choice(TraversalMethod.ADJACENCY, "the adjacency is in memory")
-    walk = estimate_walk_cost(context, way, frontier)
-    spent = _EXPECTED_AGAIN * context.topology.find_spent(context.adjacency_key(way.steps))
+    walk = estimate_walk_cost(context, path, frontier)
+    spent = _EXPECTED_AGAIN * context.topology.find_spent(context.adjacency_key(path.steps))
     history = f" and {spent:.1f} ms for earlier ones" if spent else ""
     costs = f"look-ups cost about {walk:.1f} ms{history}, building the adjacency {build:.1f} ms"
     return Choice(
@@ -203,11 +203,11 @@ def choose_traversal(context: ReadContext, way: ExpansionPath, frontier: int) ->
     )
 
 
-def _is_beyond(given: ReadInput, way: ExpansionPath, frontier: int) -> bool:
+def _is_beyond(given: ReadInput, path: ExpansionPath, frontier: int) -> bool:
     """Return whether the settings forbid this many lookups."""
     most_nodes, most_hops = given.indexed_max_frontier, given.indexed_max_hops
     return (most_nodes is not None and frontier > most_nodes) or (
-        most_hops is not None and way.hops.maximum > most_hops
+        most_hops is not None and path.hops.maximum > most_hops
     )
 
 
@@ -218,17 +218,17 @@ class LookupBudgetExceeded(Exception):
 class LookupBudget:
     """Cost limit of the lookups of one expansion; beyond it they are abandoned."""
 
-    def __init__(self, context: ReadContext, way: ExpansionPath) -> None:
-        self._context, self._way = context, way
-        self._key = context.adjacency_key(way.steps)
+    def __init__(self, context: ReadContext, path: ExpansionPath) -> None:
+        self._context, self._way = context, path
+        self._key = context.adjacency_key(path.steps)
         is_forced = context.input.traversal is TraversalMethod.INDEXED
-        self._limit = float("inf") if is_forced else estimate_build_cost(context, way)
+        self._limit = float("inf") if is_forced else estimate_build_cost(context, path)
 
     def look_up(self, keys: int) -> None:
         """Charge a lookup of the edges at this many nodes, or raise `LookupBudgetExceeded`."""
         self._pay(estimate_search_cost(self._context, self._way.steps, keys))
 
-    def note_found(self, edges: int) -> None:
+    def record_search(self, edges: int) -> None:
         """Charge the edges found by a lookup: those of a hub are many."""
         self._note(_PER_FOUND_EDGE * edges)
 
@@ -256,11 +256,11 @@ def forecast_traversals(
     context = ReadContext(plan, snapshot, catalog, given)
     notes: dict[int, dict[str, object]] = {}
     for node in _list_expansions(plan.root):
-        way = build_expansion_path(node, context)
-        if way.is_possible:
-            nodes = context.tables.node(way.source_type).row_count
+        path = build_expansion_path(node, context)
+        if path.is_possible:
+            nodes = context.tables.node(path.source_type).row_count
             frontier = round(min(max(1.0, estimator.rows(node.child)), nodes))
-            choice = choose_traversal(context, way, frontier)
+            choice = choose_traversal(context, path, frontier)
             notes[id(node)] = choice.facts(f"{frontier} expected")
     return notes
 

@@ -17,7 +17,7 @@ from omnigraph.embedding.embedder_choice import open_embedder
 from omnigraph.errors import RowProblem
 from omnigraph.execution.embed_on_write import (
     TEXTS_PER_REQUEST,
-    ask_embedder,
+    embed_documents,
     explain_missing_vector,
     fill_vectors,
     find_obstacle,
@@ -36,7 +36,7 @@ from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_staging_path
 from omnigraph.storage.tables import Table
 from omnigraph.types.arrow import to_arrow_type
-from omnigraph.types.problems import ProblemCode
+from omnigraph.types.row_problems import ProblemCode
 
 _ANSWERS = pa.schema([("text", pa.string()), ("vector", pa.list_(pa.float32()))])
 _SUFFIX = ".arrow"
@@ -70,7 +70,7 @@ def embed_texts(embedder_spec: EmbedderSpec, texts: Iterable[str]) -> dict[str, 
     pace = _Pace(embedder_spec.per_minute)
     for batch in _read_batches(missing, embedder_spec.texts_per_request):
         pace.wait(len(batch))
-        vectors = ask_embedder(embedder, batch, embedder_spec.dimension)
+        vectors = embed_documents(embedder, batch, embedder_spec.dimension)
         keys = [wanted[text] for text in batch]
         answers.keep(keys, vectors)
         found.update(zip(keys, vectors, strict=True))

@@ -29,8 +29,8 @@ from omnigraph.types.jsonl_records import (
     make_bad_value,
     make_missing_value,
 )
-from omnigraph.types.problems import ProblemCode, describe_closest
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
+from omnigraph.types.row_problems import ProblemCode, describe_closest
 
 _ALIASES = {"src": ("from", "src"), "dst": ("to", "dst"), "id": ("id",)}
 

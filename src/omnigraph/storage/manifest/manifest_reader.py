@@ -29,12 +29,12 @@ from omnigraph.storage.manifest.manifest_state import (
     decode_state,
 )
 from omnigraph.storage.tables.checksums import LOG
+from omnigraph.storage.tables.file_integrity import find_lost_after
 from omnigraph.storage.tables.file_probes import read_file_mark
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import Generation, TableLocation
 from omnigraph.storage.tables.manifest_table import MARK, ManifestTableState, read_state
 from omnigraph.storage.tables.table import Table, open_newest, open_table
-from omnigraph.storage.tables.version_files import find_lost_after
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 MAX_TRACKED_BRANCHES = 4_096

@@ -30,12 +30,12 @@ from omnigraph.storage.objects.object_store import (
 SMALL_FILE_BYTES = 1 << 16
 
 
-def read_small_file(place: str) -> bytes:
+def read_small_file(file_path: str) -> bytes:
     """Read a small file; raises `OSError`.
 
     A commit reads several, and a buffered file object costs more than the read itself.
     """
-    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(file_path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         chunks = [os.read(descriptor, SMALL_FILE_BYTES)]
         while len(chunks[-1]) == SMALL_FILE_BYTES:
@@ -94,25 +94,25 @@ def make_folder(root: str, relative: str) -> int:
     return descriptor
 
 
-def open_file(place: str, flags: int) -> int:
+def open_file(file_path: str, flags: int) -> int:
     """Open a file that must not be a symbolic link and return its descriptor.
 
     Raises:
         LinkInGraph: it is a symbolic link.
     """
     try:
-        return os.open(place, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        return os.open(file_path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        if error.errno in _LINK_ERRORS and os.path.islink(place):
-            raise LinkInGraph(place) from error
+        if error.errno in _LINK_ERRORS and os.path.islink(file_path):
+            raise LinkInGraph(file_path) from error
         raise
 
 
 def require_no_links(root: str, paths: tuple[str, ...]) -> None:
     """Raise `LinkInGraph` if a part of one of these paths below the root is a symbolic link."""
-    for place in _list_parts(root, paths):
-        if os.path.islink(place):
-            raise LinkInGraph(place)
+    for file_path in _list_parts(root, paths):
+        if os.path.islink(file_path):
+            raise LinkInGraph(file_path)
 
 
 def require_no_links_below(folder: str) -> None:
@@ -132,13 +132,13 @@ def require_no_links_below(folder: str) -> None:
 @lru_cache(maxsize=256)  # every commit uses the same few
 def _list_parts(root: str, paths: tuple[str, ...]) -> tuple[str, ...]:
     """List the paths and all of their parents, each once."""
-    places: dict[str, None] = {}
+    parts: dict[str, None] = {}
     for path in paths:
         at = root
         for part in path.split("/"):
             at = f"{at}/{part}"
-            places[at] = None
-    return tuple(places)
+            parts[at] = None
+    return tuple(parts)
 
 
 def sync_folder(descriptor: int) -> None:
@@ -179,14 +179,14 @@ def find_mode(name: str, folder: int | None) -> int | None:
         return None
 
 
-def _make_root(place: str) -> None:
+def _make_root(file_path: str) -> None:
     """Create the root with its missing parents, each synced into its own parent."""
-    if os.path.isdir(place):
+    if os.path.isdir(file_path):
         return
-    above = os.path.dirname(place)
+    above = os.path.dirname(file_path)
     _make_root(above)
     with suppress(FileExistsError):
-        os.mkdir(place)
+        os.mkdir(file_path)
         descriptor = os.open(above, _FOLDER)
         try:
             sync_folder(descriptor)
@@ -227,9 +227,9 @@ class LocalObjectStore:
         self.storage_options: Mapping[str, str] = {}
 
     def uri_of(self, path: str) -> str:
-        return self._place(path)
+        return self._get_file_path(path)
 
-    def _place(self, path: str) -> str:
+    def _get_file_path(self, path: str) -> str:
         return self._below + require_path(path)
 
     def _get_folder(self, prefix: str) -> str:
@@ -244,9 +244,9 @@ class LocalObjectStore:
         return data
 
     def find(self, path: str) -> bytes | None:
-        place = self._place(path)
-        with translate_os_errors("read", place):
-            return _find_bytes(place)
+        file_path = self._get_file_path(path)
+        with translate_os_errors("read", file_path):
+            return _find_bytes(file_path)
 
     def get_versioned(self, path: str) -> Versioned:
         data = self.get(path)
@@ -257,12 +257,12 @@ class LocalObjectStore:
         return None if data is None else Versioned(data, _read_tag(data))
 
     def exists(self, path: str) -> bool:
-        place = self._place(path)
-        with translate_os_errors("look for", place):
-            mode = _find_mode(place)
+        file_path = self._get_file_path(path)
+        with translate_os_errors("look for", file_path):
+            mode = _find_mode(file_path)
             if mode is None:
                 return False
-            return _has_objects(place) if stat.S_ISDIR(mode) else True
+            return _has_objects(file_path) if stat.S_ISDIR(mode) else True
 
     def list(self, prefix: str) -> tuple[str, ...]:
         folder = self._get_folder(prefix)
@@ -276,11 +276,11 @@ class LocalObjectStore:
             return tuple(sorted(e.name for e in folders if _has_objects(e.path)))
 
     def chunks(self, path: str) -> Iterator[bytes]:
-        place = self._place(path)
-        with translate_os_errors("read", place):
-            if not stat.S_ISREG(_find_mode(place) or 0):
+        file_path = self._get_file_path(path)
+        with translate_os_errors("read", file_path):
+            if not stat.S_ISREG(_find_mode(file_path) or 0):
                 raise make_missing_object(self.uri_of(path))
-            with open(place, "rb", buffering=0) as file:
+            with open(file_path, "rb", buffering=0) as file:
                 while piece := file.read(CHUNK_BYTES):
                     yield piece
 
@@ -294,7 +294,7 @@ class LocalObjectStore:
 
     def _put(self, path: str, chunks: Iterable[bytes], *, durably: bool) -> None:
         with (
-            translate_os_errors("write", self._place(path)),
+            translate_os_errors("write", self._get_file_path(path)),
             self._make_folder(path) as (at, name),
         ):
             with _TemporaryFile(at, chunks, durably=durably) as temporary, self._lock_root():
@@ -303,23 +303,23 @@ class LocalObjectStore:
                 sync_folder(at)
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        place = self._place(path)
-        with translate_os_errors("create", place), self._make_folder(path) as (at, name):
+        file_path = self._get_file_path(path)
+        with translate_os_errors("create", file_path), self._make_folder(path) as (at, name):
             if find_mode(name, at) is not None:
                 return False
             with _TemporaryFile(at, (data,)) as temporary:
-                if not _link(temporary.name, name, at, place):
+                if not _link(temporary.name, name, at, file_path):
                     return False
             sync_folder(at)
             return True
 
     def put_if_match(self, path: str, data: bytes, tag: str) -> bool:
-        place = self._place(path)
-        with translate_os_errors("replace", place), self._find_folder(path) as (at, name):
+        file_path = self._get_file_path(path)
+        with translate_os_errors("replace", file_path), self._find_folder(path) as (at, name):
             if at is None or find_mode(name, at) is None:
                 return False
             with _TemporaryFile(at, (data,)) as temporary, self._lock_root():
-                current = _find_bytes(place)
+                current = _find_bytes(file_path)
                 if current is None or _read_tag(current) != tag:
                     return False
                 temporary.replace(name)
@@ -327,8 +327,8 @@ class LocalObjectStore:
             return True
 
     def delete(self, path: str, *, durably: bool = True) -> None:
-        place = self._place(path)
-        with translate_os_errors("delete", place), self._find_folder(path) as (at, name):
+        file_path = self._get_file_path(path)
+        with translate_os_errors("delete", file_path), self._find_folder(path) as (at, name):
             if at is not None and self._unlink(name, at) and durably:
                 sync_folder(at)
 
@@ -349,18 +349,18 @@ class LocalObjectStore:
             self._delete_from_folder(inside)
 
     def _delete_from_folder(self, paths: Sequence[str]) -> None:
-        place = self._get_folder(paths[0].rpartition("/")[0])
-        with translate_os_errors("delete", place), self._find_folder(paths[0]) as (at, _):
+        file_path = self._get_folder(paths[0].rpartition("/")[0])
+        with translate_os_errors("delete", file_path), self._find_folder(paths[0]) as (at, _):
             if at is None:
                 return
             for path in paths:
-                with translate_os_errors("delete", self._place(path)):
+                with translate_os_errors("delete", self._get_file_path(path)):
                     self._unlink(path.rpartition("/")[2], at)
             sync_folder(at)
 
     def delete_prefix(self, path: str) -> None:
-        place = self._place(path)
-        with translate_os_errors("delete", place), self._find_folder(path) as (at, name):
+        file_path = self._get_file_path(path)
+        with translate_os_errors("delete", file_path), self._find_folder(path) as (at, name):
             mode = None if at is None else find_mode(name, at)
             if at is None or mode is None or not stat.S_ISDIR(mode):
                 return
@@ -393,14 +393,14 @@ class LocalObjectStore:
         The lock covers one comparison and one rename, so a long wait means that its holder is
         suspended; then an error is better than waiting forever.
         """
-        place = self._below + OBJECTS_LOCK
-        descriptor = open_file(place, os.O_RDWR | os.O_CREAT)
+        file_path = self._below + OBJECTS_LOCK
+        descriptor = open_file(file_path, os.O_RDWR | os.O_CREAT)
         try:
             deadline = clock() + _LOCK_WAIT_S
             while not _try_lock(descriptor):
                 if clock() >= deadline:
                     raise StorageFailure(
-                        StorageKind.TRANSIENT, f"{place} has been locked for {_LOCK_WAIT_S:g} s"
+                        StorageKind.TRANSIENT, f"{file_path} has been locked for {_LOCK_WAIT_S:g} s"
                     )
                 sleep(_LOCK_POLL_S)
         except BaseException:
@@ -421,17 +421,17 @@ def _read_tag(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _find_bytes(place: str) -> bytes | None:
+def _find_bytes(file_path: str) -> bytes | None:
     """The content, or None where there is no file: not where one may not be read."""
     try:
-        return read_small_file(place)
+        return read_small_file(file_path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None
 
 
-def _find_mode(place: str) -> int | None:
+def _find_mode(file_path: str) -> int | None:
     try:
-        return os.lstat(place).st_mode
+        return os.lstat(file_path).st_mode
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -531,7 +531,7 @@ def _write_whole(name: str, folder: int, chunks: Iterable[bytes], *, durably: bo
         os.close(descriptor)
 
 
-def _link(temporary: str, name: str, folder: int, place: str) -> bool:
+def _link(temporary: str, name: str, folder: int, file_path: str) -> bool:
     try:
         os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
@@ -543,7 +543,7 @@ def _link(temporary: str, name: str, folder: int, place: str) -> bool:
             raise
         raise StorageFailure(
             StorageKind.CONFIGURATION,
-            f"cannot create {place}: the file system has no hard links, which the safe creation "
-            "of files needs",
+            f"cannot create {file_path}: the file system has no hard links, "
+            "which safe creation of files requires",
         ) from error
     return True

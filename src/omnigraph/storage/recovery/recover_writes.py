@@ -56,7 +56,7 @@ from omnigraph.storage.refs import MAIN_REF, BranchRef, find_branch, is_lost
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.commit import restore
 from omnigraph.storage.tables.table import is_table, open_newest, open_table
-from omnigraph.storage.tables.table_versions import (
+from omnigraph.storage.tables.table_branches import (
     TableVersionRecord,
     delete_branch,
     read_history,

@@ -11,7 +11,7 @@ from omnigraph.storage.manifest.commits import RecoveryKind
 from omnigraph.storage.manifest.manifest_reader import History, ManifestSnapshot
 from omnigraph.storage.manifest.manifest_state import ManifestState
 from omnigraph.storage.tables.table import find_latest_version, is_table
-from omnigraph.storage.tables.table_versions import TableVersionRecord, read_history
+from omnigraph.storage.tables.table_branches import TableVersionRecord, read_history
 from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableMove, WritePlan
 
 RESTORE = "Restore"

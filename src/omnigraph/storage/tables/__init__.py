@@ -2,7 +2,7 @@
 
 A `Table` is one pinned version, read only (`table`). Changes are staged (`stage_table`,
 `table_columns`, `indices`, `manifest_table`), which writes unreferenced files, and then committed
-as exactly the next version or not at all (`commit`). `table_versions` reads branches and
+as exactly the next version or not at all (`commit`). `table_branches` reads branches and
 transaction history; `compaction` merges fragments without changing rows. The package depends on
 neither schemas nor the meaning of manifest rows.
 """
@@ -63,7 +63,7 @@ from omnigraph.storage.tables.table_columns import FilledColumn as FilledColumn
 from omnigraph.storage.tables.table_columns import RetainedColumn as RetainedColumn
 from omnigraph.storage.tables.table_columns import WrittenColumns as WrittenColumns
 from omnigraph.storage.tables.table_columns import carry_out as carry_out
-from omnigraph.storage.tables.table_columns import find_mistake as find_mistake
+from omnigraph.storage.tables.table_columns import find_expression_error as find_expression_error
 from omnigraph.storage.tables.table_columns import (
     find_outdated_fragments as find_outdated_fragments,
 )

@@ -107,7 +107,7 @@ class ChecksumLogs:
         return self._logs[folder]
 
 
-def note_files(
+def record_checksums(
     folder: str,
     names: Iterable[str],
     version: int | None = None,
@@ -191,15 +191,15 @@ def shorten_log(folder: str) -> None:
     A line appended concurrently may be lost, which leaves its file without a checksum. Lines about
     versions remain until they are removed: an absent file of a version is reported as lost.
     """
-    place = f"{folder}/{LOG}"
+    path = f"{folder}/{LOG}"
     with suppress(FileNotFoundError):
-        before = read_small_file(place)
+        before = read_small_file(path)
         log = _parse(before)
         kept = [one for one in log.files.values() if _is_worth_keeping(folder, one)]
         after = b"".join((*map(_line, kept), *map(_seal_line, sorted(log.remarks))))
         if len(after) < sum(len(line) + 1 for line in before.split(b"\n") if line):
             _write(f"{folder}/{_NEW_LOG}", after, os.O_TRUNC)
-            os.replace(f"{folder}/{_NEW_LOG}", place)
+            os.replace(f"{folder}/{_NEW_LOG}", path)
 
 
 def find_damage(folder: str, expected: Checksum, *, whole: bool = True) -> Damage | None:
@@ -231,13 +231,13 @@ def _sum(folder: str, name: str, version: int | None = None) -> Checksum:
         os.close(descriptor)
 
 
-def _append(place: str, lines: bytes) -> None:
+def _append(path: str, lines: bytes) -> None:
     # A line that a full disk truncated must not spoil the next one.
-    _write(place, b"\n" + lines, os.O_APPEND)
+    _write(path, b"\n" + lines, os.O_APPEND)
 
 
-def _write(place: str, content: bytes, flags: int) -> None:
-    descriptor = open_file(place, os.O_WRONLY | os.O_CREAT | flags)
+def _write(path: str, content: bytes, flags: int) -> None:
+    descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | flags)
     try:
         os.write(descriptor, content)
     finally:

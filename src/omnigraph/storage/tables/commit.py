@@ -25,6 +25,7 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.concurrent_calls import StartedCall, complete_now, read_boot_clock
 from omnigraph.storage.tables.checksums import Checksum
+from omnigraph.storage.tables.file_integrity import record_version
 from omnigraph.storage.tables.file_probes import is_version, report_native_write
 from omnigraph.storage.tables.fragments import sum_complete_version
 from omnigraph.storage.tables.lance_errors import (
@@ -36,8 +37,7 @@ from omnigraph.storage.tables.lance_errors import (
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import StagedTransaction
 from omnigraph.storage.tables.table import Table, is_table, open_newest, open_table
-from omnigraph.storage.tables.table_versions import read_record
-from omnigraph.storage.tables.version_files import note_version
+from omnigraph.storage.tables.table_branches import read_record
 
 SUSPEND_THRESHOLD_S = 5.0
 """A commit that took longer may have been overtaken unnoticed."""
@@ -162,7 +162,7 @@ def restore(
         restored = LanceDataset.commit(
             newest.native, transaction, storage_options=location.native_options, max_retries=0
         )
-    note_version(location, int(restored.version), newest.version, uuid)
+    record_version(location, int(restored.version), newest.version, uuid)
     return int(restored.version)
 
 
@@ -254,7 +254,7 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
 
 
 def _note(staged: StagedTransaction, summed: Checksum | None = None) -> None:
-    note_version(staged.location, staged.target_version, staged.read_version, staged.uuid, summed)
+    record_version(staged.location, staged.target_version, staged.read_version, staged.uuid, summed)
 
 
 def _make_landed_elsewhere_error(staged: StagedTransaction, version: int) -> RecoveryRequired:

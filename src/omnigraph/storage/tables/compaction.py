@@ -11,6 +11,7 @@ from lance.fragment import DataFile
 from lance.optimize import CompactionTask
 
 from omnigraph.errors import HistoricalVersionReclaimed, StorageFailure, StorageKind
+from omnigraph.storage.tables.file_integrity import record_rows
 from omnigraph.storage.tables.file_probes import report_native_write
 from omnigraph.storage.tables.fragments import (
     STORAGE_VERSION,
@@ -31,7 +32,6 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.manifest_table import is_manifest_table
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
 from omnigraph.storage.tables.table import Fragment, Table, open_table
-from omnigraph.storage.tables.version_files import note_rows
 
 ROWS_PER_FRAGMENT = 1 << 20
 """Fragments of at least this size are never merged."""
@@ -176,7 +176,7 @@ def _write_group(table: Table, replaced: Sequence[FragmentMetadata]) -> WrittenG
             written = tuple(add_blob_files(table.location, written))
     assert sum(f.physical_rows for f in written) == sum(f.num_rows for f in replaced)
     require_complete_rows(table.location, written)
-    note_rows(table.location, written)
+    record_rows(table.location, written)
     return WrittenGroup(table.version, tuple(replaced), written)
 
 
@@ -290,7 +290,7 @@ def is_available(order: CompactionJob) -> bool:
     try:
         open_table(order.location, order.version)
     except (HistoricalVersionReclaimed, StorageFailure) as failure:
-        if not is_gone(failure):
+        if not is_removed_by_cleanup(failure):
             raise
         return False
     return True
@@ -304,7 +304,7 @@ def run_job(order: CompactionJob) -> CompactionOutput | None:
         groups = write_groups(table, order.groups)
         return CompactionOutput(groups, tuple(build_segment(table, plan) for plan in order.plans))
     except (HistoricalVersionReclaimed, StorageFailure) as failure:
-        if not is_gone(failure):
+        if not is_removed_by_cleanup(failure):
             raise
         return None
 
@@ -321,7 +321,7 @@ def combine_outputs(deliveries: Iterable[CompactionOutput | None]) -> Compaction
     )
 
 
-def is_gone(failure: HistoricalVersionReclaimed | StorageFailure) -> bool:
+def is_removed_by_cleanup(failure: HistoricalVersionReclaimed | StorageFailure) -> bool:
     """Return whether a read failed because cleanup removed the version."""
     if isinstance(failure, StorageFailure):
         return failure.kind is StorageKind.NOT_FOUND

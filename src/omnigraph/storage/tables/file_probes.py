@@ -50,8 +50,8 @@ def report_native_write(action: str, location: TableLocation) -> AbstractContext
     require_plain_folders(location, folders)
     if action in _REMOVALS and location.local_folder is not None:
         for folder in folders:
-            place = location.local_folder
-            require_no_links_below(place if folder == "." else f"{place}/{folder}")
+            local_folder = location.local_folder
+            require_no_links_below(local_folder if folder == "." else f"{local_folder}/{folder}")
     if action in ("create_branch", "delete_branch"):
         require_plain_folders(location.on_branch(None), ("_refs/branches",))
     return report_write(action, location.native_uri)
@@ -59,9 +59,9 @@ def report_native_write(action: str, location: TableLocation) -> AbstractContext
 
 def require_plain_folders(location: TableLocation, folders: tuple[str, ...]) -> None:
     """Raise `LinkInGraph` if one of these folders of a table, or one above it, is a link."""
-    place, root = location.local_folder, location.graph_folder
-    if place is not None and root is not None:
-        require_no_links(root, _name_below(root, place, folders))
+    local_folder, root = location.local_folder, location.graph_folder
+    if local_folder is not None and root is not None:
+        require_no_links(root, _name_below(root, local_folder, folders))
 
 
 @lru_cache(maxsize=256)  # every commit uses the same few
@@ -75,7 +75,7 @@ _NEWEST_FIRST = (1 << 64) - 1
 VERSIONS, _VERSION_SUFFIX = "_versions", ".manifest"
 TRANSACTIONS = "_transactions"
 """One transaction file at most for each version."""
-NEWEST_NOTE = f"{VERSIONS}/latest_version_hint.json"
+NEWEST_HINT = f"{VERSIONS}/latest_version_hint.json"
 
 
 @lru_cache(maxsize=64)  # a small commit names three versions, ten times
@@ -98,7 +98,7 @@ def is_version_path(path: str) -> bool:
     return path.endswith(_VERSION_SUFFIX) and f"{VERSIONS}/" in path
 
 
-def encode_newest_note(version: int) -> bytes:
+def encode_newest_hint(version: int) -> bytes:
     """Encode the hint of the newest version, to the byte as Lance does."""
     return b'{"version":%d}' % version
 
@@ -118,7 +118,7 @@ def is_version(location: TableLocation, version: int) -> bool:
         return bool(_list_files(location).contains(name_version_file(version)))
 
 
-def is_known_newest(location: TableLocation, version: int) -> bool:
+def is_newest_by_hint(location: TableLocation, version: int) -> bool:
     """Return whether two files show, without a listing, that no newer version exists.
 
     The time to list a local folder grows with its versions. Each commit writes a hint with its
@@ -130,19 +130,19 @@ def is_known_newest(location: TableLocation, version: int) -> bool:
     if folder is None or os.path.lexists(f"{folder}/{name_version_file(version + 1)}"):
         return False
     try:
-        note = read_small_file(f"{folder}/{NEWEST_NOTE}")
+        note = read_small_file(f"{folder}/{NEWEST_HINT}")
     except OSError:
         return False
-    return note == encode_newest_note(version)
+    return note == encode_newest_hint(version)
 
 
-def is_newest_noted(location: TableLocation) -> bool:
+def is_hint_current(location: TableLocation) -> bool:
     """Return whether the hint of a local table names its newest version, if it has any."""
     folder, versions = location.local_folder, list_version_numbers(location)
     if not versions:
         return True
     try:
-        return read_small_file(f"{folder}/{NEWEST_NOTE}") == encode_newest_note(versions[-1])
+        return read_small_file(f"{folder}/{NEWEST_HINT}") == encode_newest_hint(versions[-1])
     except OSError:
         return False
 
@@ -216,7 +216,7 @@ def is_never_written(location: TableLocation) -> bool:
     except OSError:
         return False
     numbers = _read_version_numbers(versions)
-    known = {NEWEST_NOTE, *map(name_version_file, numbers)}
+    known = {NEWEST_HINT, *map(name_version_file, numbers)}
     return (
         {VERSIONS, TRANSACTIONS, LOG}.issuperset(top)
         and known.issuperset(f"{VERSIONS}/{name}" for name in versions)

@@ -20,11 +20,11 @@ from lance.fragment import write_fragments as write_native_fragments
 from omnigraph.errors import ReadSetChanged, StorageFailure, StorageKind
 from omnigraph.storage.objects.local_store import read_small_file
 from omnigraph.storage.tables.checksums import Checksum
+from omnigraph.storage.tables.file_integrity import record_rows
 from omnigraph.storage.tables.file_probes import name_version_file, report_native_write
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation, open_shared_session
 from omnigraph.storage.tables.table import Table
-from omnigraph.storage.tables.version_files import note_rows
 
 INLINE_BLOB_BYTES = 1 << 16
 """Longer values are stored in files of their own, whose sizes no metadata records."""
@@ -59,7 +59,7 @@ class LongBlobs:
                 self.alone += len(alone)
 
     @property
-    def fewest_files(self) -> int:
+    def min_files(self) -> int:
         """Least number of blob files; large values and several data files need more."""
         return self.alone + (1 if self.shared else 0)
 
@@ -197,7 +197,7 @@ def require_complete_rows(
     Their blob files must all have been listed, and hold `long_blobs` bytes where that is known.
     """
     if long_blobs is not None and long_blobs.bytes:
-        _require_blob_files(location, written, long_blobs.fewest_files)
+        _require_blob_files(location, written, long_blobs.min_files)
     root = location.local_folder
     if root is None:
         return
@@ -206,10 +206,10 @@ def require_complete_rows(
         for file in fragment.files:
             if file.base_id is not None:
                 continue  # it belongs to the parent of this branch
-            place = f"{root}/data/{file.path}"
+            path = f"{root}/data/{file.path}"
             if file.file_size_bytes is not None:
-                _require_size(place, file.file_size_bytes)
-            found += _measure_blobs(place) if blob_bytes else 0
+                _require_size(path, file.file_size_bytes)
+            found += _measure_blobs(path) if blob_bytes else 0
     if blob_bytes is not None and found != blob_bytes:
         raise _make_truncated_error(
             f"{root}/data", f"its new blob files hold {found} bytes", blob_bytes
@@ -300,10 +300,10 @@ def require_complete_indices(location: TableLocation, sizes: Mapping[str, int]) 
     if root is None:
         return
     for uuid, expected in sizes.items():
-        place = f"{root}/_indices/{uuid}"
-        found = _measure_folder(place)
+        path = f"{root}/_indices/{uuid}"
+        found = _measure_folder(path)
         if found != expected:
-            raise _make_truncated_error(place, f"its files have {found} bytes", expected)
+            raise _make_truncated_error(path, f"its files have {found} bytes", expected)
 
 
 def _measure_blobs(data_file: str) -> int:
@@ -319,25 +319,25 @@ def _measure_folder(folder: str, suffix: str = "") -> int:
     return 0
 
 
-def _require_size(place: str, expected: int) -> None:
+def _require_size(path: str, expected: int) -> None:
     try:
-        size = os.stat(place).st_size
+        size = os.stat(path).st_size
     except FileNotFoundError as error:
-        raise _make_taken(place) from error
+        raise _make_taken(path) from error
     if size != expected:
-        raise _make_truncated_error(place, f"it has {size} bytes", expected)
+        raise _make_truncated_error(path, f"it has {size} bytes", expected)
 
 
-def _make_taken(place: str) -> ReadSetChanged:
+def _make_taken(path: str) -> ReadSetChanged:
     """Return the error for a complete file that cleanup removed; the write starts over."""
-    return ReadSetChanged(STAGED_FILES, place, None)
+    return ReadSetChanged(STAGED_FILES, path, None)
 
 
-def _read_deletions(place: str) -> bytes:
+def _read_deletions(path: str) -> bytes:
     try:
-        return read_small_file(place)
+        return read_small_file(path)
     except FileNotFoundError as error:
-        raise _make_taken(place) from error
+        raise _make_taken(path) from error
     except OSError:
         return b""
 
@@ -381,10 +381,10 @@ def _decode_number(data: bytes, at: int, size: int) -> int:
     return int.from_bytes(data[at : at + size], "little")
 
 
-def _make_truncated_error(place: str, found: str, expected: int) -> StorageFailure:
+def _make_truncated_error(path: str, found: str, expected: int) -> StorageFailure:
     return StorageFailure(
         StorageKind.CONFIGURATION,
-        f"{place} was truncated while it was written: {found} instead of {expected}; "
+        f"{path} was truncated while it was written: {found} instead of {expected}; "
         "no space left on the device?",
         is_disk_full=True,
     )
@@ -450,7 +450,7 @@ def write_uncommitted(
             # Listed before they are measured, so that every file measured was also listed.
             written = add_blob_files(location, written)
         require_complete_rows(location, written, long_blobs)
-        note_rows(location, written, may_have_blobs=long_blobs.bytes > 0)
+        record_rows(location, written, may_have_blobs=long_blobs.bytes > 0)
     return written
 
 

@@ -13,12 +13,12 @@ import numpy.typing as npt
 import pyarrow as pa
 from lance import Index, LanceOperation
 
+from omnigraph.storage.tables.file_integrity import record_indices
 from omnigraph.storage.tables.file_probes import report_native_write
 from omnigraph.storage.tables.fragments import require_complete_indices
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
 from omnigraph.storage.tables.table import ROW_ID, Fragment, Table
-from omnigraph.storage.tables.version_files import note_indices
 
 SMALL_SEGMENT_ROWS = 10_000
 """Segments of up to this size are rebuilt together with new rows."""
@@ -182,7 +182,7 @@ def build_segment(table: Table, plan: SegmentPlan) -> BuiltSegment:
         built = _build(table, plan.spec, plan.fragment_ids)
     sizes = {str(built.uuid): sum(file.size_bytes for file in built.files or ())}
     require_complete_indices(table.location, sizes)
-    note_indices(table.location, sizes)
+    record_indices(table.location, sizes)
     files = {id: files for id, files in _list_data_files(table).items() if id in plan.fragment_ids}
     return BuiltSegment(built, plan.replaced, files)
 

@@ -16,13 +16,13 @@ from omnigraph.errors import HistoricalVersionReclaimed, StorageFailure
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.tables import file_probes
 from omnigraph.storage.tables.checksums import LOG
+from omnigraph.storage.tables.file_integrity import ChecksumRemoval, name_owner, version_parts
 from omnigraph.storage.tables.file_probes import report_native_write
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
 from omnigraph.storage.tables.table import Table, is_table, open_newest, open_table
-from omnigraph.storage.tables.table_versions import list_branches
-from omnigraph.storage.tables.version_files import ChecksumRemoval, name_owner, version_parts
+from omnigraph.storage.tables.table_branches import list_branches
 
 if TYPE_CHECKING:
     from lance.lance import CleanupExplanation
@@ -113,7 +113,7 @@ def remove_versions(location: TableLocation, versions: Sequence[int]) -> Removed
     if not versions:
         return Removed()
     table = open_newest(location)
-    _drop_outdated_note(table)
+    _drop_outdated_hint(table)
     with (
         translate_errors(f"removing versions of {location}"),
         report_native_write("remove_versions", location),
@@ -137,7 +137,7 @@ def remove_versions_by_list(
     if not versions:
         return Removed()
     table = open_newest(location)
-    _drop_outdated_note(table)
+    _drop_outdated_hint(table)
     with translate_errors(f"removing versions of {location}"):
         found = _explain_removal(table, versions)
         files = {_strip_root(table, file.path): file for file in found.candidate_files}
@@ -194,7 +194,7 @@ def _open_to_list(location: TableLocation, version: int) -> Table:
     return open_table(replace(location, is_verified=False), version)
 
 
-def _drop_outdated_note(table: Table) -> None:
+def _drop_outdated_hint(table: Table) -> None:
     """Remove the hint of the newest version if it names another one.
 
     A process that died right after a commit left it outdated. A handle of the named version would
@@ -203,9 +203,9 @@ def _drop_outdated_note(table: Table) -> None:
     folder = table.location.local_folder
     if folder is None:
         return
-    note = Path(folder) / file_probes.NEWEST_NOTE
+    note = Path(folder) / file_probes.NEWEST_HINT
     with translate_errors(f"reading {note}"), suppress(FileNotFoundError):
-        if note.read_bytes() != file_probes.encode_newest_note(table.version):
+        if note.read_bytes() != file_probes.encode_newest_hint(table.version):
             note.unlink()
 
 
@@ -244,7 +244,7 @@ def _names_all_files(location: TableLocation) -> bool:
     if len(transactions) > len(versions):
         return False
     listed -= transactions
-    listed -= {file_probes.NEWEST_NOTE, LOG, *map(file_probes.name_version_file, versions)}
+    listed -= {file_probes.NEWEST_HINT, LOG, *map(file_probes.name_version_file, versions)}
     if not listed:
         return True  # never written to
     try:

@@ -129,10 +129,10 @@ class CachedRows:
             return None
         if np.array_equal(wanted, self.addresses):
             return self.rows.select(names)
-        places = np.searchsorted(self.addresses, wanted)
-        if places.max() >= len(self.addresses) or (self.addresses[places] != wanted).any():
+        locations = np.searchsorted(self.addresses, wanted)
+        if locations.max() >= len(self.addresses) or (self.addresses[locations] != wanted).any():
             return None
-        return self.rows.select(names).take(pa.array(places))
+        return self.rows.select(names).take(pa.array(locations))
 
 
 MAX_LOOKUP_KEYS = 1_000
@@ -205,7 +205,7 @@ class RowLocation:
 class _Hits:
     """The requested rows found, and the fragments that may have the others."""
 
-    places: Mapping[str, RowLocation]
+    locations: Mapping[str, RowLocation]
     ranks: Mapping[int, Sequence[int]]
     """The rows found by fragment, as positions among its rows that are not deleted."""
     large: tuple[int, ...]
@@ -220,7 +220,7 @@ class RowDirectory:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._version: int | None = None
-        self._places: dict[str, RowLocation] = {}
+        self._locations: dict[str, RowLocation] = {}
         self._offsets: dict[int, list[int]] = {}
         """The offsets of the rows each small fragment still has, in order."""
         self._large: tuple[int, ...] = ()
@@ -234,8 +234,8 @@ class RowDirectory:
         if hits is None:
             return None
         parts = [_read_rows(table, keys, hits, columns)]
-        if hits.large and len(hits.places) < len(wanted):
-            rest = pa.array([key for key in wanted if key not in hits.places], keys.type)
+        if hits.large and len(hits.locations) < len(wanted):
+            rest = pa.array([key for key in wanted if key not in hits.locations], keys.type)
             parts.append(table.scan(columns, build_in_list(ID_COLUMN, rest), fragments=hits.large))
         return pa.concat_tables(parts)
 
@@ -245,16 +245,16 @@ class RowDirectory:
                 self._read(table)
             if self._version != table.version:
                 return None
-            if not self._places:
+            if not self._locations:
                 return None
-            places = {key: self._places[key] for key in wanted if key in self._places}
-            return _Hits(places, self._rank_places(places.values()), self._large)
+            locations = {key: self._locations[key] for key in wanted if key in self._locations}
+            return _Hits(locations, self._rank_locations(locations.values()), self._large)
 
-    def _rank_places(self, places: Iterable[RowLocation]) -> Mapping[int, Sequence[int]]:
+    def _rank_locations(self, locations: Iterable[RowLocation]) -> Mapping[int, Sequence[int]]:
         ranks: defaultdict[int, list[int]] = defaultdict(list)
-        for place in places:
-            offsets = self._offsets[place.fragment]
-            ranks[place.fragment].append(bisect_left(offsets, place.offset))
+        for location in locations:
+            offsets = self._offsets[location.fragment]
+            ranks[location.fragment].append(bisect_left(offsets, location.offset))
         return ranks
 
     def _read(self, table: ReadTable) -> None:
@@ -269,8 +269,8 @@ class RowDirectory:
             else:
                 large.append(id)
         read = table.scan([ID_COLUMN, _ROW_ID, _ROW_ADDRESS], fragments=small) if small else None
-        self._places = {} if read is None else _find_places(read)
-        self._offsets = _compute_offsets(self._places.values())
+        self._locations = {} if read is None else _find_locations(read)
+        self._offsets = _compute_offsets(self._locations.values())
         self._large, self._version = tuple(large), table.version
 
     def follow(self, staged: SmallChange, committed: ReadTable) -> None:
@@ -280,40 +280,42 @@ class RowDirectory:
             known, self._version = self._version, None  # stays unset if the rest fails
             if known != staged.read_version or added is None or removed is None:
                 return
-            places = _find_newest_places(committed, added) if len(added) else {}
-            if places is None:
+            locations = _find_newest_locations(committed, added) if len(added) else {}
+            if locations is None:
                 return
             for key in removed.to_pylist():
                 self._remove(key)
-            self._places.update(places)
-            self._offsets.update(_compute_offsets(places.values()))
+            self._locations.update(locations)
+            self._offsets.update(_compute_offsets(locations.values()))
             left = committed.fragment_ids()
             self._large = tuple(id for id in self._large if id in left)
-            is_full = len(self._places) > MAX_DIRECTORY_ROWS
+            is_full = len(self._locations) > MAX_DIRECTORY_ROWS
             self._version = None if is_full else committed.version
 
     def _remove(self, key: str) -> None:
-        place = self._places.pop(key, None)
-        if place is not None:
-            offsets = self._offsets[place.fragment]
-            del offsets[bisect_left(offsets, place.offset)]
+        location = self._locations.pop(key, None)
+        if location is not None:
+            offsets = self._offsets[location.fragment]
+            del offsets[bisect_left(offsets, location.offset)]
             if not offsets:
-                del self._offsets[place.fragment]
+                del self._offsets[location.fragment]
 
 
 def _read_rows(table: ReadTable, keys: pa.Array, hits: _Hits, columns: list[str]) -> pa.Table:
-    places = hits.places
+    locations = hits.locations
     if _KNOWN_COLUMNS.issuperset(columns):
         empty = _make_empty(tuple(columns), table.schema.field(ID_COLUMN))
-        if not places:
+        if not locations:
             return empty
-        return pa.table([_find_known(places, field) for field in empty.schema], schema=empty.schema)
-    if not places:
+        return pa.table(
+            [_get_known_column(locations, field) for field in empty.schema], schema=empty.schema
+        )
+    if not locations:
         return table.scan(columns, limit=0)
     taken = _take_rows(table, hits, columns) if len(hits.ranks) <= FEW_FRAGMENTS else None
     if taken is not None:
         return taken
-    wanted = pa.array(list(places), keys.type)
+    wanted = pa.array(list(locations), keys.type)
     return table.scan(columns, build_in_list(ID_COLUMN, wanted), fragments=sorted(hits.ranks))
 
 
@@ -322,12 +324,12 @@ def _make_empty(columns: tuple[str, ...], id: pa.Field) -> pa.Table:
     return pa.schema([_NUMBERS.get(name, id) for name in columns]).empty_table()
 
 
-def _find_known(places: Mapping[str, RowLocation], field: pa.Field) -> pa.Array:
+def _get_known_column(locations: Mapping[str, RowLocation], field: pa.Field) -> pa.Array:
     if field.name == _ROW_ID:
-        return pa.array([place.row_id for place in places.values()], field.type)
+        return pa.array([location.row_id for location in locations.values()], field.type)
     if field.name == _ROW_ADDRESS:
-        return pa.array([place.address for place in places.values()], field.type)
-    return pa.array(list(places), field.type)
+        return pa.array([location.address for location in locations.values()], field.type)
+    return pa.array(list(locations), field.type)
 
 
 def _take_rows(table: ReadTable, hits: _Hits, columns: list[str]) -> pa.Table | None:
@@ -340,27 +342,27 @@ def _take_rows(table: ReadTable, hits: _Hits, columns: list[str]) -> pa.Table | 
     ]
     taken = pa.concat_tables(parts)
     # Positions are computed, not stored: the ids of the rows confirm them.
-    if set(taken.column(ID_COLUMN).to_pylist()) != hits.places.keys():
+    if set(taken.column(ID_COLUMN).to_pylist()) != hits.locations.keys():
         return None
     return taken.select(columns)
 
 
-def _compute_offsets(places: Iterable[RowLocation]) -> dict[int, list[int]]:
+def _compute_offsets(locations: Iterable[RowLocation]) -> dict[int, list[int]]:
     """The offsets of rows by fragment, in order."""
     offsets: defaultdict[int, list[int]] = defaultdict(list)
-    for place in places:
-        offsets[place.fragment].append(place.offset)
+    for location in locations:
+        offsets[location.fragment].append(location.offset)
     for one in offsets.values():
         one.sort()
     return dict(offsets)
 
 
-def _find_places(rows: pa.Table) -> dict[str, RowLocation]:
+def _find_locations(rows: pa.Table) -> dict[str, RowLocation]:
     columns = (rows.column(name).to_pylist() for name in (ID_COLUMN, _ROW_ID, _ROW_ADDRESS))
     return {key: RowLocation(id, address) for key, id, address in zip(*columns, strict=True)}
 
 
-def _find_newest_places(table: ReadTable, keys: pa.Array) -> Mapping[str, RowLocation] | None:
+def _find_newest_locations(table: ReadTable, keys: pa.Array) -> Mapping[str, RowLocation] | None:
     """Return the locations of rows just committed, which are in the newest fragment in this order.
 
     None if they are in several fragments, as a few very large rows may be.

@@ -22,6 +22,7 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict
 from omnigraph.identity import ID_COLUMN
+from omnigraph.storage.tables.file_integrity import record_deletions
 from omnigraph.storage.tables.file_probes import report_native_write
 from omnigraph.storage.tables.fragments import (
     Rows,
@@ -33,7 +34,6 @@ from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.row_lookup import MAX_LOOKUP_KEYS
 from omnigraph.storage.tables.table import ROW_ADDRESS, Table, is_table
-from omnigraph.storage.tables.version_files import note_deletions
 
 _OFFSET_BITS = 32
 _OFFSET_MASK = np.uint64(0xFFFFFFFF)
@@ -400,7 +400,7 @@ def _drop_rows(
                 emptied.append(id)
             else:
                 kept.append(left)
-    note_deletions(table.location, require_complete_deletions(table.location, kept))
+    record_deletions(table.location, require_complete_deletions(table.location, kept))
     return kept, emptied
 
 

@@ -17,6 +17,7 @@ from omnigraph.errors import HistoricalVersionReclaimed, OmniError, StorageFailu
 from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.objects.object_store import Translating
 from omnigraph.storage.tables import file_probes
+from omnigraph.storage.tables.file_integrity import require_intact
 from omnigraph.storage.tables.lance_errors import (
     Columns,
     find_translation,
@@ -35,7 +36,6 @@ from omnigraph.storage.tables.row_lookup import (
     select_keys,
     split_slabs,
 )
-from omnigraph.storage.tables.version_files import require_intact
 
 ROW_ID = "_rowid"
 ROW_ADDRESS = "_rowaddr"
@@ -187,7 +187,7 @@ class Table:
 
     def newest_version(self) -> int:
         """The newest version there is now, on this table's branch."""
-        if file_probes.is_known_newest(self.location, self.version):
+        if file_probes.is_newest_by_hint(self.location, self.version):
             return self.version
         with translate_errors(f"finding the newest version of {self.location}"):
             return int(self.native.latest_version)
@@ -224,7 +224,7 @@ class Table:
                 self._newest_fragment = None if fragment is None else fragment.metadata
         return self._newest_fragment
 
-    def read_made_at_ns(self) -> int:
+    def read_commit_time_ns(self) -> int:
         """Read the commit time of this version from its own file, in nanoseconds since 1970.
 
         Distinguishes versions of the same number of two tables created at one address.
@@ -476,8 +476,8 @@ def open_newest(location: TableLocation) -> Table:
             if not file_probes.has_versions(location):
                 raise _make_no_table_error(location) from error
             failure = translate(error, f"opening {location}")
-            is_gone = isinstance(failure, StorageFailure) and failure.is_file_missing
-            if is_gone and look + 1 < _MAX_ATTEMPTS:
+            is_missing = isinstance(failure, StorageFailure) and failure.is_file_missing
+            if is_missing and look + 1 < _MAX_ATTEMPTS:
                 continue
             raise failure from error
         except BaseException as error:

@@ -17,13 +17,13 @@ from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
 from omnigraph.errors import BadExpression, OmniError, ReadSetChanged
+from omnigraph.storage.tables.file_integrity import record_rows
 from omnigraph.storage.tables.file_probes import report_native_write
 from omnigraph.storage.tables.fragments import STAGED_FILES, parse_fragments, require_complete_rows
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
 from omnigraph.storage.tables.table import Table, open_table
-from omnigraph.storage.tables.version_files import note_rows
 
 if TYPE_CHECKING:
     from lance.lance.schema import LanceField
@@ -119,7 +119,7 @@ def read_computed(
             raise
 
 
-def find_mistake(table: Table, expression: str) -> str | None:
+def find_expression_error(table: Table, expression: str) -> str | None:
     """Explain why an expression cannot be computed from the columns of a table; None if it can.
 
     It may still have no value for some row: NaN, or a division by zero.
@@ -258,7 +258,7 @@ def write_columns(
                 written, schema = fragment.merge_columns(reader)
     added = FragmentMetadata(0, written.files[before:], written.physical_rows)
     require_complete_rows(table.location, [added])
-    note_rows(table.location, [added])
+    record_rows(table.location, [added])
     ids = {
         field.name().removeprefix(COMPUTED): int(field.id())
         for field in schema.fields()

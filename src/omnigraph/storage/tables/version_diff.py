@@ -17,8 +17,8 @@ from omnigraph.storage.tables.file_probes import read_file
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, UPDATED_AT, Table
+from omnigraph.storage.tables.table_branches import find_common_version
 from omnigraph.storage.tables.table_columns import is_blob
-from omnigraph.storage.tables.table_versions import find_common_version
 
 Offsets = npt.NDArray[np.uint32]
 
@@ -330,9 +330,9 @@ def read_rows_at_addresses(
             if found is None:
                 given = {"filter": _render_addresses(wanted)} if len(wanted) else {"limit": 0}
                 found = table.scan(names, **given, blob_bytes=blob_bytes)
-            places = pc.index_in(wanted, value_set=found.column(ROW_ADDRESS).combine_chunks())
-            assert not places.null_count, f"{places.null_count} rows are not in {table!r}"
-            found = found.take(places)
+            positions = pc.index_in(wanted, value_set=found.column(ROW_ADDRESS).combine_chunks())
+            assert not positions.null_count, f"{positions.null_count} rows are not in {table!r}"
+            found = found.take(positions)
         yield _widen_rows(table, found, columns, blob_bytes=blob_bytes)
 
 
@@ -447,8 +447,11 @@ def _read_keys(table: Table | None, addresses: Addresses, *, ids_only: bool) -> 
     read = None if ids_only else _read_whole(table, addresses)
     if read is None:
         read = _read(table, addresses, [ID_COLUMN])
-    ids, places = read.column(ID_COLUMN).combine_chunks(), read.column(ROW_ADDRESS).combine_chunks()
-    return _Keyed(ids, places)
+    ids, positions = (
+        read.column(ID_COLUMN).combine_chunks(),
+        read.column(ROW_ADDRESS).combine_chunks(),
+    )
+    return _Keyed(ids, positions)
 
 
 def _read_whole(table: Table, addresses: Addresses) -> pa.Table | None:

@@ -18,6 +18,7 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.storage.tables import file_probes
+from omnigraph.storage.tables.file_integrity import record_branch
 from omnigraph.storage.tables.file_probes import (
     is_version,
     name_branch_file,
@@ -27,7 +28,6 @@ from omnigraph.storage.tables.file_probes import (
 from omnigraph.storage.tables.lance_errors import is_unreadable_rewrite, translate, translate_errors
 from omnigraph.storage.tables.location import TableLocation, require_flat_name
 from omnigraph.storage.tables.table import Table, open_newest, open_table
-from omnigraph.storage.tables.version_files import note_branch
 from omnigraph.typed_reading import decode_into
 
 RESERVE_FRAGMENTS = "ReserveFragments"
@@ -182,7 +182,7 @@ def create_branch(
         if file_probes.is_lance_branch(location, name):
             raise AlreadyExists(f"{location.uri} already has a branch {name}") from error
         raise translate(error, f"creating branch {name} of {location.uri}") from error
-    note_branch(location, name, version)
+    record_branch(location, name, version)
     return open_table(location.on_branch(name), version)
 
 

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.types.arrow import to_arrow_type
-from omnigraph.types.problems import ValueRefused
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
+from omnigraph.types.row_problems import ValueRefused
 from omnigraph.types.temporal import to_epoch_days, to_epoch_milliseconds
 
 _NEEDS_ESCAPE = r'["\\\x00-\x1f]'

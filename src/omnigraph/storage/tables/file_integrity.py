@@ -21,15 +21,15 @@ from omnigraph.storage.tables.checksums import (
     add_checksums,
     find_damage,
     forget_files,
-    note_files,
     read_last_lines,
     read_log,
+    record_checksums,
     shorten_log,
 )
 from omnigraph.storage.tables.file_probes import (
-    NEWEST_NOTE,
+    NEWEST_HINT,
+    is_hint_current,
     is_lance_branch,
-    is_newest_noted,
     name_branch_file,
     name_version_file,
     require_plain_folders,
@@ -62,11 +62,11 @@ class Part:
     version: int = 0
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         return f"{self.folder}/{self.name}"
 
     @property
-    def holds(self) -> str:
+    def content(self) -> str:
         """The content of the file, for messages."""
         match self.kind:
             case PartKind.DATA:
@@ -156,7 +156,7 @@ def _folder(location: TableLocation) -> str:
 # --- noting checksums -----------------------------------------------------------------------------
 
 
-def note_rows(
+def record_rows(
     location: TableLocation, written: Iterable[FragmentMetadata], *, may_have_blobs: bool = True
 ) -> None:
     """Note the data files of fragments that were just written, with their blob files."""
@@ -167,23 +167,25 @@ def note_rows(
     if may_have_blobs:
         folders = [name.removesuffix(_DATA_SUFFIX) for name in files]
         files += [blob for name in folders for blob in _files_in(folder, name)]
-    note_files(folder, files)
+    record_checksums(folder, files)
 
 
-def note_deletions(location: TableLocation, summed: Iterable[Checksum]) -> None:
+def record_deletions(location: TableLocation, summed: Iterable[Checksum]) -> None:
     """Note lists of deleted rows that were just written and read."""
     folder = location.local_folder
     if folder is not None:
-        note_files(folder, (), known=summed)
+        record_checksums(folder, (), known=summed)
 
 
-def note_indices(location: TableLocation, uuids: Iterable[str]) -> None:
+def record_indices(location: TableLocation, uuids: Iterable[str]) -> None:
     folder = location.local_folder
     if folder is not None:
-        note_files(folder, [f for uuid in uuids for f in _files_in(folder, f"_indices/{uuid}")])
+        record_checksums(
+            folder, [f for uuid in uuids for f in _files_in(folder, f"_indices/{uuid}")]
+        )
 
 
-def note_version(
+def record_version(
     location: TableLocation,
     version: int,
     read_version: int,
@@ -199,32 +201,32 @@ def note_version(
         return
     transaction_file = f"_transactions/{read_version}-{transaction}.txn"
     if summed is None:
-        note_files(folder, (name_version_file(version), transaction_file), version)
+        record_checksums(folder, (name_version_file(version), transaction_file), version)
     else:
-        note_files(folder, (transaction_file,), version, known=(summed,))
+        record_checksums(folder, (transaction_file,), version, known=(summed,))
 
 
-def note_version_file(location: TableLocation, version: int) -> None:
+def record_version_file(location: TableLocation, version: int) -> None:
     """Note the file of a version that was copied here, without its transaction."""
     folder = location.local_folder
     if folder is not None:
-        note_files(folder, (name_version_file(version),), version)
+        record_checksums(folder, (name_version_file(version),), version)
 
 
-def note_branch(location: TableLocation, branch: str, version: int) -> None:
+def record_branch(location: TableLocation, branch: str, version: int) -> None:
     """Record the checksum of a branch ref just created, and the version it starts at."""
     folder = location.on_branch(branch).local_folder
     if folder is not None:
-        note_files(
+        record_checksums(
             folder, [name_version_file(version), *_files_in(folder, "_transactions")], version
         )
-        note_branch_ref(location, branch)
+        record_branch_ref(location, branch)
 
 
-def note_branch_ref(location: TableLocation, branch: str) -> None:
+def record_branch_ref(location: TableLocation, branch: str) -> None:
     root = location.on_branch(None).local_folder
     if root is not None:
-        note_files(root, [name_branch_file(branch)])
+        record_checksums(root, [name_branch_file(branch)])
 
 
 def _files_in(folder: str, name: str) -> list[str]:
@@ -257,7 +259,7 @@ class DamagedFile:
     """The recorded length, where it is known."""
 
     @property
-    def place(self) -> str:
+    def path(self) -> str:
         return f"{self.part.folder}/{self.name}"
 
     @property
@@ -291,7 +293,7 @@ def find_damaged(
     """
     noted = part.list_checksums(logs.of(part.folder))
     if not noted:
-        is_there = os.path.lexists(part.place)
+        is_there = os.path.lexists(part.path)
         return [] if is_there else [DamagedFile(part, part.name, Damage.MISSING)], False
     found = ((one, find_damage(part.folder, one, whole=whole)) for one in noted)
     return [DamagedFile(part, one.name, bad, one.size) for one, bad in found if bad], True
@@ -313,7 +315,7 @@ def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
         return  # object stores verify their objects
     logs, generation = location.checksum_logs or ChecksumLogs(), location.cache_key[1]
     for part in version_parts(location, native):
-        mark = (generation, part.place, _identity(part.place))
+        mark = (generation, part.path, _identity(part.path))
         if mark in _intact:
             continue
         damaged = [one for one in find_damaged(part, logs)[0] if one.is_read]
@@ -321,15 +323,15 @@ def require_intact(location: TableLocation, native: lance.LanceDataset) -> None:
             first = damaged[0]
             raise StorageFailure(
                 StorageKind.PERMANENT,
-                f"{first.place} {first.problem}; it says {part.holds}. "
+                f"{first.path} {first.problem}; it says {part.content}. "
                 "`omnigraph verify --deep` names everything that is damaged",
             )
         _intact.add(mark)
 
 
-def _identity(place: str) -> tuple[int, ...]:
+def _identity(path: str) -> tuple[int, ...]:
     try:
-        found = os.stat(place)
+        found = os.stat(path)
     except OSError:
         return ()
     return found.st_ino, found.st_mtime_ns, found.st_size
@@ -422,7 +424,7 @@ def rewritten_version(location: TableLocation, file_name: str) -> Iterator[None]
         return
     forget_files(folder, [name])
     yield
-    note_files(folder, [name], noted.version)
+    record_checksums(folder, [name], noted.version)
 
 
 # --- checks before cleanup -----------------------------------------------------------------------
@@ -482,8 +484,8 @@ def small_file_problems(location: TableLocation) -> list[tuple[str, str]]:
     damaged = read_log(folder).damaged_lines
     if damaged:
         problems.append(("checksum_log", f"{folder}/{LOG} has {damaged} damaged lines"))
-    if not is_newest_noted(location):
+    if not is_hint_current(location):
         problems.append(
-            ("version_hint", f"{folder}/{NEWEST_NOTE} does not name the newest version")
+            ("version_hint", f"{folder}/{NEWEST_HINT} does not name the newest version")
         )
     return problems
