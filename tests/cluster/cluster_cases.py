@@ -28,10 +28,12 @@ import msgspec
 
 from omnigraph.cli.main import run
 from omnigraph.cluster import find_graph_uri, read_serving_snapshot
-from omnigraph.cluster.state_ledger import StateLedger, decode_ledger, encode_ledger
+from omnigraph.cluster.resources import STATE_FILE
+from omnigraph.cluster.state_ledger import LEDGER, StateLedger
 from omnigraph.errors import ClusterError
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.objects.object_store import install_observer
+from omnigraph.storage.sealed_records import SEAL
 from omnigraph.storage.writer_heartbeat import keep_heartbeat
 
 CASES = Path(__file__).parents[1] / "cases" / "cluster"
@@ -203,13 +205,16 @@ class AtWrite:
 def forget(folder: Path, address: str) -> None:
     """Take a resource out of the ledger, which is then as if it had never been there."""
     place = folder / "__cluster" / "state.json"
-    ledger = decode_ledger(place.read_bytes())
+    ledger = LEDGER.decode(place.read_bytes(), STATE_FILE)
     del ledger.resources[address]
     ledger.state_revision += 1
-    place.write_bytes(encode_ledger(ledger.refresh_digests()))
+    ledger.applied_revision.refresh_digests()
+    place.write_bytes(LEDGER.encode(ledger))
 
 
 def seal_ledger(folder: Path) -> None:
     """Give an edited ledger the checksum of what it says now."""
     place = folder / "__cluster" / "state.json"
-    place.write_bytes(encode_ledger(msgspec.convert(json.loads(place.read_bytes()), StateLedger)))
+    members = json.loads(place.read_bytes())
+    del members[SEAL]
+    place.write_bytes(LEDGER.encode(msgspec.convert(members, StateLedger)))

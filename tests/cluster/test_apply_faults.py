@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster.cluster_cases import AtWrite
-from cluster.cluster_checks import settle
+from cluster.cluster_checks import list_graphs, settle
 from cluster.test_apply_cuts import SCENARIOS, add_book, count_books
 from omnigraph.cluster import apply_cluster, read_cluster_status
 from omnigraph.errors import ClusterError, StorageFailure, StorageKind
@@ -70,10 +70,10 @@ def fail(template: Path, number: int, *, is_made: bool) -> str | None:
     place = template.parent / f"fault-{number}-{is_made}"
     shutil.copytree(template, place)
     code = apply_failing(place, FailAt(number, is_made=is_made))
-    lock = read_cluster_status(place).state.lock
+    lock = read_cluster_status(place).state.lock_id
     assert lock is None or code == "state_lock_error", "a lock was left"
     settled = settle(place)
-    assert settled.ledger.graph_ids == SCENARIOS["everything"].graphs
+    assert list_graphs(settled) == SCENARIOS["everything"].graphs
     assert count_books(place) == 1
     shutil.rmtree(place)
     return code
@@ -100,8 +100,8 @@ def test_an_apply_that_is_interrupted_from_the_keyboard_gives_its_lock_back(
             apply_cluster(template, actor="maria")
     finally:
         install_observer(None)
-    assert read_cluster_status(template).state.lock is None
-    assert settle(template).ledger.graph_ids == SCENARIOS["everything"].graphs
+    assert read_cluster_status(template).state.lock_id is None
+    assert list_graphs(settle(template)) == SCENARIOS["everything"].graphs
 
 
 @pytest.mark.slow

@@ -79,8 +79,8 @@ def test_in_a_bucket_too_one_of_two_operators_wins(folder, s3_server) -> None:
         with pytest.raises(ClusterError) as locked:
             apply_cluster(folder, settings=settings)
         assert locked.value.codes == ("state_lock_held",)
-        lock = read_cluster_status(folder, settings=settings).state.lock
-        unlock_cluster(folder, lock.lock_id, settings=settings)
+        lock = read_cluster_status(folder, settings=settings).state.lock_id
+        unlock_cluster(folder, lock, settings=settings)
         assert apply_cluster(folder, settings=settings).converged
 
     install_observer(AtWrite("put resources/policy", come_between))
@@ -108,9 +108,9 @@ def test_a_lost_ledger_of_a_bucket_is_made_again(folder, root, s3_server) -> Non
 
 def settle_in_bucket(folder: Path, settings: Settings) -> None:
     """Recover the cluster as an operator does after a crash."""
-    lock = read_cluster_status(folder, settings=settings).state.lock
+    lock = read_cluster_status(folder, settings=settings).state.lock_id
     if lock is not None:
-        unlock_cluster(folder, lock.lock_id, settings=settings)
+        unlock_cluster(folder, lock, settings=settings)
     applied = apply_cluster(folder, actor="maria", settings=settings)
     assert applied.converged, [str(one) for one in applied.diagnostics]
     assert plan_cluster(folder, settings=settings).changes == ()

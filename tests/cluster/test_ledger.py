@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from omnigraph.cluster.state_ledger import StateLedger, decode_ledger, encode_ledger
+from omnigraph.cluster.resources import STATE_FILE
+from omnigraph.cluster.state_ledger import LEDGER, StateLedger
 from omnigraph.errors import ClusterError
 
 REFUSALS = {
@@ -48,20 +49,20 @@ def change(document: Any, path: tuple[Any, ...], *, removes: bool) -> None:
 def is_refused(data: bytes, content: bytes) -> bool:
     """Return whether a ledger is refused; one that is accepted must mean the same as before."""
     try:
-        found = decode_ledger(data)
+        found = LEDGER.decode(data, STATE_FILE)
     except ClusterError as error:
         if not set(error.codes) <= REFUSALS:
             raise
         return True
-    assert found == decode_ledger(content)
+    assert found == LEDGER.decode(content, STATE_FILE)
     return False
 
 
 def test_a_ledger_is_read_as_it_was_written(content) -> None:
-    ledger = decode_ledger(content)
-    assert encode_ledger(ledger) == content
+    ledger = LEDGER.decode(content, STATE_FILE)
+    assert LEDGER.encode(ledger) == content
     assert content.endswith(b"}\n")
-    assert decode_ledger(encode_ledger(StateLedger())).resources == {}
+    assert LEDGER.decode(LEDGER.encode(StateLedger()), STATE_FILE).resources == {}
 
 
 @pytest.mark.parametrize("removes", [False, True], ids=["changed", "removed"])

@@ -11,10 +11,11 @@ import pytest
 import yaml
 
 import omnigraph
-from cluster.cluster_checks import check_served, settle, unlock
+from cluster.cluster_checks import check_served, list_graphs, settle, unlock
 from crash.crash_scenario import CLUSTER_APPLY
 from crash.harness import Workers
 from omnigraph.cluster import approve_change, plan_cluster, refresh_cluster
+from omnigraph.cluster.state_ledger import LEDGER
 
 pytestmark = pytest.mark.crash
 
@@ -110,10 +111,11 @@ class ClusterHistory:
 
     def _check(self) -> None:
         status = settle(self._folder)
-        assert set(status.ledger.graph_ids) == set(self._model.graphs)
+        assert set(list_graphs(status)) == set(self._model.graphs)
         queries = {a.split(".")[1] for a in status.resource_digests if a.startswith("query.")}
         assert queries == self._model.queries
-        policy = status.ledger.resources.get("policy.p")
+        state = LEDGER.decode((self._folder / "__cluster/state.json").read_bytes(), "state.json")
+        policy = state.resources.get("policy.p")
         bound = None if self._model.bound is None else (f"graph.{self._model.bound}",)
         assert (None if policy is None else policy.applies_to) == bound
         self._model.rows = {g: self._model.rows.get(g, set()) for g in self._model.graphs}

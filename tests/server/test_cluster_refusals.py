@@ -11,10 +11,12 @@ import msgspec
 import pytest
 
 from omnigraph.cluster.applied_cluster import find_graph_uri, read_serving_snapshot
-from omnigraph.cluster.state_ledger import StateLedger, decode_ledger, encode_ledger
+from omnigraph.cluster.resources import STATE_FILE
+from omnigraph.cluster.state_ledger import LEDGER, StateLedger
 from omnigraph.errors import ClusterError
 from omnigraph.server.serving_config import ClusterSource
 from omnigraph.settings import Settings
+from omnigraph.storage.sealed_records import SEAL
 from server.cluster_files import GRAPH_RULES, SERVER_RULES, ClusterFolder
 from server.serving import boot
 
@@ -47,15 +49,11 @@ def edit(control: Path, change: Callable[[dict], None]) -> None:
     file = control / "state.json"
     body = json.loads(file.read_bytes())
     change(body["applied_revision"]["resources"])
+    del body[SEAL]
     ledger = msgspec.convert(body, StateLedger)
-    records = dict(ledger.resources)
-    for graph_id in ledger.graph_ids:
-        digest = ledger.compute_graph_digest(graph_id)
-        address = f"graph.{graph_id}"
-        records[address] = msgspec.structs.replace(records[address], digest=digest)
-    revision = msgspec.structs.replace(ledger.applied_revision, resources=records)
-    file.write_bytes(encode_ledger(msgspec.structs.replace(ledger, applied_revision=revision)))
-    decode_ledger(file.read_bytes())
+    ledger.applied_revision.refresh_digests()
+    file.write_bytes(LEDGER.encode(ledger))
+    LEDGER.decode(file.read_bytes(), STATE_FILE)
 
 
 def remove(control: Path, pattern: str) -> None:

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
         read_serving_snapshot,
     )
     from omnigraph.cluster.cluster_apply import apply_cluster
-    from omnigraph.cluster.cluster_plan import approve_change, plan_cluster
     from omnigraph.cluster.cluster_refresh import import_cluster, refresh_cluster
     from omnigraph.cluster.cluster_session import (
+        approve_change,
+        plan_cluster,
         read_cluster_status,
         unlock_cluster,
         validate_cluster,
@@ -35,12 +36,12 @@ if TYPE_CHECKING:
 
 _LAZY = {
     "apply_cluster": "cluster_apply",
-    "approve_change": "cluster_plan",
+    "approve_change": "cluster_session",
     "find_graph_uri": "applied_cluster",
     "find_root": "applied_cluster",
     "import_cluster": "cluster_refresh",
     "list_applied_graphs": "applied_cluster",
-    "plan_cluster": "cluster_plan",
+    "plan_cluster": "cluster_session",
     "read_applied_policy": "applied_cluster",
     "read_applied_queries": "applied_cluster",
     "read_cluster_status": "cluster_session",

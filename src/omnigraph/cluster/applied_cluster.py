@@ -11,23 +11,24 @@ from pathlib import Path
 from omnigraph.cluster.cluster_config import read_storage_root
 from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
 from omnigraph.cluster.cluster_files import ClusterFiles
+from omnigraph.cluster.cluster_state import (
+    BlobAllowList,
+    ClusterState,
+    EmbeddingProfile,
+    digest_file,
+    digest_profile,
+)
 from omnigraph.cluster.control_records import GraphIntent, read_intents
 from omnigraph.cluster.resources import (
     CLUSTER_SCOPE,
     CONFIG_FILE,
     CONTROL_FOLDER,
-    STATE_FILE,
-    BlobAllowList,
-    EmbeddingProfile,
     ResourceKind,
-    digest_file,
-    digest_profile,
     find_resource_kind,
     graph_address,
     query_address,
-    show_control_path,
 )
-from omnigraph.cluster.state_ledger import ReadLedger, StateLedger, find_ledger
+from omnigraph.cluster.state_ledger import STATE_PATH, ReadLedger, find_ledger
 from omnigraph.errors import BadRequest, ClusterDiagnostic, CompileError, Severity
 from omnigraph.language.source import SourceText
 from omnigraph.settings import EmbedProvider, Settings
@@ -59,22 +60,12 @@ def open_files(place: str, settings: Settings | None = None) -> ClusterFiles:
     return ClusterFiles(find_root(place), settings or Settings())
 
 
-def read_applied(files: ClusterFiles) -> ReadLedger:
-    """Read the ledger of a cluster that was applied.
-
-    Raises:
-        ClusterError: there is none, or it cannot be used.
-    """
-    found = find_ledger(files)
-    if found is None:
-        message = f"{files.root} has no ledger: run `omnigraph cluster apply` first"
-        raise refuse("cluster_state_missing", show_control_path(STATE_FILE), message)
-    return found
+# --- the definitions of one graph ---
 
 
 def list_applied_graphs(place: str, *, settings: Settings | None = None) -> tuple[str, ...]:
     """List the ids of the applied graphs, sorted."""
-    return read_applied(open_files(place, settings)).ledger.graph_ids
+    return _read_applied(open_files(place, settings)).graph_ids
 
 
 def find_graph_uri(place: str, graph_id: str, *, settings: Settings | None = None) -> str:
@@ -83,9 +74,7 @@ def find_graph_uri(place: str, graph_id: str, *, settings: Settings | None = Non
     Raises:
         ClusterError: there is no such graph; the message names those there are.
     """
-    files = open_files(place, settings)
-    require_applied(read_applied(files), graph_id)
-    return files.graph_uri(graph_id)
+    return find_applied_graph(place, graph_id, settings=settings).uri
 
 
 def read_applied_policy(
@@ -97,17 +86,13 @@ def read_applied_policy(
         ClusterError: nothing is bound to it, or what is bound is not what was applied.
     """
     files = open_files(place, settings)
-    found = read_applied(files)
-    if graph_id is not None:
-        require_applied(found, graph_id)
+    state = _read_applied(files, graph_id)
     scope = CLUSTER_SCOPE if graph_id is None else graph_address(graph_id)
-    address = found.ledger.find_policy(scope)
-    if address is None:
-        raise refuse("policy_bindings_missing", scope, "no policy is bound to it")
     report = ClusterReport()
-    text = _read_policy(files, found.ledger, address, report)
+    text = _read_policy(files, state, scope, report)
     report.raise_if_errors()
-    assert text is not None, "an unreadable text is an error"
+    if text is None:
+        raise refuse("policy_bindings_missing", scope, "no policy is bound to it")
     return text
 
 
@@ -120,70 +105,43 @@ def read_applied_queries(
         ClusterError: there is no such graph, or a text is not what was applied.
     """
     files = open_files(place, settings)
-    found = read_applied(files)
-    require_applied(found, graph_id)
-    report = ClusterReport()
-    texts = _read_queries(files, found.ledger, graph_id, report)
+    state, report = _read_applied(files, graph_id), ClusterReport()
+    texts = _read_queries(files, state, graph_id, report)
     report.raise_if_errors()
     return texts
 
 
-def require_applied(found: ReadLedger, graph_id: str) -> None:
-    """Raise unless a graph was applied.
+@dataclass(frozen=True, slots=True)
+class AddressedGraph:
+    """The address of an applied graph, and the definitions that its verbs need."""
+
+    place: str
+    id: str
+    uri: str
+    embedding: EmbeddingProfile | None = None
+
+    def choose_settings(self, settings: Settings) -> Settings:
+        """Return the settings with the embedding profile of the graph."""
+        return choose_settings(settings, self.embedding, os.environ, requires_key=False)
+
+    def read_queries(self, settings: Settings | None = None) -> tuple[SourceText, ...]:
+        """Read its stored queries."""
+        return read_applied_queries(self.place, self.id, settings=settings)
+
+
+def find_applied_graph(
+    place: str, graph_id: str, *, settings: Settings | None = None
+) -> AddressedGraph:
+    """Return a graph of the cluster at a folder or storage root.
 
     Raises:
-        ClusterError: it was not; the message names the applied graphs.
+        ClusterError: it was not applied; the message names those that were.
     """
-    known = found.ledger.graph_ids
-    if graph_id not in known:
-        shown = f"applied: {', '.join(known)}" if known else "no graph has been applied yet"
-        message = f"there is no graph '{graph_id}'; {shown}"
-        raise refuse("graph_not_applied", graph_address(graph_id), message)
-
-
-def _read_policy(
-    files: ClusterFiles, ledger: StateLedger, address: str, report: ClusterReport
-) -> SourceText | None:
-    """Read a bundle, named after its resource; None if it is reported as unusable."""
-    name = f"{address.partition('.')[2]}.policy.yaml"
-    return _read_text(files, address, ledger.resources[address].digest, name, report)
-
-
-def _read_queries(
-    files: ClusterFiles, ledger: StateLedger, graph_id: str, report: ClusterReport
-) -> tuple[SourceText, ...]:
-    """Read the query files of a graph, each once, named as in the configuration."""
-    found: dict[str, SourceText] = {}
-    for name, record in ledger.select_queries(graph_id).items():
-        if record.digest in found:
-            continue
-        shown = record.source or f"{name}.gq"
-        text = _read_text(files, query_address(graph_id, name), record.digest, shown, report)
-        if text is not None:
-            found[record.digest] = text
-    return tuple(found.values())
-
-
-def _read_text(
-    files: ClusterFiles, address: str, digest: str, name: str, report: ClusterReport
-) -> SourceText | None:
-    with report.collect():
-        data = files.find_payload(address, digest)
-        if data is None:
-            message = (
-                "its text is not in the catalog; run `omnigraph cluster refresh` and apply again"
-            )
-            raise refuse("catalog_payload_missing", address, message)
-        if digest_file(data) != digest:
-            message = (
-                "its text in the catalog is not what was applied; run `omnigraph cluster refresh`"
-            )
-            raise refuse("catalog_payload_digest_mismatch", address, message)
-        try:
-            return SourceText.from_bytes(data, name)
-        except CompileError as error:
-            raise refuse("catalog_payload_read_error", address, error.message) from error
-    return None
+    files = open_files(place, settings)
+    resources = _read_applied(files, graph_id).resources
+    provider = resources.get(resources[graph_address(graph_id)].embedding_provider or "")
+    profile = None if provider is None else provider.embedding_profile
+    return AddressedGraph(place, graph_id, files.graph_uri(graph_id), profile)
 
 
 def choose_settings(
@@ -203,10 +161,13 @@ def choose_settings(
     """
     if profile is None:
         return settings
-    provider = EmbedProvider(profile.kind)
-    key = None
+    provider, key = EmbedProvider(profile.kind), None
     if profile.api_key is not None:
-        key = _find_key(profile.api_key, environment, is_required=requires_key)
+        match = _REFERENCE.fullmatch(profile.api_key)
+        assert match is not None, "only references are applied"
+        key = environment.get(match[1], "").strip() or None
+        if key is None and requires_key:
+            raise BadRequest(f"{match[1]} is not set; the embedding profile takes its key from it")
     embed = replace(
         settings.embed,
         provider=provider,
@@ -219,52 +180,7 @@ def choose_settings(
     return replace(settings, embed=embed)
 
 
-def _find_key(reference: str, environment: Mapping[str, str], *, is_required: bool) -> str | None:
-    match = _REFERENCE.fullmatch(reference)
-    assert match is not None, "only references are applied"
-    key = environment.get(match[1], "").strip() or None
-    if key is None and is_required:
-        raise BadRequest(f"{match[1]} is not set; the embedding profile takes its key from it")
-    return key
-
-
-@dataclass(frozen=True, slots=True)
-class AddressedGraph:
-    """The address of an applied graph, and the definitions that its verbs need."""
-
-    place: str
-    id: str
-    uri: str
-    embedding: EmbeddingProfile | None = None
-
-    def choose_settings(self, settings: Settings) -> Settings:
-        """Return the settings with the embedding profile of the graph."""
-        return choose_settings(settings, self.embedding, os.environ, requires_key=False)
-
-    def read_queries(self, settings: Settings | None = None) -> tuple[SourceText, ...]:
-        """Read its stored queries.
-
-        Raises:
-            ClusterError: one of them is not what was applied.
-        """
-        return read_applied_queries(self.place, self.id, settings=settings)
-
-
-def find_applied_graph(
-    place: str, graph_id: str, *, settings: Settings | None = None
-) -> AddressedGraph:
-    """Return a graph of the cluster at a folder or storage root.
-
-    Raises:
-        ClusterError: it was not applied; the message names those that were.
-    """
-    files = open_files(place, settings)
-    found = read_applied(files)
-    require_applied(found, graph_id)
-    resources = found.ledger.resources
-    provider = resources.get(resources[graph_address(graph_id)].embedding_provider or "")
-    profile = None if provider is None else provider.embedding_profile
-    return AddressedGraph(place, graph_id, files.graph_uri(graph_id), profile)
+# --- the definitions of a server ---
 
 
 @dataclass(frozen=True, slots=True)
@@ -310,91 +226,32 @@ def read_snapshot_of(files: ClusterFiles) -> ServingSnapshot:
     report = ClusterReport()
     found, intents = _read_consistently(files, report)
     report.raise_if_errors()
-    ledger = found.ledger
-    pending = {one.graph_id: one for one in intents if one.graph_id in ledger.graph_ids}
-    quarantined = {graph_id: one.describe() for graph_id, one in sorted(pending.items())}
+    state = found.ledger.applied_revision
+    pending = {one.graph_id: one.describe() for one in intents if one.graph_id in state.graph_ids}
+    quarantined = dict(sorted(pending.items()))
     for graph_id, message in quarantined.items():
         report.add("cluster_recovery_pending", graph_address(graph_id), message)
-    _require_bindings(ledger, report)
-    healthy = [one for one in ledger.graph_ids if one not in pending]
-    graphs = tuple(_read_graph(files, ledger, one, report) for one in healthy)
-    address = ledger.find_policy(CLUSTER_SCOPE)
-    server_policy = None if address is None else _read_policy(files, ledger, address, report)
-    if not ledger.graph_ids:
+    for address, record in sorted(state.resources.items()):
+        if find_resource_kind(address) is ResourceKind.POLICY and not record.applies_to:
+            message = "the ledger does not say what the policy is bound to; apply it again"
+            report.add("policy_bindings_missing", address, message)
+    healthy = [one for one in state.graph_ids if one not in pending]
+    graphs = tuple(_read_graph(files, state, one, report) for one in healthy)
+    server_policy = _read_policy(files, state, CLUSTER_SCOPE, report)
+    if not state.graph_ids:
         report.add("cluster_empty", files.root, "no graph was applied")
     elif not healthy:
         report.add("cluster_no_healthy_graphs", files.root, "every graph waits for a recovery")
     report.raise_if_errors()
     return ServingSnapshot(
         root=files.root,
-        revision=ledger.state_revision,
+        revision=found.ledger.state_revision,
         cas=found.cas,
         graphs=graphs,
         quarantined=quarantined,
         server_policy=server_policy,
         diagnostics=tuple(report.found),
     )
-
-
-def _read_consistently(
-    files: ClusterFiles, report: ClusterReport
-) -> tuple[ReadLedger, list[GraphIntent]]:
-    """Read the ledger with the intents of the same moment.
-
-    An operator removes intents right after writing the ledger; an intent read before that would
-    quarantine a graph whose change is recorded.
-    """
-    before = read_intents(files, report, Severity.ERROR)
-    for _ in range(_MAX_READS):
-        found = read_applied(files)
-        after = read_intents(files, report, Severity.ERROR)
-        if after == before:
-            break
-        before = after
-    return found, after
-
-
-def _require_bindings(ledger: StateLedger, report: ClusterReport) -> None:
-    for address, record in sorted(ledger.resources.items()):
-        if find_resource_kind(address) is ResourceKind.POLICY and not record.applies_to:
-            message = "the ledger does not say what the policy is bound to; apply it again"
-            report.add("policy_bindings_missing", address, message)
-
-
-def _read_graph(
-    files: ClusterFiles, ledger: StateLedger, graph_id: str, report: ClusterReport
-) -> AppliedGraph:
-    record = ledger.resources[graph_address(graph_id)]
-    policy = ledger.find_policy(graph_address(graph_id))
-    return AppliedGraph(
-        id=graph_id,
-        uri=files.graph_uri(graph_id),
-        queries=_read_queries(files, ledger, graph_id, report),
-        policy=None if policy is None else _read_policy(files, ledger, policy, report),
-        embedding=_find_profile(ledger, graph_id, record.embedding_provider, report),
-        external_blobs=record.external_blobs,
-    )
-
-
-def _find_profile(
-    ledger: StateLedger, graph_id: str, address: str | None, report: ClusterReport
-) -> EmbeddingProfile | None:
-    if address is None:
-        return None
-    record = ledger.resources.get(address)
-    if record is None:
-        message = f"graph '{graph_id}' uses it, and it was not applied"
-        report.add("embedding_provider_missing", address, message)
-        return None
-    profile = record.embedding_profile
-    if profile is None:
-        message = "the ledger does not say what the provider is; apply it again"
-        report.add("embedding_provider_profile_missing", address, message)
-        return None
-    if digest_profile(profile) != record.digest:
-        message = "its record is not what was applied: the ledger was edited by hand"
-        report.add("embedding_provider_digest_mismatch", address, message)
-    return profile
 
 
 def fingerprint_snapshot(snapshot: ServingSnapshot) -> str:
@@ -408,12 +265,135 @@ def find_fingerprint(files: ClusterFiles) -> str:
     Raises:
         ClusterError: there is no ledger, or it or an intent cannot be read.
     """
-    found, report = read_applied(files), ClusterReport()
+    found, report = _require_ledger(files), ClusterReport()
     intents = read_intents(files, report, Severity.ERROR)
     report.raise_if_errors()
-    known = found.ledger.graph_ids
+    known = found.ledger.applied_revision.graph_ids
     return _make_fingerprint(found.cas, {one.graph_id for one in intents}.intersection(known))
 
 
 def _make_fingerprint(cas: str, pending: Iterable[str]) -> str:
     return " ".join((cas, *sorted(pending)))
+
+
+# --- reading ---
+
+
+def _require_ledger(files: ClusterFiles) -> ReadLedger:
+    found = find_ledger(files)
+    if found is None:
+        message = f"{files.root} has no ledger: run `omnigraph cluster apply` first"
+        raise refuse("cluster_state_missing", STATE_PATH, message)
+    return found
+
+
+def _read_applied(files: ClusterFiles, graph_id: str | None = None) -> ClusterState:
+    """Read the applied state, which must have a graph if one is given."""
+    state = _require_ledger(files).ledger.applied_revision
+    known = state.graph_ids
+    if graph_id is not None and graph_id not in known:
+        shown = f"applied: {', '.join(known)}" if known else "no graph has been applied yet"
+        message = f"there is no graph '{graph_id}'; {shown}"
+        raise refuse("graph_not_applied", graph_address(graph_id), message)
+    return state
+
+
+def _read_consistently(
+    files: ClusterFiles, report: ClusterReport
+) -> tuple[ReadLedger, list[GraphIntent]]:
+    """Read the ledger with the intents of the same moment.
+
+    An operator removes intents right after writing the ledger; an intent read before that would
+    quarantine a graph whose change is recorded.
+    """
+    before = read_intents(files, report, Severity.ERROR)
+    for _ in range(_MAX_READS):
+        found = _require_ledger(files)
+        after = read_intents(files, report, Severity.ERROR)
+        if after == before:
+            break
+        before = after
+    return found, after
+
+
+def _read_graph(
+    files: ClusterFiles, state: ClusterState, graph_id: str, report: ClusterReport
+) -> AppliedGraph:
+    address = graph_address(graph_id)
+    return AppliedGraph(
+        id=graph_id,
+        uri=files.graph_uri(graph_id),
+        queries=_read_queries(files, state, graph_id, report),
+        policy=_read_policy(files, state, address, report),
+        embedding=_find_profile(state, graph_id, report),
+        external_blobs=state.resources[address].external_blob_policy or BlobAllowList(),
+    )
+
+
+def _read_policy(
+    files: ClusterFiles, state: ClusterState, scope: str, report: ClusterReport
+) -> SourceText | None:
+    """Read the bundle of a scope, named after its resource; one that is unusable is reported."""
+    address = state.find_policy(scope)
+    if address is None:
+        return None
+    name = f"{address.partition('.')[2]}.policy.yaml"
+    return _read_text(files, address, state.resources[address].digest, name, report)
+
+
+def _read_queries(
+    files: ClusterFiles, state: ClusterState, graph_id: str, report: ClusterReport
+) -> tuple[SourceText, ...]:
+    """Read the query files of a graph, each once, named as in the configuration."""
+    found: dict[str, SourceText] = {}
+    for name, record in state.select_queries(graph_id).items():
+        if record.digest in found:
+            continue
+        shown = record.source or f"{name}.gq"
+        text = _read_text(files, query_address(graph_id, name), record.digest, shown, report)
+        if text is not None:
+            found[record.digest] = text
+    return tuple(found.values())
+
+
+def _read_text(
+    files: ClusterFiles, address: str, digest: str, name: str, report: ClusterReport
+) -> SourceText | None:
+    with report.collect():
+        data = files.find_payload(address, digest)
+        if data is None:
+            message = (
+                "its text is not in the catalog; run `omnigraph cluster refresh` and apply again"
+            )
+            raise refuse("catalog_payload_missing", address, message)
+        if digest_file(data) != digest:
+            message = (
+                "its text in the catalog is not what was applied; run `omnigraph cluster refresh`"
+            )
+            raise refuse("catalog_payload_digest_mismatch", address, message)
+        try:
+            return SourceText.from_bytes(data, name)
+        except CompileError as error:
+            raise refuse("catalog_payload_read_error", address, error.message) from error
+    return None
+
+
+def _find_profile(
+    state: ClusterState, graph_id: str, report: ClusterReport
+) -> EmbeddingProfile | None:
+    address = state.resources[graph_address(graph_id)].embedding_provider
+    if address is None:
+        return None
+    record = state.resources.get(address)
+    if record is None:
+        message = f"graph '{graph_id}' uses it, and it was not applied"
+        report.add("embedding_provider_missing", address, message)
+        return None
+    profile = record.embedding_profile
+    if profile is None:
+        message = "the ledger does not say what the provider is; apply it again"
+        report.add("embedding_provider_profile_missing", address, message)
+    elif digest_profile(profile) != record.digest:
+        message = "its record is not what was applied: the ledger was edited by hand"
+        report.add("embedding_provider_digest_mismatch", address, message)
+    return profile

@@ -1,13 +1,19 @@
-"""Changes between the ledger and the configuration, and the disposition of each in an apply."""
+"""The difference of two states of a cluster: changes, and what an apply does with each.
+
+Everything here is a pure function of the applied and the desired state. An apply classifies its
+changes once more when one of them fails.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+import msgspec
+
+from omnigraph.cluster.cluster_state import ClusterState, ResourceRecord
 from omnigraph.cluster.control_records import ChangeApproval
-from omnigraph.cluster.desired_state import DesiredState
 from omnigraph.cluster.resources import (
     ResourceKind,
     find_graph_id,
@@ -15,12 +21,8 @@ from omnigraph.cluster.resources import (
     graph_address,
     schema_address,
 )
-from omnigraph.cluster.state_ledger import (
-    GraphObservation,
-    GraphTombstone,
-    Observation,
-    ResourceRecord,
-)
+from omnigraph.cluster.state_ledger import GraphObservation, GraphTombstone, Observation
+from omnigraph.result import Result
 
 RECOVERY_PENDING = "cluster_recovery_pending"
 APPROVAL_REQUIRED = "approval_required"
@@ -43,13 +45,8 @@ class Disposition(StrEnum):
     DEFERRED = "deferred"
     BLOCKED = "blocked"
 
-    @property
-    def is_carried_out(self) -> bool:
-        return self in (Disposition.APPLIED, Disposition.DERIVED)
 
-
-@dataclass(frozen=True, slots=True)
-class ClusterChange:
+class ClusterChange(Result, frozen=True):
     """A resource to create, update or delete."""
 
     resource: str
@@ -72,86 +69,73 @@ class ClusterChange:
 
     @property
     def is_carried_out(self) -> bool:
-        return self.disposition is not None and self.disposition.is_carried_out
-
-    def wire(self) -> dict[str, object]:
-        optional: dict[str, object] = {
-            "before_digest": self.before_digest,
-            "after_digest": self.after_digest,
-            "disposition": None if self.disposition is None else str(self.disposition),
-            "reason": self.reason,
-            "binding_change": self.binding_change or None,
-            "metadata_change": self.metadata_change,
-            "migration": self.migration,
-        }
-        body: dict[str, object] = {"resource": self.resource, "operation": str(self.operation)}
-        return {**body, **{name: value for name, value in optional.items() if value is not None}}
+        return self.disposition in (Disposition.APPLIED, Disposition.DERIVED)
 
 
-def list_changes(
-    desired: DesiredState, applied: Mapping[str, ResourceRecord]
-) -> list[ClusterChange]:
-    """List the changes from the applied to the desired state by resource, unclassified."""
-    found = []
-    for address in sorted(desired.resources.keys() | applied.keys()):
-        after = desired.resources.get(address)
-        before = applied.get(address)
-        change = _compare(address, before, None if after is None else after.record)
-        if change is not None:
-            found.append(change)
-    return found
+class BlastRadius(Result, frozen=True):
+    """The resources that depend on a changed one."""
+
+    resource: str
+    affected: Sequence[str]
+
+
+def list_changes(applied: ClusterState, desired: ClusterState) -> Iterator[ClusterChange]:
+    """List the changes from one state to another by resource, unclassified."""
+    for address in sorted(desired.resources.keys() | applied.resources.keys()):
+        before, after = applied.resources.get(address), desired.resources.get(address)
+        if after is None:
+            assert before is not None
+            yield ClusterChange(address, ChangeOperation.DELETE, before.digest)
+        elif before is None:
+            yield ClusterChange(address, ChangeOperation.CREATE, None, after.digest)
+        else:
+            yield from _compare(address, before, after)
 
 
 def _compare(
-    address: str, before: ResourceRecord | None, after: ResourceRecord | None
-) -> ClusterChange | None:
-    if after is None:
-        assert before is not None
-        return ClusterChange(address, ChangeOperation.DELETE, before.digest)
-    if before is None:
-        return ClusterChange(address, ChangeOperation.CREATE, None, after.digest)
+    address: str, before: ResourceRecord, after: ResourceRecord
+) -> Iterator[ClusterChange]:
     is_rebound = before.applies_to != after.applies_to
     metadata = "policy_bindings" if is_rebound else None
     if before.embedding_profile != after.embedding_profile:
         metadata = "embedding_profile"
-    if before.digest == after.digest and metadata is None:
-        return None
-    return ClusterChange(
-        address,
-        ChangeOperation.UPDATE,
-        before.digest,
-        after.digest,
-        binding_change=is_rebound,
-        metadata_change=metadata,
-    )
+    if before.digest != after.digest or metadata is not None:
+        yield ClusterChange(
+            address,
+            ChangeOperation.UPDATE,
+            before.digest,
+            after.digest,
+            binding_change=is_rebound,
+            metadata_change=metadata,
+        )
 
 
 def find_blast_radius(
-    changes: Sequence[ClusterChange], dependencies: Sequence[tuple[str, str]]
-) -> list[dict[str, object]]:
-    """Return the dependent resources of each change that has some."""
+    changes: Iterable[ClusterChange], *states: ClusterState
+) -> tuple[BlastRadius, ...]:
+    """Return the dependent resources of each change that has some, in any of the states."""
     needed_by: dict[str, list[str]] = {}
-    for one, other in dependencies:
+    for one, other in (pair for state in states for pair in state.list_dependencies()):
         needed_by.setdefault(other, []).append(one)
-    found: list[dict[str, object]] = []
-    for change in changes:
-        affected = _list_reachable(change.resource, needed_by)
-        if affected:
-            found.append({"resource": change.resource, "affected": sorted(affected)})
-    return found
+    reached = {change.resource: _find_reachable(change.resource, needed_by) for change in changes}
+    return tuple(
+        BlastRadius(one, sorted(affected)) for one, affected in reached.items() if affected
+    )
 
 
-def _list_reachable(start: str, edges: Mapping[str, Sequence[str]]) -> set[str]:
+def _find_reachable(start: str, edges: Mapping[str, Sequence[str]]) -> set[str]:
     seen, waiting = {start}, [start]
     while waiting:
-        new = [one for one in edges.get(waiting.pop(), ()) if one not in seen]
-        seen.update(new)
+        new = set(edges.get(waiting.pop(), ())) - seen
+        seen |= new
         waiting += new
     return seen - {start}
 
 
 def list_gates(
-    changes: Iterable[ClusterChange], config_digest: str, observations: Mapping[str, Observation]
+    changes: Iterable[ClusterChange],
+    config_digest: str | None,
+    observations: Mapping[str, Observation],
 ) -> list[ChangeApproval]:
     """List the changes that need an approval: deleting a graph, and creating one once more."""
     found = []
@@ -193,115 +177,100 @@ def _existed_before(observed: Observation | None) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class AppliedState:
-    """The state that decides about changes: records, unfinished changes, gates and approvals."""
+class ClusterPlan:
+    """The changes between two states, with what allows and what stops them."""
 
-    applied: Mapping[str, ResourceRecord]
-    pending: Collection[str]
+    applied: ClusterState
+    desired: ClusterState
+    pending: Collection[str] = ()
     """Graphs with an unfinished change."""
-    approved: Collection[str]
-    """Resources whose gated change is approved."""
-    gated: Collection[str]
+    gates: Sequence[ChangeApproval] = ()
+    approvals: Mapping[str, ChangeApproval] = field(default_factory=dict)
+    """The approvals of gates, by resource."""
 
+    def classify(self, failed: Mapping[str, str] | None = None) -> dict[str, ClusterChange]:
+        """Return the changes by resource, each with its disposition and reason.
 
-def classify(
-    changes: Iterable[ClusterChange], state: AppliedState, desired: DesiredState
-) -> list[ClusterChange]:
-    """Return the changes with the disposition and the reason of each."""
-    known = {change.resource: change for change in changes}
-    return [_Classifier(known, state, desired).decide(one) for one in known.values()]
+        Args:
+            failed: The reasons of changes of graphs that failed, by resource.
+        """
+        known = {one.resource: one for one in list_changes(self.applied, self.desired)}
+        classifier = _Classifier(self, known, failed or {})
+        return {address: classifier.decide(change) for address, change in known.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class _Classifier:
+    plan: ClusterPlan
     changes: Mapping[str, ClusterChange]
-    state: AppliedState
-    desired: DesiredState
+    failed: Mapping[str, str]
 
     def decide(self, change: ClusterChange) -> ClusterChange:
         disposition, reason = self._choose(change)
-        return replace(change, disposition=disposition, reason=reason)
+        return msgspec.structs.replace(change, disposition=disposition, reason=reason)
 
     def _choose(self, change: ClusterChange) -> tuple[Disposition, str | None]:
+        if change.resource in self.failed:
+            return Disposition.BLOCKED, self.failed[change.resource]
+        if change.graph_id is None:
+            return self._choose_shared(change)
+        if any(find_graph_id(one) == change.graph_id for one in self.failed):
+            return Disposition.BLOCKED, DEPENDENCY
+        graph = self.changes.get(graph_address(change.graph_id))
         match change.kind:
             case ResourceKind.GRAPH:
                 return self._choose_for_graph(change)
             case ResourceKind.SCHEMA:
-                return self._choose_for_schema(change)
-            case ResourceKind.QUERY:
-                return self._choose_for_query(change)
-            case ResourceKind.POLICY:
-                return self._choose_for_policy(change)
-            case ResourceKind.PROVIDER:
-                return self._choose_for_provider(change)
+                if change.graph_id in self.plan.pending:
+                    return Disposition.BLOCKED, RECOVERY_PENDING
+                if graph is not None and graph.operation is not ChangeOperation.UPDATE:
+                    return self._choose(graph)
+                if change.operation is ChangeOperation.DELETE:
+                    return Disposition.DEFERRED, UNSUPPORTED
+            case _:
+                if graph is not None and graph.operation is ChangeOperation.DELETE:
+                    return self._choose(graph)
+                is_delete = change.operation is ChangeOperation.DELETE
+                if not is_delete and self._is_stopped(schema_address(change.graph_id)):
+                    return Disposition.BLOCKED, DEPENDENCY
+        return Disposition.APPLIED, None
 
     def _choose_for_graph(self, change: ClusterChange) -> tuple[Disposition, str | None]:
-        if change.graph_id in self.state.pending:
+        if change.graph_id in self.plan.pending:
             return Disposition.BLOCKED, RECOVERY_PENDING
-        if change.resource in self.state.gated and change.resource not in self.state.approved:
+        gated = any(gate.resource == change.resource for gate in self.plan.gates)
+        if gated and change.resource not in self.plan.approvals:
             return Disposition.BLOCKED, APPROVAL_REQUIRED
         if change.operation is not ChangeOperation.UPDATE:
             return Disposition.APPLIED, None
-        if any(self._is_stopped(part) for part in self._list_parts(change)):
+        parts = (
+            one
+            for one, other in self.changes.items()
+            if other.graph_id == change.graph_id and one != change.resource
+        )
+        if any(self._is_stopped(one) for one in parts):
             return Disposition.DEFERRED, DEPENDENCY
         return Disposition.DERIVED, None
 
-    def _list_parts(self, graph: ClusterChange) -> list[ClusterChange]:
-        """List the changes of the parts of a graph."""
-        return [
-            one
-            for one in self.changes.values()
-            if one.graph_id == graph.graph_id and one.resource != graph.resource
-        ]
-
-    def _choose_for_schema(self, change: ClusterChange) -> tuple[Disposition, str | None]:
-        assert change.graph_id is not None
-        if change.graph_id in self.state.pending:
-            return Disposition.BLOCKED, RECOVERY_PENDING
-        graph = self.changes.get(graph_address(change.graph_id))
-        if graph is not None and graph.operation is not ChangeOperation.UPDATE:
-            return self._choose_for_graph(graph)
-        if change.operation is ChangeOperation.DELETE:
-            return Disposition.DEFERRED, UNSUPPORTED
-        return Disposition.APPLIED, None
-
-    def _choose_for_query(self, change: ClusterChange) -> tuple[Disposition, str | None]:
-        assert change.graph_id is not None
-        graph = self.changes.get(graph_address(change.graph_id))
-        if graph is not None and graph.operation is ChangeOperation.DELETE:
-            return self._choose_for_graph(graph)
-        if change.operation is ChangeOperation.DELETE:
-            return Disposition.APPLIED, None
-        if self._is_stopped(self.changes.get(schema_address(change.graph_id))):
+    def _choose_shared(self, change: ClusterChange) -> tuple[Disposition, str | None]:
+        """Choose for a policy or a provider, which wait for the graphs that use them."""
+        before = self.plan.applied.resources.get(change.resource)
+        after = self.plan.desired.resources.get(change.resource)
+        if change.kind is ResourceKind.POLICY:
+            bound = set((after and after.applies_to) or ())
+            if any("." in one and find_graph_id(one) in self.plan.pending for one in bound):
+                return Disposition.BLOCKED, RECOVERY_PENDING
+            # A graph whose deletion is pending keeps its policy until then.
+            users = bound | set((before and before.applies_to) or ())
+        else:
+            # A provider is needed while a graph uses it.
+            records = self.plan.applied.resources.items() if after is None else ()
+            users = {one for one, other in records if other.embedding_provider == change.resource}
+        if any(self._is_stopped(one) for one in users):
             return Disposition.BLOCKED, DEPENDENCY
         return Disposition.APPLIED, None
 
-    def _choose_for_policy(self, change: ClusterChange) -> tuple[Disposition, str | None]:
-        before = self.state.applied.get(change.resource)
-        after = self.desired.resources.get(change.resource)
-        bound = set(after.record.applies_to or ()) if after is not None else set[str]()
-        if any(find_graph_id(scope) in self.state.pending for scope in bound if "." in scope):
-            return Disposition.BLOCKED, RECOVERY_PENDING
-        if any(self._is_stopped(self.changes.get(scope)) for scope in bound):
-            return Disposition.BLOCKED, DEPENDENCY
-        # A graph whose deletion is pending keeps its policy until then.
-        freed = set(before.applies_to or ()) - bound if before is not None else set[str]()
-        if any(self._is_stopped(self.changes.get(scope)) for scope in freed):
-            return Disposition.BLOCKED, DEPENDENCY
-        return Disposition.APPLIED, None
-
-    def _choose_for_provider(self, change: ClusterChange) -> tuple[Disposition, str | None]:
-        if change.operation is not ChangeOperation.DELETE:
-            return Disposition.APPLIED, None
-        users = [
-            address
-            for address, record in self.state.applied.items()
-            if record.embedding_provider == change.resource
-        ]
-        if any(self._is_stopped(self.changes.get(address)) for address in users):
-            return Disposition.BLOCKED, DEPENDENCY
-        return Disposition.APPLIED, None
-
-    def _is_stopped(self, change: ClusterChange | None) -> bool:
-        """Return whether another change is not made by this apply."""
-        return change is not None and not self._choose(change)[0].is_carried_out
+    def _is_stopped(self, address: str) -> bool:
+        """Return whether there is a change of a resource that this apply does not make."""
+        change = self.changes.get(address)
+        return change is not None and not self.decide(change).is_carried_out

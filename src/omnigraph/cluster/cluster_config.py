@@ -5,20 +5,23 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+import msgspec
+
 from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
-from omnigraph.cluster.resources import (
-    CLUSTER_SCOPE,
-    CONFIG_FILE,
-    RESOURCE_NAME,
+from omnigraph.cluster.cluster_state import (
     BlobAllowList,
     BlobBase,
     BlobScope,
     EmbeddingProfile,
+)
+from omnigraph.cluster.resources import (
+    CLUSTER_SCOPE,
+    CONFIG_FILE,
+    RESOURCE_NAME,
     graph_address,
 )
 from omnigraph.errors import BadRequest, CompileError, Diagnostic
@@ -29,82 +32,46 @@ from omnigraph.storage.control_files import normalize_root
 from omnigraph.wire.http_protocol import is_graph_id
 
 
-@dataclass(frozen=True, slots=True)
-class FileRef:
-    """A path with its place in the text: `cluster.yaml:7:13`."""
+class Located(str):
+    """A text of the configuration with its place, as in `cluster.yaml:7:13`."""
 
-    path: str
+    __slots__ = ("at",)
     at: str
 
-
-@dataclass(frozen=True, slots=True)
-class QueryDeclaration:
-    """The query files of a graph: a folder, or files, which may be named by their query."""
-
-    folder: FileRef | None = None
-    files: tuple[FileRef, ...] = ()
-    named: Mapping[str, FileRef] | None = None
-
-    def describe(self) -> object:
-        """Return the declaration without places, for the digest."""
-        if self.named is not None:
-            return {name: ref.path for name, ref in self.named.items()}
-        return self.folder.path if self.folder else [ref.path for ref in self.files]
+    def __new__(cls, text: str, at: str) -> Located:
+        found = super().__new__(cls, text)
+        found.at = at
+        return found
 
 
-@dataclass(frozen=True, slots=True)
-class GraphDeclaration:
-    id: str
-    at: str
-    schema: FileRef | None
-    queries: QueryDeclaration | None = None
+Queries = Located | tuple[Located, ...] | dict[str, Located]
+"""The query files of a graph: a folder, files, or files by the names of their queries."""
+
+
+class GraphDeclaration(msgspec.Struct, frozen=True):
+    schema: Located | None
+    queries: Queries | None = None
     embedding_provider: str | None = None
     """The name of a provider."""
-    external_blobs: BlobAllowList = field(default_factory=BlobAllowList)
-
-    def describe(self) -> object:
-        return {
-            "schema": self.schema and self.schema.path,
-            "queries": self.queries and self.queries.describe(),
-            "embedding_provider": self.embedding_provider,
-            "external_blobs": self.external_blobs,
-        }
+    external_blobs: BlobAllowList = BlobAllowList()
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyDeclaration:
-    name: str
-    at: str
-    file: FileRef | None
+class PolicyDeclaration(msgspec.Struct, frozen=True):
+    file: Located | None
     applies_to: tuple[str, ...]
     """`cluster`, or addresses of graphs."""
 
-    def describe(self) -> object:
-        return {"file": self.file and self.file.path, "applies_to": self.applies_to}
 
-
-@dataclass(frozen=True, slots=True)
-class ClusterConfig:
-    """All valid declarations."""
+class ClusterConfig(msgspec.Struct, frozen=True):
+    """All valid declarations. Its encoding has no places and no comments: it is digested."""
 
     name: str | None = None
     storage: str | None = None
-    locks_state: bool = True
-    providers: Mapping[str, EmbeddingProfile] = field(default_factory=dict)
-    graphs: Mapping[str, GraphDeclaration] = field(default_factory=dict)
-    policies: Mapping[str, PolicyDeclaration] = field(default_factory=dict)
-
-    def describe(self) -> object:
-        """Return the declarations without places and comments, for the digest."""
-        return {
-            "version": 1,
-            "name": self.name,
-            "storage": self.storage,
-            "lock": self.locks_state,
-            "providers": dict(self.providers),
-            "graphs": {id: one.describe() for id, one in self.graphs.items()},
-            "policies": {name: one.describe() for name, one in self.policies.items()},
-        }
+    lock: bool = True
+    providers: Mapping[Located, EmbeddingProfile] = {}
+    graphs: Mapping[Located, GraphDeclaration] = {}
+    policies: Mapping[Located, PolicyDeclaration] = {}
+    version: int = 1
 
 
 One = TypeVar("One")
@@ -189,9 +156,9 @@ class _ConfigReader:
 
     def __init__(self, source: SourceText, report: ClusterReport) -> None:
         self._yaml, self._report = YamlReader(source, "cluster"), report
-        self._providers: Mapping[str, EmbeddingProfile | None] = {}
+        self._providers: Mapping[Located, EmbeddingProfile | None] = {}
         """The declared providers; None for one with mistakes."""
-        self._graphs: Mapping[str, GraphDeclaration] = {}
+        self._graphs: Mapping[Located, GraphDeclaration] = {}
         self._bound: dict[str, str] = {}
         """The policy of each scope."""
 
@@ -220,13 +187,13 @@ class _ConfigReader:
     def _add(self, code: str, message: str, value: Value) -> None:
         self._yaml.add(code, message, value.span)
 
-    def _find_place(self, value: Value) -> str:
+    def _locate(self, text: str, value: Value) -> Located:
         line, column = self._yaml.source.line_and_column(value.span.start)
-        return f"{CONFIG_FILE}:{line}:{column}"
+        return Located(text, f"{CONFIG_FILE}:{line}:{column}")
 
-    def _read_file(self, value: Value | None) -> FileRef | None:
+    def _read_file(self, value: Value | None) -> Located | None:
         path = None if value is None else self._yaml.read_name(value)
-        return None if value is None or path is None else FileRef(path, self._find_place(value))
+        return None if value is None or path is None else self._locate(path, value)
 
     def _read_resources(
         self,
@@ -234,7 +201,7 @@ class _ConfigReader:
         read: Callable[[str, Value, Value], One],
         *,
         are_graphs: bool = False,
-    ) -> dict[str, One]:
+    ) -> dict[Located, One]:
         """Read a mapping of resources; `read` gets the name, the key and the value of each."""
         found = {}
         entries = {} if value is None else self._yaml.read_entries(value)
@@ -243,7 +210,7 @@ class _ConfigReader:
                 rule = _GRAPH_RULE if are_graphs else _RULE
                 self._add("invalid_resource_id", f"'{name}' cannot be the id of {rule}", key)
             else:
-                found[name] = read(name, key, member)
+                found[self._locate(name, key)] = read(name, key, member)
         return found
 
     # --- the document ---
@@ -299,13 +266,13 @@ class _ConfigReader:
         locks = self._yaml.read_flag(members["lock"]) if "lock" in members else True
         if locks is False:
             message = "no lock is taken; of two operators at once, one finds its work refused"
-            place = self._find_place(members["lock"])
+            place = self._locate("lock", members["lock"]).at
             self._report.add("state_lock_disabled", place, message)
         return locks is not False
 
     # --- embedding providers ---
 
-    def _read_providers(self, value: Value) -> dict[str, EmbeddingProfile | None]:
+    def _read_providers(self, value: Value) -> Mapping[Located, EmbeddingProfile | None]:
         members = self._yaml.read_members(value, (), ("embedding",))
         return self._read_resources(members.get("embedding"), self._read_provider)
 
@@ -340,35 +307,32 @@ class _ConfigReader:
 
     # --- graphs ---
 
-    def _read_graph(self, graph_id: str, key: Value, value: Value) -> GraphDeclaration:
+    def _read_graph(self, graph_id: str, _: Value, value: Value) -> GraphDeclaration:
         what = Value(value.node, f"graph '{graph_id}'")
         message = "graphs have no '{}' any more; remove it"
         removed = self._refuse_keys(what, (_STREAMING,), "removed_streaming_declaration", message)
         members = self._yaml.read_members(what, ("schema",), (*_GRAPH_KEYS, *removed))
         provider, blobs = members.get("embedding_provider"), members.get("external_blobs")
         return GraphDeclaration(
-            graph_id,
-            self._find_place(key),
             self._read_file(members.get("schema")),
             self._read_queries(members["queries"]) if "queries" in members else None,
             None if provider is None else self._read_provider_reference(provider),
             BlobAllowList() if blobs is None else self._read_allow_list(blobs),
         )
 
-    def _read_queries(self, value: Value) -> QueryDeclaration:
+    def _read_queries(self, value: Value) -> Queries:
         if self._yaml.is_text(value):
-            return QueryDeclaration(folder=self._read_file(value))
+            return self._read_file(value) or ()
         if self._yaml.is_list(value):
             items = self._yaml.read_items(value, "a query file")
-            files = [self._read_file(one) for one in items]
-            return QueryDeclaration(files=tuple(one for one in files if one is not None))
-        named: dict[str, FileRef] = {}
+            return tuple(one for one in map(self._read_file, items) if one is not None)
+        named: dict[str, Located] = {}
         for name, (_, member) in self._yaml.read_entries(value).items():
             members = self._yaml.read_members(Value(member.node, f"query '{name}'"), ("file",))
             file = self._read_file(members.get("file"))
             if file is not None:
                 named[name] = file
-        return QueryDeclaration(named=named)
+        return named
 
     def _read_provider_reference(self, value: Value) -> str | None:
         text = self._yaml.read_name(value)
@@ -445,7 +409,7 @@ class _ConfigReader:
                 message = f"'{scope}' is bound to policy '{other}' already"
                 self._add("duplicate_policy_binding", message, item)
         file = self._read_file(members.get("file"))
-        return PolicyDeclaration(name, self._find_place(key), file, tuple(sorted(scopes)))
+        return PolicyDeclaration(file, tuple(sorted(scopes)))
 
     def _read_scope(self, value: Value) -> str | None:
         text = self._yaml.read_name(value)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+
+import msgspec
 
 from omnigraph.errors import ClusterDiagnostic, ClusterError, OmniError, Severity
 
@@ -220,7 +222,7 @@ class _Collecting:
         if not isinstance(error, ClusterError):
             return False
         self.report.extend(
-            one if self.severity is None else replace(one, severity=self.severity)
+            one if self.severity is None else msgspec.structs.replace(one, severity=self.severity)
             for one in error.diagnostics
         )
         return True

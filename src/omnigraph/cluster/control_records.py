@@ -1,31 +1,127 @@
-"""Control records of a cluster: intents of changes of graphs, approvals, and the lock."""
+"""Control records of a cluster: sealed JSON documents, of which three kinds are defined here.
+
+An intent announces a change of a graph, an approval allows one, and the lock keeps other operators
+out. The ledger is the fourth kind.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
+from typing import Generic, TypeVar
 
 import msgspec
 
 from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse, refusing
-from omnigraph.cluster.cluster_files import FORMAT, ClusterFiles, RecordKind
+from omnigraph.cluster.cluster_files import ClusterFiles
 from omnigraph.cluster.resources import (
     APPROVALS,
     LOCK_FILE,
     RECOVERIES,
     graph_address,
-    make_approval_path,
-    make_intent_file,
     show_control_path,
 )
-from omnigraph.cluster.state_ledger import ApprovalRecord, read_clock
 from omnigraph.errors import ClusterError, Severity, StorageError
 from omnigraph.identity import UlidSource
+from omnigraph.storage.sealed_records import SEAL, is_sealed, seal
+from omnigraph.typed_reading import convert_into
+from omnigraph.types.json_value import parse_json
+from omnigraph.types.row_problems import ValueRefused
 from omnigraph.wire.http_protocol import is_graph_id
 
-_ids = UlidSource()
+FORMAT = 1
+"""The format of every control record."""
+_JSON = ".json"
+
+new_id = UlidSource().next
+
+
+def read_clock() -> str:
+    """Return the current time in the format of control records."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKind(Generic[Record]):
+    """A kind of control record, with the codes of its problems."""
+
+    what: str
+    """Its name with an article, for messages."""
+    type: type[Record]
+    unreadable: str
+    unsupported: str
+    invalid: str
+    unwritable: str
+    version: str = "schema_version"
+    """The member with the format."""
+    find_problem: Callable[[Record, str], str | None] = lambda _record, _path: None
+    """Return the reason why the members of the record at a path do not fit together."""
+    advice: str = ""
+    unsealed: str | None = None
+    """The message for a wrong checksum; with it, the checksum is required."""
+
+    def encode(self, record: Record) -> bytes:
+        """Encode a record indented, with its checksum and a newline at the end."""
+        body = seal(msgspec.to_builtins(record, order="deterministic"))
+        return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
+
+    def decode(self, data: bytes, path: str) -> Record:
+        """Return the record in a file, unless it is damaged or of another format."""
+        try:
+            body = parse_json(data)
+            members = body if isinstance(body, dict) else {}
+            version = members.get(self.version)
+            if isinstance(version, int) and version != FORMAT:
+                name = self.what.partition(" ")[2]
+                message = f"the {name} has version {version}; this release reads {FORMAT}"
+                raise refuse(self.unsupported, show_control_path(path), message)
+            is_whole = is_sealed(members) and (self.unsealed is None or SEAL in members)
+            members.pop(SEAL, None)
+            record = convert_into(body, self.type)
+            problem = self.find_problem(record, path)
+        except (ValueRefused, msgspec.ValidationError) as error:
+            problem = str(error)
+        if problem is not None:
+            message = f"not {self.what}: {problem}{self.advice}"
+            raise refuse(self.invalid, show_control_path(path), message)
+        if not is_whole:
+            mismatch = f"not {self.what}: its checksum is not that of its content{self.advice}"
+            raise refuse(self.invalid, show_control_path(path), self.unsealed or mismatch)
+        return record
+
+    def find(self, files: ClusterFiles, path: str) -> Record | None:
+        with refusing(self.unreadable, show_control_path(path)):
+            data = files.control.find(path)
+        return None if data is None else self.decode(data, path)
+
+    def list_all(
+        self, files: ClusterFiles, folder: str, report: ClusterReport, severity: Severity
+    ) -> list[Record]:
+        """List the records of a folder by name; unusable ones are reported with this severity."""
+        names: Sequence[str] = ()
+        with report.collect(severity), refusing(self.unreadable, show_control_path(folder)):
+            names = files.control.list(folder)
+        found: list[Record | None] = []
+        for name in names:
+            if name.endswith(_JSON):
+                with report.collect(severity):
+                    found.append(self.find(files, f"{folder}/{name}"))
+        return [one for one in found if one is not None]
+
+    def write(self, files: ClusterFiles, path: str, record: Record) -> None:
+        """Write a record, in place of any other."""
+        with refusing(self.unwritable, show_control_path(path)):
+            files.control.put(path, self.encode(record))
+
+
+# --- intents ---
 
 
 class IntentKind(StrEnum):
@@ -51,6 +147,12 @@ class GraphIntent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     desired_schema_digest: str | None = None
     state_cas_base: str | None = None
     approval_id: str | None = None
+    recovered_at: str | None = None
+    """Set in the ledger, where recovery recorded the change as made."""
+
+    @property
+    def path(self) -> str:
+        return f"{RECOVERIES}/{self.operation_id}{_JSON}"
 
     def describe(self) -> str:
         return (
@@ -60,7 +162,7 @@ class GraphIntent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 def _find_intent_problem(intent: GraphIntent, path: str) -> str | None:
-    if path == make_intent_file(intent.operation_id) and is_graph_id(intent.graph_id):
+    if path == intent.path and is_graph_id(intent.graph_id):
         return None
     return "it does not name its file and a graph"
 
@@ -93,23 +195,21 @@ def report_pending(files: ClusterFiles, report: ClusterReport) -> set[str]:
 
 
 def write_intent(files: ClusterFiles, intent: GraphIntent) -> None:
-    """Announce a change, or add to what is announced.
-
-    Raises:
-        ClusterError: it cannot be written, so the change must not be made.
-    """
-    _INTENT.write(files, make_intent_file(intent.operation_id), intent)
+    """Announce a change; if this raises, the change must not be made."""
+    _INTENT.write(files, intent.path, intent)
 
 
 def remove_intents(
-    files: ClusterFiles, operation_ids: Iterable[str], report: ClusterReport
+    files: ClusterFiles, intents: Iterable[GraphIntent], report: ClusterReport
 ) -> None:
     """Remove the intents of changes that are recorded, or were not made."""
-    for operation_id in operation_ids:
-        path = make_intent_file(operation_id)
-        code, place = "recovery_sidecar_cleanup_failed", show_control_path(path)
+    for intent in intents:
+        code, place = "recovery_sidecar_cleanup_failed", show_control_path(intent.path)
         with report.collect(Severity.WARNING), refusing(code, place):
-            files.control.delete(path)
+            files.control.delete(intent.path)
+
+
+# --- approvals ---
 
 
 class ChangeApproval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -123,7 +223,7 @@ class ChangeApproval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     resource: str
     operation: str
     reason: str
-    bound_config_digest: str
+    bound_config_digest: str | None
     bound_before_digest: str | None = None
     bound_after_digest: str | None = None
     approved_by: str
@@ -132,8 +232,8 @@ class ChangeApproval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     consumed_by_operation: str | None = None
 
     @property
-    def subject(self) -> tuple[str, str]:
-        return self.resource, self.operation
+    def path(self) -> str:
+        return f"{APPROVALS}/{self.approval_id}{_JSON}"
 
     @property
     def binding(self) -> tuple[str | None, ...]:
@@ -143,17 +243,12 @@ class ChangeApproval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def sign(self, actor: str) -> ChangeApproval:
         """Make the approval of a gate by an actor."""
         return msgspec.structs.replace(
-            self, approval_id=_ids.next(), approved_by=actor, created_at=read_clock()
+            self, approval_id=new_id(), approved_by=actor, created_at=read_clock()
         )
 
-    def record_use(self, operation_id: str) -> ApprovalRecord:
-        """Make the record of the ledger that an operation consumed the approval."""
-        return ApprovalRecord(
-            resource=self.resource,
-            operation=self.operation,
-            approved_by=self.approved_by,
-            consumed_at=read_clock(),
-            consumed_by_operation=operation_id,
+    def consume(self, operation_id: str) -> ChangeApproval:
+        return msgspec.structs.replace(
+            self, consumed_at=read_clock(), consumed_by_operation=operation_id
         )
 
 
@@ -164,9 +259,7 @@ _APPROVAL = RecordKind(
     unsupported="unsupported_approval_version",
     invalid="invalid_approval_artifact",
     unwritable="approval_write_error",
-    find_problem=lambda approval, path: (
-        None if path == make_approval_path(approval.approval_id) else "it has another id"
-    ),
+    find_problem=lambda one, path: None if path == one.path else "it has another id",
 )
 
 
@@ -175,23 +268,18 @@ def find_approval(
 ) -> ChangeApproval | None:
     """Return one approval; None if there is none, or if it is reported as unusable."""
     with report.collect(Severity.WARNING):
-        return _APPROVAL.find(files, make_approval_path(approval_id))
+        return _APPROVAL.find(files, f"{APPROVALS}/{approval_id}{_JSON}")
     return None
 
 
 def write_approval(files: ClusterFiles, approval: ChangeApproval) -> None:
-    """Store an approval.
-
-    Raises:
-        ClusterError: it cannot be written.
-    """
-    _APPROVAL.write(files, make_approval_path(approval.approval_id), approval)
+    _APPROVAL.write(files, approval.path, approval)
 
 
 def match_approvals(
     gates: Iterable[ChangeApproval],
     files: ClusterFiles,
-    consumed: Mapping[str, ApprovalRecord],
+    consumed: Mapping[str, ChangeApproval],
     report: ClusterReport,
 ) -> dict[str, ChangeApproval]:
     """Return the stored approval of each gated change, by resource; stale ones are reported."""
@@ -202,7 +290,8 @@ def match_approvals(
     ]
     found: dict[str, ChangeApproval] = {}
     for gate in gates:
-        candidates = [one for one in stored if one.subject == gate.subject]
+        subject = gate.resource, gate.operation
+        candidates = [one for one in stored if (one.resource, one.operation) == subject]
         fitting = [one for one in candidates if one.binding == gate.binding]
         if fitting:
             found[gate.resource] = fitting[0]
@@ -216,18 +305,16 @@ def match_approvals(
 
 
 def mark_approvals_consumed(
-    files: ClusterFiles, records: Mapping[str, ApprovalRecord], report: ClusterReport
+    files: ClusterFiles, consumed: Mapping[str, ChangeApproval], report: ClusterReport
 ) -> None:
-    """Note in the stored approvals which of them the ledger has consumed."""
-    for approval_id, record in records.items():
-        approval = find_approval(files, approval_id, report)
-        if approval is not None and approval.consumed_at is None:
-            consumed = msgspec.structs.replace(
-                approval,
-                consumed_at=record.consumed_at,
-                consumed_by_operation=record.consumed_by_operation,
-            )
-            write_approval(files, consumed)
+    """Note in the stored approvals that the ledger records their use."""
+    for approval_id, approval in consumed.items():
+        stored = find_approval(files, approval_id, report)
+        if stored is not None and stored.consumed_at is None:
+            write_approval(files, approval)
+
+
+# --- the lock ---
 
 
 class StateLock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -262,13 +349,9 @@ _LOCK_PATH = show_control_path(LOCK_FILE)
 
 @contextmanager
 def hold_lock(files: ClusterFiles, operation: str) -> Iterator[StateLock]:
-    """Keep other operators out for the duration of a block.
-
-    Raises:
-        ClusterError: another operator holds the lock, or it cannot be taken.
-    """
+    """Keep other operators out for the duration of a block."""
     lock = StateLock(
-        lock_id=_ids.next(), operation=operation, created_at=read_clock(), pid=os.getpid()
+        lock_id=new_id(), operation=operation, created_at=read_clock(), pid=os.getpid()
     )
     _take_lock(files, lock)
     try:
@@ -289,11 +372,7 @@ def report_lock(files: ClusterFiles, report: ClusterReport) -> StateLock | None:
 
 
 def remove_lock(files: ClusterFiles, lock_id: str) -> StateLock:
-    """Remove the lock of an operator that is gone.
-
-    Raises:
-        ClusterError: there is none, or it has another id.
-    """
+    """Remove the lock of an operator that is gone, named by its id."""
     lock = _LOCK.find(files, LOCK_FILE)
     if lock is None:
         raise refuse("state_lock_missing", _LOCK_PATH, "there is no lock to remove")
@@ -321,10 +400,9 @@ def _take_lock(files: ClusterFiles, lock: StateLock) -> None:
 def _is_held(files: ClusterFiles, lock: StateLock) -> bool:
     """Return whether the lock is this one; one that cannot be read belongs to somebody else."""
     try:
-        held = _LOCK.find(files, LOCK_FILE)
+        return _LOCK.find(files, LOCK_FILE) == lock
     except ClusterError:
         return False
-    return held is not None and held.lock_id == lock.lock_id
 
 
 def _delete_lock(files: ClusterFiles) -> None:

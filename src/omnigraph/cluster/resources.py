@@ -1,4 +1,4 @@
-"""Resources of a cluster: their addresses, settings and digests, and the paths of its files.
+"""Resources of a cluster by address, and the paths of its files.
 
     __cluster/state.json                                  the ledger
     __cluster/lock.json                                   the lock of the operator at work
@@ -13,13 +13,8 @@ Control files have a folder of their own, so that what is locked is not the fold
 
 from __future__ import annotations
 
-import hashlib
 import re
-from codecs import BOM_UTF8
-from collections.abc import Mapping
 from enum import StrEnum
-
-import msgspec
 
 from omnigraph.settings import Settings
 from omnigraph.storage.control_files import normalize_root, open_control_files
@@ -34,7 +29,6 @@ STATE_FILE = "state.json"
 LOCK_FILE = "lock.json"
 RECOVERIES = "recoveries"
 APPROVALS = "approvals"
-_JSON = ".json"
 _MANAGED = re.compile(f"(?P<root>.+)/{GRAPHS_FOLDER}/[^/]+{re.escape(GRAPH_SUFFIX)}")
 
 RESOURCE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,127}")
@@ -99,87 +93,6 @@ def is_resource_address(text: str) -> bool:
             return False
 
 
-class EmbeddingProfile(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
-    """An embedding provider; its key is a variable reference, `${NAME}`, that the server reads."""
-
-    kind: str
-    base_url: str | None = None
-    model: str | None = None
-    api_key: str | None = None
-
-
-class BlobScope(StrEnum):
-    """The processes that may read an external blob."""
-
-    SERVER_SAFE = "server_safe"
-    EMBEDDED_ONLY = "embedded_only"
-
-
-class BlobBase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An address below which external blobs are allowed."""
-
-    uri: str
-    scope: BlobScope
-
-
-class BlobAllowList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The allowed addresses of external blobs; without a base, none is."""
-
-    bases: tuple[BlobBase, ...] = ()
-
-    @property
-    def mode(self) -> str:
-        return "allow" if self.bases else "deny"
-
-
-def digest_file(data: bytes) -> str:
-    """Return the digest of a file, without its byte order mark."""
-    return hashlib.sha256(data.removeprefix(BOM_UTF8)).hexdigest()
-
-
-def digest_profile(profile: EmbeddingProfile) -> str:
-    return _digest("embedding profile", profile)
-
-
-def digest_graph(
-    graph_id: str,
-    schema: str | None,
-    queries: Mapping[str, str],
-    provider: tuple[str, str] | None,
-    external_blobs: BlobAllowList,
-) -> str:
-    """Return the digest of a graph as a whole, computed from the digests of its parts.
-
-    Args:
-        graph_id: The graph.
-        schema: The digest of its schema.
-        queries: The digests of its queries by name.
-        provider: The address and digest of its embedding provider.
-        external_blobs: The allowed addresses of its external blobs.
-    """
-    parts: dict[str, object] = {
-        "graph": graph_id,
-        "schema": schema,
-        "queries": sorted(queries.items()),
-        "provider": provider,
-    }
-    if external_blobs.bases:
-        parts["external_blobs"] = external_blobs
-    return _digest("graph", parts)
-
-
-def digest_config(config: object, resources: Mapping[str, str]) -> str:
-    """Return the digest of everything that is declared, files included."""
-    return _digest("config", [config, sorted(resources.items())])
-
-
-def _digest(tag: str, value: object) -> str:
-    text = msgspec.json.encode(value, order="sorted")
-    return hashlib.sha256(f"omnigraph {tag}\0".encode() + text).hexdigest()
-
-
 def make_graph_path(graph_id: str) -> str:
     """Return the path of a graph; its id is validated, because the path may be deleted.
 
@@ -187,14 +100,6 @@ def make_graph_path(graph_id: str) -> str:
     'graphs/library.omni'
     """
     return f"{GRAPHS_FOLDER}/{check_graph_id(graph_id)}{GRAPH_SUFFIX}"
-
-
-def make_intent_file(operation_id: str) -> str:
-    return f"{RECOVERIES}/{operation_id}{_JSON}"
-
-
-def make_approval_path(approval_id: str) -> str:
-    return f"{APPROVALS}/{approval_id}{_JSON}"
 
 
 def make_payload_path(address: str, digest: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from omnigraph.errors.omni_error import (
@@ -17,6 +16,7 @@ from omnigraph.errors.omni_error import (
     Violation,
     render_place,
 )
+from omnigraph.result import Result
 
 
 class CompileError(InputError):
@@ -254,8 +254,7 @@ class RequestTooSlow(InputError):
         self.limit_s = limit_s
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDiagnostic:
+class ClusterDiagnostic(Result, frozen=True):
     """One finding about a cluster: `path` is a place in a file, a file of the root or a resource.
 
     >>> str(ClusterDiagnostic("state_missing", Severity.ERROR, "state.json", "there is no ledger"))
@@ -274,14 +273,6 @@ class ClusterDiagnostic:
     def __str__(self) -> str:
         word = "ERROR" if self.is_error else "WARN"
         return f"{word:<5}  {self.code} {self.path}: {self.message}"
-
-    def wire(self) -> dict[str, JsonValue]:
-        return {
-            "code": self.code,
-            "severity": str(self.severity),
-            "path": self.path,
-            "message": self.message,
-        }
 
 
 class ClusterError(InputError):

@@ -41,9 +41,7 @@ def render_plan(result: PlanResult) -> Iterator[str]:
         return
     yield from _render_changes(result.changes)
     for reach in result.blast_radius:
-        affected = reach["affected"]
-        assert isinstance(affected, list)
-        yield f"{reach['resource']} affects {', '.join(affected)}"
+        yield f"{reach.resource} affects {', '.join(reach.affected)}"
     for approval in result.approvals_required:
         state = "approved" if approval.satisfied else "needs an approval"
         yield f"{approval.resource} {state}: {approval.reason}"
@@ -88,8 +86,8 @@ def render_status(result: ClusterStatus) -> Iterator[str]:
 
 
 def render_unlocked(result: UnlockResult) -> Iterator[str]:
-    if result.lock_removed and result.state.lock is not None:
-        yield f"removed the lock {result.state.lock.lock_id}"
+    if result.lock_removed:
+        yield f"removed the lock {result.state.lock_id}"
 
 
 def _render_changes(changes: tuple[ClusterChange, ...]) -> Iterator[str]:
