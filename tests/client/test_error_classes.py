@@ -15,6 +15,7 @@ from omnigraph.errors import (
     MergeConflict,
     RowProblem,
     Severity,
+    TextRange,
     Violation,
     ViolationKind,
 )
@@ -27,16 +28,28 @@ from omnigraph.wire.error_bodies import (
 )
 
 MISTAKE = Diagnostic(
-    "T4", "no edge type matches 'flies'", "q.gq", 2, 12, 30, 35, "$a flies $b", 3, "type", "likes?"
+    code="T4",
+    stage="type",
+    severity=Severity.ERROR,
+    message="no edge type matches 'flies'",
+    source="q.gq",
+    line=2,
+    column=12,
+    span=TextRange(30, 35),
+    line_text="$a flies $b",
+    caret=3,
+    hint="likes?",
 )
-CONFLICT = MergeConflict("divergent_update", "node:A", "both changed it", "x", None, {"a": 1}, None)
+CONFLICT = MergeConflict.of(
+    "divergent_update", "node:A", "both changed it", "x", None, {"a": 1}, None
+)
 FINDING = ClusterDiagnostic("state_missing", Severity.ERROR, "state.json", "there is no ledger")
 SAMPLES = {
     "cluster": errors.ClusterError([FINDING]),
     "compile_error": errors.CompileError([MISTAKE]),
     "rows_rejected": errors.RowsRejected([RowProblem("bad", "X1", "f", 3, "node:A", "x", "p")], 7),
     "constraint_violated": errors.ConstraintViolated(
-        [Violation(ViolationKind.UNIQUE, "node:A", "twice", id="x", line=4)], 9
+        [Violation.of(ViolationKind.UNIQUE, "node:A", "twice", id="x", line=4)], 9
     ),
     "merge_conflicts": errors.MergeConflicts("merging 'a' into 'main'", [CONFLICT]),
     "schema_breaks_queries": errors.SchemaBreaksQueries([("q", "no type A")]),

@@ -11,7 +11,10 @@ import pytest
 import omnigraph
 from crash.windows import At, Parked, Stopped, fail, stop, watched
 from evolution.library import SCHEMA, changed, files_below, values
+from omnigraph.catalog.build import compile_schema
 from omnigraph.errors import CompileError, OmniError, StorageFailure, StorageKind
+from omnigraph.evolution.migration_plan import plan_migration
+from omnigraph.language.source import SourceText
 
 SHOPS = SCHEMA + "node Shop { name: String @key }\n"
 WIDE = changed("pages: I32?", "pages: I64?")
@@ -20,7 +23,8 @@ SHOP = {"type": "Shop", "data": {"name": "corner"}}
 
 
 def test_a_foreign_table_at_the_place_of_a_new_one_stays_untouched(library, library_place):
-    new = library.plan_schema(SHOPS).catalog.nodes["Shop"]
+    wanted = compile_schema(SourceText(SHOPS))
+    new = plan_migration(library.catalog, wanted).catalog.nodes["Shop"]
     book = library._open.views.read_newest("main").snapshot.entry("node:Book").path
     ids = (new.identity.stable_table_id, new.identity.table_incarnation_id)
     place = library_place / "nodes" / "-".join(f"{id:016x}" for id in ids)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 import omnigraph
 from omnigraph.errors import (
@@ -92,4 +94,4 @@ def described(error: OmniError) -> tuple:
 def _without_minted(violation):
     """The violation without an id that was made by the load, and differs with every load."""
     is_minted = violation.id is not None and is_flat_name(violation.id)
-    return replace(violation, id=None) if is_minted else violation
+    return msgspec.structs.replace(violation, id=None) if is_minted else violation

@@ -13,6 +13,7 @@ import pytest
 
 from omnigraph import errors
 from omnigraph.errors import StorageKind
+from omnigraph.language.source import SourceText, Span
 from omnigraph.wire.error_bodies import HIDDEN, SHOWN, describe_error
 from omnigraph.wire.http_protocol import RouteSpec
 from omnigraph.wire.route_table import ROUTES
@@ -62,10 +63,10 @@ def list_errors(base: type = errors.OmniError) -> list[type[errors.OmniError]]:
 def make(kind: type[errors.OmniError]) -> errors.OmniError:
     """An error of the class whose every text names a place of the server."""
     given = {
-        "diagnostics": [errors.Diagnostic("P1", "m", "q.gq", 1, 1, 0, 1, "x", 0)],
+        "diagnostics": [SourceText("x", "q.gq").diagnostic("P1", "m", Span(0, 1))],
         "problems": [errors.RowProblem("r", "c")],
-        "violations": [errors.Violation(errors.ViolationKind.VALUE, "node:A", "m")],
-        "conflicts": [errors.MergeConflict("divergent_update", "node:A", "m")],
+        "violations": [errors.Violation.of(errors.ViolationKind.VALUE, "node:A", "m")],
+        "conflicts": [errors.MergeConflict.of("divergent_update", "node:A", "m")],
         "kind": StorageKind.TRANSIENT,
         "files": [SECRET],
         "broken": [("q", "x")],

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable
 
+import msgspec
 from msgspec import Struct
 
 from omnigraph.catalog.assign_identities import SchemaType
@@ -21,7 +22,8 @@ from omnigraph.catalog.catalog import (
     Property,
 )
 from omnigraph.errors import JsonValue
-from omnigraph.types.property import PropertyType
+from omnigraph.result import Result
+from omnigraph.types.property import PropertyType, Scalar
 
 Json = dict[str, JsonValue]
 
@@ -50,22 +52,43 @@ def hash_text(text: str) -> str:
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
 
-def encode_type(type_: PropertyType) -> Json:
-    """Encode a property type as in plans and records; a vector's scalar is `{"Vector": n}`."""
-    scalar: JsonValue = {"Vector": type_.dimension} if type_.is_vector else str(type_.scalar)
-    values = None if type_.enum_values is None else list(type_.enum_values)
-    return {
-        "scalar": scalar,
-        "nullable": type_.nullable,
-        "list": type_.is_list,
-        "enum_values": values,
-    }
+class VectorScalar(Result, frozen=True):
+    """The scalar of a vector: its dimension."""
+
+    dimension: int | None = msgspec.field(name="Vector")
+
+
+class TypeDocument(Result, frozen=True):
+    """A property type as plans and records show it."""
+
+    scalar: Scalar | VectorScalar
+    nullable: bool
+    is_list: bool = msgspec.field(name="list")
+    enum_values: tuple[str, ...] | None
+
+    @classmethod
+    def of(cls, type_: PropertyType) -> TypeDocument:
+        scalar = VectorScalar(type_.dimension) if type_.is_vector else type_.scalar
+        return cls(scalar, type_.nullable, type_.is_list, type_.enum_values)
+
+    def read(self) -> PropertyType:
+        """Return the property type."""
+        return PropertyType(
+            Scalar.VECTOR if isinstance(self.scalar, VectorScalar) else self.scalar,
+            nullable=self.nullable,
+            is_list=self.is_list,
+            enum_values=self.enum_values,
+            dimension=self.scalar.dimension if isinstance(self.scalar, VectorScalar) else None,
+        )
+
+    def __str__(self) -> str:
+        return str(self.read())
 
 
 def _shape_property(property_: Property) -> Json:
     return {
         "name": property_.name,
-        "type": encode_type(property_.type),
+        "type": TypeDocument.of(property_.type).wire(),
         "declared_directly": property_.declared_directly,
         "annotations": _shape_annotations(property_.annotations),
         "embed": _embed(property_.embed),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from omnigraph.errors import Severity
@@ -16,10 +17,9 @@ from omnigraph.evolution.apply_result import (
     AppliedMutation,
     ChangedTable,
     SchemaApplyResult,
-    TableEffect,
 )
-from omnigraph.evolution.migration_plan import MigrationPlan
-from omnigraph.evolution.step_reading import read_step
+from omnigraph.evolution.migration_plan import MigrationNote
+from omnigraph.evolution.migration_steps import Step
 from omnigraph.graph.idempotency import RecordedWrite
 from omnigraph.graph.merging import MergeResult
 from omnigraph.graph.results import (
@@ -41,11 +41,10 @@ from omnigraph.history.entity_changes import Endpoints, EntityChange, Image, Op
 from omnigraph.history.entity_history import EntityHistory, EntityVersion
 from omnigraph.history.merge import TableCounts
 from omnigraph.identity import BranchName, CommitId, EntityKind, TableKey
-from omnigraph.language.source import SourceText
-from omnigraph.plan.compile import compile_catalog
 from omnigraph.plan.query_lint import LintReport, QueryLintFinding, QueryLintResult
+from omnigraph.typed_reading import convert_into
 from omnigraph.wire import response_bodies as bodies
-from omnigraph.wire.error_bodies import join_type_key, read_conflict, read_diagnostic, read_problem
+from omnigraph.wire.error_bodies import join_type_key, read_conflict, read_problem
 
 T = TypeVar("T")
 Body = Mapping[str, Any]
@@ -231,40 +230,22 @@ def read_table_counts(tables: Iterable[Body]) -> tuple[TableCounts, ...]:
     )
 
 
-def read_schema_plan(
-    body: bodies.SchemaPlanOutput | bodies.SchemaApplyOutput, schema: SourceText
-) -> MigrationPlan:
-    """The steps to a schema; the catalog is that of the text that was sent."""
-    notes = () if body.notes is UNSET else tuple(read_diagnostic(one) for one in body.notes)
-    steps = tuple(read_step(one) for one in body.steps)
-    return MigrationPlan(steps, compile_catalog(schema), notes)
-
-
-def read_schema_apply(
-    body: bodies.SchemaApplyOutput, schema: SourceText, *, is_replayed: bool
-) -> SchemaApplyResult:
-    tables = tuple(
-        ChangedTable(
-            TableKey(join_type_key(one)),
-            TableEffect(one["effect"]),
-            one["rows_before"],
-            one["rows_after"],
-            tuple(one["columns_written"]),
-        )
-        for one in body.tables
-    )
+def read_schema_apply(body: bodies.SchemaApplyOutput, *, is_replayed: bool) -> SchemaApplyResult:
     return SchemaApplyResult(
+        supported=body.supported,
+        step_count=body.step_count,
+        steps=convert_into(body.steps, tuple[Step, ...]),
+        notes=convert_into(_or_none(body.notes) or (), tuple[MigrationNote, ...]),
+        mutations=convert_into(
+            msgspec.to_builtins(_or_none(body.mutations) or ()), tuple[AppliedMutation, ...]
+        ),
         branch=body.branch,
-        plan=read_schema_plan(body, schema),
-        tables=tables,
+        applied=body.applied,
         dry_run=body.dry_run,
         manifest_version=body.graph_manifest_version,
+        tables=convert_into(body.tables, tuple[ChangedTable, ...]),
         actor_id=body.actor_id,
         commit=_read_made(body.commit),
-        mutations=tuple(
-            AppliedMutation(one.query_name, one.affected_nodes, one.affected_edges)
-            for one in (() if body.mutations is UNSET else body.mutations)
-        ),
         is_replayed=is_replayed,
     )
 

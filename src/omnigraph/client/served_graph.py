@@ -29,12 +29,12 @@ from omnigraph.client.response_decoding import (
     read_consumer,
     read_created_branch,
     read_schema_apply,
-    read_schema_plan,
     read_tag,
 )
 from omnigraph.client.served_object import refuse_actor, with_source_name
 from omnigraph.client.served_view import refuse_engine
 from omnigraph.client.served_writing import ServedHistory
+from omnigraph.evolution.migration_plan import MigrationPlan
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.results import (
@@ -54,7 +54,6 @@ from omnigraph.wire.request_bodies import BranchRenameRequest
 
 if TYPE_CHECKING:
     from omnigraph.evolution.apply_result import SchemaApplyResult
-    from omnigraph.evolution.migration_plan import MigrationPlan
 
 
 class ServedSchema(ServedHistory):
@@ -77,10 +76,8 @@ class ServedSchema(ServedHistory):
             expressions=dict(expressions) if expressions else None,
         )
         with with_source_name(text):
-            plan = self._connection.ask_for(
-                ClientRequest("planSchema", body=body), bodies.SchemaPlanOutput
-            )
-        return read_schema_plan(plan, text)
+            request = ClientRequest("planSchema", body=body)
+            return self._connection.ask_for(request, MigrationPlan)
 
     def apply_schema(
         self,
@@ -121,7 +118,7 @@ class ServedSchema(ServedHistory):
         with with_source_name(text, others):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)
         done = self._connection.decode(answer, bodies.SchemaApplyOutput)
-        return read_schema_apply(done, text, is_replayed=is_replayed(answer))
+        return read_schema_apply(done, is_replayed=is_replayed(answer))
 
 
 PageT = TypeVar("PageT", bodies.BranchListOutput, bodies.TagListOutput, bodies.ConsumerListOutput)

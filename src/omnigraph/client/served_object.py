@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import NoReturn
+
+import msgspec
 
 from omnigraph.errors import (
     BadRequest,
@@ -97,7 +98,10 @@ def with_source_name(
     except CompileError as error:
         known = others or {}
         raise CompileError(
-            [replace(one, source=known.get(one.source, text).name) for one in error.diagnostics]
+            [
+                msgspec.structs.replace(one, source=known.get(one.source, text).name)
+                for one in error.diagnostics
+            ]
         ) from error.__cause__
     except OmniError as error:
         _rename_place(error, text)
@@ -125,12 +129,12 @@ def with_file_name(file: str | None) -> Iterator[None]:
     except RowsRejected as error:
         if file is None:
             raise
-        problems = [replace(one, file=file) for one in error.problems]
+        problems = [msgspec.structs.replace(one, file=file) for one in error.problems]
         raise RowsRejected(problems, error.total) from error.__cause__
     except ConstraintViolated as error:
         if file is None:
             raise
-        broken = [replace(one, file=file) for one in error.violations]
+        broken = [msgspec.structs.replace(one, file=file) for one in error.violations]
         raise ConstraintViolated(broken, error.total) from error.__cause__
     except KeyConflict as error:
         if file is None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from decimal import Decimal
 from functools import partial, reduce
 from itertools import islice
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -315,9 +315,10 @@ def list_wrong_sources(
     for one, index in zip(wrong.to_pylist(), first_rows.to_pylist(), strict=True):
         message = describe_cardinality(edge, one["source"], one["edges"])
         if change is None or index is None:
-            yield Violation(kind, edge.table_key, message, source=one["source"])
+            yield Violation.of(kind, edge.table_key, message, source=one["source"])
         else:
-            yield replace(change.violation(kind, message, index), source=one["source"])
+            found = change.violation(kind, message, index)
+            yield msgspec.structs.replace(found, source=one["source"])
 
 
 def describe_cardinality(edge: EdgeType, source: str, edges: int) -> str:

@@ -61,7 +61,7 @@ class TableChange:
         if other is not None and self.lines is not None and line is not None:
             first = self.lines[other].as_py()
             message += f", in {render_both_places(self.file, first, self.file, line)}"
-        return Violation(
+        return Violation.of(
             kind,
             self.table_key,
             message,

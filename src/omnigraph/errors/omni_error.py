@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
 from typing import ClassVar
+
+import msgspec
+
+from omnigraph.result import Result
 
 JsonValue = object
 
@@ -93,27 +96,39 @@ class Severity(StrEnum):
     INFO = "info"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class TextRange(Result, frozen=True):
+    """A part of a text, as character offsets."""
+
+    start: int
+    end: int
+
+
+class Diagnostic(Result, frozen=True, kw_only=True):
     """One mistake in a text, self-contained: it can be shown without the text at hand.
 
-    `line` and `column` count from 1, in characters; `start` and `end` are character offsets.
-    `line_text` is the line, or the part of a very long line around the mistake, and `caret` the
-    place of the mistake in it.
+    `line` and `column` count from 1, in characters. `line_text` is the line, or the part of a very
+    long line around the mistake, and `caret` the place of the mistake in it.
     """
 
     code: str
+    stage: str
+    severity: Severity
     message: str
     source: str
     line: int
     column: int
-    start: int
-    end: int
+    span: TextRange
     line_text: str
     caret: int
-    stage: str = "parse"
     hint: str | None = None
-    severity: Severity = Severity.ERROR
+
+    @property
+    def start(self) -> int:
+        return self.span.start
+
+    @property
+    def end(self) -> int:
+        return self.span.end
 
     def headline(self) -> str:
         return f"{self.stage} {self.severity}: {self.message}"
@@ -138,23 +153,6 @@ class Diagnostic:
             lines.append(f"   = help: {self.hint}")
         return "\n".join(lines)
 
-    def wire(self) -> dict[str, JsonValue]:
-        body: dict[str, JsonValue] = {
-            "code": self.code,
-            "stage": self.stage,
-            "severity": str(self.severity),
-            "message": self.message,
-            "source": self.source,
-            "line": self.line,
-            "column": self.column,
-            "span": {"start": self.start, "end": self.end},
-            "line_text": self.line_text,
-            "caret": self.caret,
-        }
-        if self.hint:
-            body["hint"] = self.hint
-        return body
-
 
 def render_place(file: str | None, line: int | None) -> str:
     """Return the origin of a row as a prefix of a message; empty if unknown."""
@@ -170,8 +168,7 @@ def render_both_places(first_file: str | None, first_line: int, file: str | None
     return f"{first} and {second}"
 
 
-@dataclass(frozen=True, slots=True)
-class RowProblem:
+class RowProblem(Result, frozen=True, omit_defaults=False):
     """A mistake in one input row, and the place of the row."""
 
     reason: str
@@ -188,17 +185,6 @@ class RowProblem:
         which = f"'{self.id}': " if self.id is not None else ""
         return f"{where}{what}{which}{self.reason}"
 
-    def wire(self) -> dict[str, JsonValue]:
-        return {
-            "reason": self.reason,
-            "code": self.code,
-            "file": self.file,
-            "line": self.line,
-            "type_key": self.type_key,
-            "id": self.id,
-            "property": self.property,
-        }
-
 
 class ViolationKind(StrEnum):
     """The words used for broken rules, here and in merge conflicts."""
@@ -209,17 +195,18 @@ class ViolationKind(StrEnum):
     CARDINALITY = "cardinality_violation"
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(Result, frozen=True, kw_only=True):
     """One broken rule: which rule, on which type and row, and where the row came from."""
 
+    attributes: ClassVar[tuple[str, ...]] = ("position", "other_position", "source")
+
     kind: ViolationKind
-    type_key: str
+    entity_kind: str
+    type_name: str
+    id: str | None = msgspec.field(name="entity_id")
     message: str
-    _: KW_ONLY
-    id: str | None = None
-    file: str | None = None
-    line: int | None = None
+    file: str | None
+    line: int | None
     position: int | None = None
     """Where the row is in the input of a load, as long as file and line are not known."""
     other_position: int | None = None
@@ -227,43 +214,83 @@ class Violation:
     source: str | None = None
     """The node whose edges were counted, where the rule is about their number."""
 
-    def wire(self) -> dict[str, JsonValue]:
-        entity_kind, _, type_name = self.type_key.partition(":")
-        return {
-            "kind": str(self.kind),
-            "entity_kind": entity_kind,
-            "type_name": type_name,
-            "entity_id": self.id,
-            "message": self.message,
-            "file": self.file,
-            "line": self.line,
-        }
+    @classmethod
+    def of(
+        cls,
+        kind: ViolationKind,
+        type_key: str,
+        message: str,
+        *,
+        id: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+        position: int | None = None,
+        other_position: int | None = None,
+        source: str | None = None,
+    ) -> Violation:
+        """Return a violation of a type by its table key."""
+        entity_kind, _, type_name = type_key.partition(":")
+        return cls(
+            kind=kind,
+            entity_kind=entity_kind,
+            type_name=type_name,
+            id=id,
+            message=message,
+            file=file,
+            line=line,
+            position=position,
+            other_position=other_position,
+            source=source,
+        )
+
+    @property
+    def type_key(self) -> str:
+        return f"{self.entity_kind}:{self.type_name}"
 
 
-@dataclass(frozen=True, slots=True)
-class MergeConflict:
+Row = Mapping[str, JsonValue]
+
+
+class MergeConflict(Result, frozen=True, kw_only=True):
     """One reason why two states cannot be merged, with the entity as the three sides have it.
 
     `kind` is `divergent_insert`, `divergent_update` or `delete_vs_update` where the sides
     contradict each other, and a `ViolationKind` where together they would break a rule.
     """
 
+    entity_kind: str
+    type_name: str
+    id: str | None = msgspec.field(name="entity_id")
     kind: str
-    type_key: str
     message: str
-    id: str | None = None
-    base: Mapping[str, JsonValue] | None = None
-    source: Mapping[str, JsonValue] | None = None
-    target: Mapping[str, JsonValue] | None = None
+    base: Row | None
+    source: Row | None
+    target: Row | None
 
-    def wire(self) -> dict[str, JsonValue]:
-        entity_kind, _, type_name = self.type_key.partition(":")
-        sides = {"base": self.base, "source": self.source, "target": self.target}
-        return {
-            "entity_kind": entity_kind,
-            "type_name": type_name,
-            "entity_id": self.id,
-            "kind": self.kind,
-            "message": self.message,
-            **{side: None if row is None else dict(row) for side, row in sides.items()},
-        }
+    @classmethod
+    def of(
+        cls,
+        kind: str,
+        type_key: str,
+        message: str,
+        id: str | None = None,
+        base: Row | None = None,
+        source: Row | None = None,
+        target: Row | None = None,
+    ) -> MergeConflict:
+        """Return a conflict about an entity of a type, by its table key."""
+        entity_kind, _, type_name = type_key.partition(":")
+        return cls(
+            entity_kind=entity_kind,
+            type_name=type_name,
+            id=id,
+            kind=kind,
+            message=message,
+            base=base,
+            source=source,
+            target=target,
+        )
+
+    @property
+    def type_key(self) -> str:
+        return f"{self.entity_kind}:{self.type_name}"

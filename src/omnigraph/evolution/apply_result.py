@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
-from omnigraph.catalog.schema_json import Json
-from omnigraph.errors import Diagnostic
-from omnigraph.evolution.migration_plan import MigrationPlan
+import msgspec
+
+from omnigraph.evolution.migration_plan import MigrationNote, MigrationPlan
 from omnigraph.evolution.migration_steps import Step
 from omnigraph.identity import TableKey
+from omnigraph.result import Result
 from omnigraph.storage.manifest import Commit
 
 
@@ -27,135 +27,77 @@ class TableEffect(StrEnum):
     """Rows that a mutation changed are written; where columns change as well, all rows are."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedTable:
+class ChangedTable(Result, frozen=True):
     """One table that an apply creates, drops, renames or alters."""
 
-    table_key: TableKey
+    entity_kind: str
+    type_name: str
     effect: TableEffect
     rows_before: int
     rows_after: int
-    written: tuple[str, ...] = ()
+    written: tuple[str, ...] = msgspec.field(name="columns_written")
     """The columns whose values are written."""
 
-    def wire(self) -> dict[str, object]:
-        entity_kind, _, type_name = self.table_key.partition(":")
-        return {
-            "entity_kind": entity_kind,
-            "type_name": type_name,
-            "effect": str(self.effect),
-            "rows_before": self.rows_before,
-            "rows_after": self.rows_after,
-            "columns_written": list(self.written),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedStep:
-    """A step as recorded with its commit."""
-
-    body: Mapping[str, object]
-    text: str
-
-    def wire(self) -> Json:
-        return dict(self.body)
-
-    def describe(self) -> str:
-        return self.text
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedNote:
-    """A note of the plan, as recorded with its commit."""
-
-    severity: str
-    code: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedPlan:
-    """The plan of an earlier apply, as recorded with its commit."""
-
-    steps: tuple[RecordedStep, ...]
-    notes: tuple[RecordedNote, ...] = ()
+    @classmethod
+    def of(
+        cls,
+        table_key: TableKey,
+        effect: TableEffect,
+        rows_before: int,
+        rows_after: int,
+        written: tuple[str, ...] = (),
+    ) -> ChangedTable:
+        entity_kind, _, type_name = table_key.partition(":")
+        return cls(entity_kind, type_name, effect, rows_before, rows_after, written)
 
     @property
-    def supported(self) -> bool:
-        """True: the steps were applied."""
-        return True
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.steps
-
-    def wire(self) -> Json:
-        return {
-            "supported": True,
-            "step_count": len(self.steps),
-            "steps": [step.wire() for step in self.steps],
-            "notes": [
-                {"severity": note.severity, "code": note.code, "message": note.message}
-                for note in self.notes
-            ],
-        }
+    def table_key(self) -> TableKey:
+        return TableKey(f"{self.entity_kind}:{self.type_name}")
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedMutation:
+class AppliedMutation(Result, frozen=True):
     """One mutation run before the schema change, in the same commit."""
 
     query_name: str
     affected_nodes: int
     affected_edges: int
 
-    def wire(self) -> dict[str, object]:
-        return {
-            "query_name": self.query_name,
-            "affected_nodes": self.affected_nodes,
-            "affected_edges": self.affected_edges,
-        }
+
+class AppliedSteps(Result, frozen=True):
+    """The part of a schema apply that is recorded with its commit."""
+
+    steps: tuple[Step, ...]
+    notes: tuple[MigrationNote, ...]
+    tables: tuple[ChangedTable, ...]
+    mutations: tuple[AppliedMutation, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaApplyResult:
+class SchemaApplyResult(Result, frozen=True, kw_only=True):
     """The result of an apply or, with `dry_run`, its preview."""
 
-    branch: str
-    plan: MigrationPlan | RecordedPlan
-    tables: tuple[ChangedTable, ...]
-    dry_run: bool
-    manifest_version: int
-    actor_id: str | None = None
-    commit: Commit | None = None
+    attributes: ClassVar[tuple[str, ...]] = ("is_replayed",)
+
+    supported: bool
+    step_count: int
+    steps: tuple[Step, ...]
+    notes: tuple[MigrationNote, ...]
     mutations: tuple[AppliedMutation, ...] = ()
     """The mutations run first, in order; none if the schema did not change."""
+    branch: str
+    applied: bool
+    """True if the schema of the branch changed."""
+    dry_run: bool
+    manifest_version: int = msgspec.field(name="graph_manifest_version")
+    tables: tuple[ChangedTable, ...]
+    actor_id: str | None
+    commit: Commit | None
     is_replayed: bool = False
     """True if replayed from an earlier apply under the same idempotency key."""
 
     @property
-    def applied(self) -> bool:
-        """True if the schema of the branch changed."""
-        return self.commit is not None
+    def plan(self) -> MigrationPlan:
+        return MigrationPlan(self.supported, self.step_count, self.steps, self.notes)
 
-    @property
-    def steps(self) -> tuple[Step | RecordedStep, ...]:
-        return self.plan.steps
-
-    @property
-    def notes(self) -> tuple[Diagnostic | RecordedNote, ...]:
-        return self.plan.notes
-
-    def wire(self) -> Mapping[str, object]:
-        ran = {"mutations": [one.wire() for one in self.mutations]} if self.mutations else {}
-        return {
-            **self.plan.wire(),
-            **ran,
-            "branch": self.branch,
-            "applied": self.applied,
-            "dry_run": self.dry_run,
-            "graph_manifest_version": self.manifest_version,
-            "tables": [table.wire() for table in self.tables],
-            "actor_id": self.actor_id,
-            "commit": self.commit.wire() if self.commit else None,
-        }
+    def wire(self) -> dict[str, object]:
+        commit = self.commit.wire() if self.commit else None
+        return {**Result.wire(msgspec.structs.replace(self, commit=None)), "commit": commit}

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import Draft, EdgeType, NodeType, Property, TypeKind
 from omnigraph.errors import BadExpression
 from omnigraph.evolution.apply_result import ChangedTable, TableEffect
-from omnigraph.evolution.migration_plan import MigrationPlan
+from omnigraph.evolution.migration_plan import PlannedMigration
 from omnigraph.evolution.migration_steps import (
     AddConstraint,
     AddProperty,
@@ -276,7 +276,8 @@ def _name_entity(step: Step) -> str:
         case RenameProperty():
             return f"{step.type_kind}:{step.type_name}.{step.new}"
         case AddConstraint() | RemoveConstraint():
-            first = step.constraint.columns[0] if step.constraint.columns else ""
+            columns = step.constraint.read().columns
+            first = columns[0] if columns else ""
             return f"{step.type_kind}:{step.type_name}.{first}"
         case _:
             return f"{step.type_kind}:{step.type_name}.{step.property_name}"
@@ -325,17 +326,17 @@ class TableWork:
     def described(self) -> ChangedTable:
         key, rows = self.after.table_key, self.entry.row_count
         if self.is_mutated:
-            return ChangedTable(key, TableEffect.ROWS, rows, self.source.row_count)
+            return ChangedTable.of(key, TableEffect.ROWS, rows, self.source.row_count)
         written = tuple(filling.field.name for filling in self.columns.fillings)
         effect = TableEffect.COLUMNS if written and rows else TableEffect.METADATA
-        return ChangedTable(key, effect, rows, rows, written if rows else ())
+        return ChangedTable.of(key, effect, rows, rows, written if rows else ())
 
 
 @dataclass(frozen=True, slots=True)
 class ApplyPlan:
     """The effects of an apply on tables, known before anything is written."""
 
-    plan: MigrationPlan
+    migration: PlannedMigration
     added: tuple[Entity, ...]
     kept: tuple[TableWork, ...]
     dropped: tuple[TableEntry, ...]
@@ -344,9 +345,9 @@ class ApplyPlan:
     @property
     def tables(self) -> tuple[ChangedTable, ...]:
         """The affected tables, by name."""
-        found = [ChangedTable(t.table_key, TableEffect.CREATED, 0, 0) for t in self.added]
+        found = [ChangedTable.of(t.table_key, TableEffect.CREATED, 0, 0) for t in self.added]
         found += [
-            ChangedTable(e.table_key, TableEffect.DROPPED, e.row_count, 0) for e in self.dropped
+            ChangedTable.of(e.table_key, TableEffect.DROPPED, e.row_count, 0) for e in self.dropped
         ]
         found += [
             work.described
@@ -357,22 +358,22 @@ class ApplyPlan:
 
 
 def plan_tables(
-    view: CatalogSnapshot, rows: Snapshot, plan: MigrationPlan, *, needs_sole_branch: bool
+    view: CatalogSnapshot, rows: Snapshot, migration: PlannedMigration, *, needs_sole_branch: bool
 ) -> ApplyPlan:
     """Return the effects of a plan on the tables of a view, after mutations gave `rows`."""
     before: dict[TableIdentity, Entity] = {
         t.identity: t for t in view.catalog.by_table_key.values()
     }
-    after = [t for _, t in sorted(plan.catalog.by_table_key.items())]
+    after = [t for _, t in sorted(migration.catalog.by_table_key.items())]
     kept_ids = {t.identity for t in after}
     shown = view.snapshot.state.by_identity
     kept = [
-        _plan_table(rows, before[t.identity], t, shown[t.identity], plan.steps)
+        _plan_table(rows, before[t.identity], t, shown[t.identity], migration.steps)
         for t in after
         if t.identity in before
     ]
     return ApplyPlan(
-        plan,
+        migration,
         tuple(t for t in after if t.identity not in before),
         tuple(kept),
         tuple(shown[identity] for identity in before if identity not in kept_ids),

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from omnigraph.catalog.assign_identities import SchemaType, identify_next
-from omnigraph.catalog.catalog import Catalog, ConstraintKind, Draft, TypeKind
+from omnigraph.catalog.catalog import Catalog, Draft, TypeKind
 from omnigraph.catalog.codec import encode_ir
-from omnigraph.catalog.schema_json import Json
 from omnigraph.catalog.schema_lint import DROP_EDGE_TYPE, DROP_NODE_TYPE, DROP_PROPERTY, DROP_VECTOR
 from omnigraph.errors import BadExpression, Diagnostic, Severity
 from omnigraph.evolution.migration_steps import (
@@ -32,6 +31,7 @@ from omnigraph.evolution.type_changes import (
     plan_type_changes,
 )
 from omnigraph.language.source import NOWHERE
+from omnigraph.result import Result
 
 ADDITIVE = (
     AddType,
@@ -45,21 +45,31 @@ ADDITIVE = (
 
 def is_additive(step: Step) -> bool:
     if isinstance(step, AddConstraint):
-        return step.constraint.kind is ConstraintKind.INDEX
+        return step.constraint.index is not None
     return isinstance(step, ADDITIVE)
 
 
-@dataclass(frozen=True, slots=True)
-class MigrationPlan:
-    """The steps of a migration, the resulting catalog, and notes about it."""
+class MigrationNote(Result, frozen=True):
+    """A note about a migration, without a place, because the declaration may be gone."""
 
+    severity: Severity
+    code: str
+    message: str
+
+
+class MigrationPlan(Result, frozen=True):
+    """The steps of a migration, and notes about it."""
+
+    supported: bool
+    step_count: int
     steps: tuple[Step, ...]
-    catalog: Catalog
-    notes: tuple[Diagnostic, ...] = ()
+    notes: tuple[MigrationNote, ...]
 
-    @property
-    def supported(self) -> bool:
-        return self.first_unsupported is None
+    @classmethod
+    def of(cls, steps: tuple[Step, ...], notes: Iterable[Diagnostic]) -> MigrationPlan:
+        is_supported = not any(isinstance(step, UnsupportedChange) for step in steps)
+        told = tuple(MigrationNote(one.severity, one.code, one.message) for one in notes)
+        return cls(is_supported, len(steps), steps, told)
 
     @property
     def first_unsupported(self) -> UnsupportedChange | None:
@@ -69,18 +79,17 @@ class MigrationPlan:
     def is_empty(self) -> bool:
         return not self.steps
 
-    def wire(self) -> Json:
-        return {
-            "supported": self.supported,
-            "step_count": len(self.steps),
-            "steps": [step.wire() for step in self.steps],
-            "notes": [_note_json(note) for note in self.notes],
-        }
 
+@dataclass(frozen=True, slots=True)
+class PlannedMigration:
+    """A plan, and the catalog that it leads to."""
 
-def _note_json(note: Diagnostic) -> Json:
-    """Encode a note without its place, because the declaration may be gone."""
-    return {"severity": str(note.severity), "code": note.code, "message": note.message}
+    plan: MigrationPlan
+    catalog: Catalog
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.plan.steps
 
 
 def plan_migration(
@@ -90,7 +99,7 @@ def plan_migration(
     allow_data_loss: bool = False,
     expressions: Mapping[str, str] | None = None,
     other: Catalog | None = None,
-) -> MigrationPlan:
+) -> PlannedMigration:
     """Plan the steps that make `desired` the schema of a graph that has `accepted`.
 
     Unsupported changes are steps too, so that a plan shows all of them at once. `expressions`
@@ -110,7 +119,7 @@ def plan_migration(
     if not steps and encode_ir(accepted) != encode_ir(identified.catalog):
         steps = (UnsupportedChange("schema", "unclassified schema change"),)
     notes = (*desired.warnings, *identified.notes, *_note_drops(steps, sides, desired))
-    return MigrationPlan(steps, identified.catalog, notes)
+    return PlannedMigration(MigrationPlan.of(steps, notes), identified.catalog)
 
 
 def _require_known(sides: SchemaSides, draft: Draft) -> None:

@@ -6,9 +6,11 @@ import json
 from collections.abc import Iterator
 
 from omnigraph.catalog.catalog import Annotation, ConstraintKind, DefaultValue, Property
+from omnigraph.catalog.schema_json import TypeDocument
 from omnigraph.catalog.schema_lint import REQUIRED_WITHOUT_DEFAULT, TYPE_CHANGE
 from omnigraph.evolution.migration_steps import (
     AddProperty,
+    AnnotationDocument,
     ChangePropertyType,
     DropProperty,
     ExtendEnum,
@@ -104,8 +106,8 @@ def _plan_added(
             pair.kind,
             pair.after.name,
             property_.name,
-            property_.type,
-            property_.default,
+            TypeDocument.of(property_.type),
+            None if property_.default is None else property_.default.value,
             expression,
         )
     else:
@@ -147,9 +149,8 @@ def _plan_type_change(
     expression = sides.expression(pair, after.name)
     if before.type == after.type and expression is None:
         return
-    step = ChangePropertyType(
-        pair.kind, pair.after.name, after.name, before.type, after.type, expression
-    )
+    old, new = TypeDocument.of(before.type), TypeDocument.of(after.type)
+    step = ChangePropertyType(pair.kind, pair.after.name, after.name, old, new, expression)
     added = _plan_widening(before.type, after.type)
     is_key = _is_in_key(pair, before)
     if expression is not None:
@@ -210,9 +211,8 @@ def _find_stable_links(
 
 def _plan_metadata(pair: ChangedType, before: Property, after: Property) -> Iterator[Step]:
     if _select_editable(before) != _select_editable(after):
-        yield UpdatePropertyMetadata(
-            pair.kind, pair.after.name, after.name, _select_editable(after)
-        )
+        annotations = tuple(map(AnnotationDocument.of, _select_editable(after)))
+        yield UpdatePropertyMetadata(pair.kind, pair.after.name, after.name, annotations)
     if select_other_annotations(before.annotations) != select_other_annotations(after.annotations):
         yield pair.refuse_property(after, BEYOND_PROSE)
 

@@ -34,6 +34,7 @@ from omnigraph.evolution.migration_steps import (
     AddProperty,
     ChangeCardinality,
     ChangePropertyType,
+    ConstraintDocument,
     Step,
 )
 from omnigraph.evolution.property_changes import allows_less
@@ -91,11 +92,12 @@ def list_new_rules(after: Entity, steps: Sequence[Step]) -> NewRules:
     computed |= {s.property_name for s in changed if s.expression is not None}
     # Values not checked by any rule yet. A default is a value of its type already.
     filled = computed | {s.property_name for s in new if s.default is not None}
-    less = {s.property_name for s in changed if allows_less(s.old, s.new)}
+    less = {s.property_name for s in changed if allows_less(s.old.read(), s.new.read())}
     checked = [
         c
         for c in after.constraints
-        if c.kind is not ConstraintKind.INDEX and (c in added or filled & set(c.columns))
+        if c.kind is not ConstraintKind.INDEX
+        and (ConstraintDocument.of(c) in added or filled & set(c.columns))
     ]
     concerned = [p for p in after.properties if p.name in computed | less]
     return NewRules(
@@ -253,7 +255,7 @@ def _find_broken(
     rows: Snapshot, outline: ApplyPlan, schema: Draft
 ) -> Iterator[tuple[Violation, TableWork]]:
     for work in outline.kept:
-        rules = list_new_rules(work.after, outline.plan.steps)
+        rules = list_new_rules(work.after, outline.migration.steps)
         with locating_expressions(schema, work.after):
             for violation in _find_violations(rows, work, rules):
                 yield violation, work
@@ -267,7 +269,7 @@ def _find_violations(rows: Snapshot, work: TableWork, rules: NewRules) -> Iterat
 def _find_entity(rows: Snapshot, outline: ApplyPlan, work: TableWork, wanted: Violation) -> str:
     """Return the entity that declares the broken rule, by checking each rule alone."""
     key = work.after.table_key
-    for member, rule in list_new_rules(work.after, outline.plan.steps).split():
+    for member, rule in list_new_rules(work.after, outline.migration.steps).split():
         if any(found == wanted for found in _find_violations(rows, work, rule)):
             return key if member is None else f"{key}.{member}"
     return key

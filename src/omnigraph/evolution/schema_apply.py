@@ -29,7 +29,12 @@ from omnigraph.evolution.column_plan import (
     render_constants,
     require_computable,
 )
-from omnigraph.evolution.migration_plan import MigrationPlan, is_additive, plan_migration
+from omnigraph.evolution.migration_plan import (
+    MigrationPlan,
+    PlannedMigration,
+    is_additive,
+    plan_migration,
+)
 from omnigraph.evolution.migration_steps import AddType, DropMode, DropProperty, DropType, Step
 from omnigraph.evolution.rule_check import require_rules
 from omnigraph.evolution.table_rewrites import (
@@ -130,8 +135,8 @@ class SchemaApply:
 
     def _plan_on(
         self, view: CatalogSnapshot, operation: OperationId | None = None
-    ) -> MigrationPlan:
-        """Return the plan, after every check that reads no row.
+    ) -> PlannedMigration:
+        """Return the migration, after every check that reads no row.
 
         For an `operation` that creates the new tables, these get ids of their own.
 
@@ -158,7 +163,7 @@ class SchemaApply:
             self._desired.check(view.catalog, plan.catalog)
         return plan
 
-    def _require_some_left(self, view: CatalogSnapshot, plan: MigrationPlan) -> None:
+    def _require_some_left(self, view: CatalogSnapshot, plan: PlannedMigration) -> None:
         """Raise if every type would be dropped, as by a wrong or an empty file."""
         there = view.catalog.by_table_key
         left = {type_.identity for type_ in plan.catalog.by_table_key.values()}
@@ -175,12 +180,14 @@ class SchemaApply:
             with locating_expressions(self._desired.schema, work.after):
                 require_computable(rows.open_entry(work.source), work.columns.fillings)
 
-    def _plan_tables(self, view: CatalogSnapshot, rows: Snapshot, plan: MigrationPlan) -> ApplyPlan:
-        return plan_tables(view, rows, plan, needs_sole_branch=self._needs_sole_branch)
+    def _plan_tables(
+        self, view: CatalogSnapshot, rows: Snapshot, migration: PlannedMigration
+    ) -> ApplyPlan:
+        return plan_tables(view, rows, migration, needs_sole_branch=self._needs_sole_branch)
 
-    def _choose_mutations(self, plan: MigrationPlan) -> tuple[NamedChange, ...]:
+    def _choose_mutations(self, migration: PlannedMigration) -> tuple[NamedChange, ...]:
         """Return no mutations if the schema does not change: a repeated apply does nothing."""
-        return () if plan.is_empty else self._desired.mutations
+        return () if migration.plan.is_empty else self._desired.mutations
 
     def _require_same_start(self, view: CatalogSnapshot) -> None:
         """Raise if the schema changed since it was planned: it might drop concurrent additions."""
@@ -197,7 +204,7 @@ class SchemaApply:
             before = "the schema it was planned on"
             raise ReadSetChanged(SCHEMA, before, f"another one{described}", place)
 
-    def _plan_from(self, start: Catalog) -> MigrationPlan:
+    def _plan_from(self, start: Catalog) -> PlannedMigration:
         wanted = self._desired
         plan = plan_migration(
             start,
@@ -206,7 +213,7 @@ class SchemaApply:
             expressions=wanted.expressions,
             other=wanted.other.catalog if wanted.other else None,
         )
-        _require_supported(plan, wanted.schema)
+        _require_supported(plan.plan, wanted.schema)
         return plan
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
@@ -218,7 +225,7 @@ class SchemaApply:
         self, view: CatalogSnapshot, rows: Snapshot, outline: ApplyPlan, ticket: Ticket
     ) -> PlanContent | None:
         self.outline = outline
-        if outline.plan.is_empty:
+        if outline.migration.plan.is_empty:
             return None
         self._require_expressions(rows, outline)
         require_rules(rows, outline, self._desired.schema)
@@ -231,7 +238,7 @@ class SchemaApply:
             )
         return PlanContent(
             staged,
-            details={"schema": self._describe(outline.plan)},
+            details={"schema": self._describe(outline.migration.plan)},
             schema=self._make_schema_change(outline, made),
             needs_sole_branch=outline.needs_sole_branch,
         )
@@ -291,7 +298,7 @@ class SchemaApply:
         return StagedTable(writable, staged)
 
     def _make_schema_change(self, outline: ApplyPlan, made: CreatedTables) -> SchemaChange:
-        catalog, text = outline.plan.catalog, self._desired.schema.source.text
+        catalog, text = outline.migration.catalog, self._desired.schema.source.text
         state = encode_state(SchemaState.of(catalog, text))
         return SchemaChange(
             SchemaContract(text, encode_ir(catalog), state),

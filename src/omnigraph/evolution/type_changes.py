@@ -21,7 +21,10 @@ from omnigraph.catalog.catalog import (
 )
 from omnigraph.evolution.migration_steps import (
     AddConstraint,
+    AnnotationDocument,
+    Cardinality,
     ChangeCardinality,
+    ConstraintDocument,
     DropMode,
     RemoveConstraint,
     RenameType,
@@ -164,9 +167,10 @@ def _plan_cardinality(pair: ChangedType) -> Iterator[Step]:
     before, after = pair.before, pair.after
     if not isinstance(before, EdgeType) or not isinstance(after, EdgeType):
         return
-    old, new = (before.minimum, before.maximum), (after.minimum, after.maximum)
+    old = Cardinality(before.minimum, before.maximum)
+    new = Cardinality(after.minimum, after.maximum)
     if old != new:
-        yield ChangeCardinality(after.name, old, new)
+        yield ChangeCardinality(TypeKind.EDGE, after.name, old, new)
 
 
 def _plan_type_metadata(pair: ChangedType) -> Iterator[Step]:
@@ -174,7 +178,8 @@ def _plan_type_metadata(pair: ChangedType) -> Iterator[Step]:
     if not isinstance(before, EntityType) or not isinstance(after, EntityType):
         return
     if select_prose(before.annotations) != select_prose(after.annotations):
-        yield UpdateTypeMetadata(pair.kind, after.name, select_prose(after.annotations))
+        prose = map(AnnotationDocument.of, select_prose(after.annotations))
+        yield UpdateTypeMetadata(pair.kind, after.name, tuple(prose))
     if select_other_annotations(before.annotations) != select_other_annotations(after.annotations):
         yield pair.refuse(BEYOND_PROSE)
 
@@ -228,7 +233,7 @@ class ConstraintChanges:
                 yield self.pair.refuse_property(property_, f"{reason}: @{rule.kind}{_STAY}")
         for rule, constraint in self._after_on.get(property_.id, {}).items():
             if rule not in self.before:
-                yield AddConstraint(self.pair.kind, self.pair.after.name, constraint)
+                yield self._add_constraint(constraint)
             elif self._has_moved(rule):
                 reason = "moving body rules to property constraints is not supported"
                 yield self.pair.refuse_property(property_, f"{reason}: @{rule.kind}{_STAY}")
@@ -242,10 +247,14 @@ class ConstraintChanges:
                 yield self._remove_constraint(constraint)
         for rule, constraint in self.after.items():
             if not constraint.on_property and rule not in self.before:
-                yield AddConstraint(self.pair.kind, self.pair.after.name, constraint)
+                yield self._add_constraint(constraint)
 
     def _has_moved(self, rule: _Rule) -> bool:
         return self.before[rule].on_property != self.after[rule].on_property
+
+    def _add_constraint(self, constraint: Constraint) -> Step:
+        rule = ConstraintDocument.of(constraint)
+        return AddConstraint(self.pair.kind, self.pair.after.name, rule)
 
     def _remove_constraint(self, constraint: Constraint) -> Step:
         """Return the step, refused for a key: the ids of its type are derived from it."""
@@ -253,7 +262,8 @@ class ConstraintChanges:
             return self.pair.refuse(
                 f"removing {render_constraint(constraint)} is not supported; add another type"
             )
-        return RemoveConstraint(self.pair.kind, self.pair.after.name, constraint)
+        rule = ConstraintDocument.of(constraint)
+        return RemoveConstraint(self.pair.kind, self.pair.after.name, rule)
 
 
 def _collect_rules(type_: SchemaType) -> _Rules:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import CompileError, MergeConflict, PolicyDenied
 from omnigraph.identity import TableKey
@@ -193,11 +195,11 @@ def _hide_values(conflict: MergeConflict, whole: Catalog, seen: Catalog) -> Merg
     type_, rest = whole.by_table_key.get(key), seen.by_table_key.get(key)
     if type_ is None or rest is None:
         message = "entities of a type that may not be read contradict each other"
-        return MergeConflict(conflict.kind, conflict.type_key, message)
+        return MergeConflict.of(conflict.kind, conflict.type_key, message)
     gone = {p.name for p in type_.properties} - {p.name for p in rest.properties}
     if not gone:
         return conflict
-    return replace(
+    return msgspec.structs.replace(
         conflict,
         message=f"{type_.name} '{conflict.id}' is in conflict",
         base=_drop_names(conflict.base, gone),

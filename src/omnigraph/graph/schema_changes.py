@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -69,7 +69,7 @@ class SchemaVerbs(GraphHandle):
         accepted = self._open.views.read_newest(self._choose(branch)).catalog
         return plan_migration(
             accepted, desired, allow_data_loss=allow_data_loss, expressions=expressions
-        )
+        ).plan
 
     def apply_schema(
         self,
@@ -243,7 +243,7 @@ def preview_migration(
         change.preview(writer.branches.read_newest(options.branch))
     snapshot = writer.branches.read_newest(options.branch).snapshot
     result = _make_result(snapshot, options, change, mutations, None)
-    return replace(result, dry_run=True)
+    return msgspec.structs.replace(result, dry_run=True)
 
 
 @contextmanager
@@ -254,7 +254,9 @@ def _advise_on_mutations(mutations: Sequence[SourceText]) -> Iterator[None]:
     except CompileError as error:
         names = {source.name for source in mutations}
         said = [
-            replace(one, hint=one.hint or _OLD_SCHEMA) if one.source in names else one
+            msgspec.structs.replace(
+                one, hint=one.hint or (_OLD_SCHEMA if one.source in names else None)
+            )
             for one in error.diagnostics
         ]
         raise CompileError(said) from error
@@ -262,38 +264,33 @@ def _advise_on_mutations(mutations: Sequence[SourceText]) -> Iterator[None]:
 
 def _describe(change: SchemaApply, mutations: Sequence[Mutation]) -> dict[str, object]:
     """What an apply does, as it is kept with its commit."""
+    from omnigraph.evolution.apply_result import AppliedSteps
+
     assert change.outline is not None, "what is written was planned"
-    plan = change.outline.plan
-    return {
-        "steps": [{"body": step.wire(), "text": step.describe()} for step in plan.steps],
-        "notes": plan.wire()["notes"],
-        "tables": [msgspec.to_builtins(table) for table in change.outline.tables],
-        "mutations": [run.wire() for run in _list_runs(mutations)],
-    }
+    plan = change.outline.migration.plan
+    tables = change.outline.tables
+    return AppliedSteps(plan.steps, plan.notes, tables, _list_runs(mutations)).wire()
 
 
 def _make_replayed_result(options: WriteOptions, kept: RecordedWrite) -> SchemaApplyResult:
     """The same as the first time, from what was kept with the commit."""
-    from omnigraph.evolution.apply_result import (
-        AppliedMutation,
-        ChangedTable,
-        RecordedPlan,
-        SchemaApplyResult,
-    )
+    from omnigraph.evolution.apply_result import AppliedSteps, SchemaApplyResult
 
     assert kept.commit is not None, "another schema is a commit"
-    answer = dict(kept.answer)
-    tables = convert_into(answer.pop("tables"), tuple[ChangedTable, ...])
-    mutations = convert_into(answer.pop("mutations"), tuple[AppliedMutation, ...])
+    known = convert_into(kept.answer, AppliedSteps)
     return SchemaApplyResult(
+        supported=True,
+        step_count=len(known.steps),
+        steps=known.steps,
+        notes=known.notes,
+        mutations=known.mutations,
         branch=normalize_branch(options.branch),
-        plan=convert_into(answer, RecordedPlan),
-        tables=tables,
+        applied=True,
         dry_run=False,
         manifest_version=kept.commit.manifest_version,
+        tables=known.tables,
         actor_id=options.actor,
         commit=kept.commit,
-        mutations=mutations,
         is_replayed=True,
     )
 
@@ -320,15 +317,20 @@ def _make_result(
     from omnigraph.evolution.apply_result import SchemaApplyResult
 
     assert change.outline is not None, "what was written or tried was planned"
+    plan = change.outline.migration.plan
     return SchemaApplyResult(
+        supported=plan.supported,
+        step_count=plan.step_count,
+        steps=plan.steps,
+        notes=plan.notes,
+        mutations=_list_runs(mutations),
         branch=normalize_branch(options.branch),
-        plan=change.outline.plan,
-        tables=change.outline.tables,
+        applied=commit is not None,
         dry_run=False,
         manifest_version=snapshot.manifest_version,
+        tables=change.outline.tables,
         actor_id=options.actor,
         commit=commit,
-        mutations=_list_runs(mutations),
     )
 
 

@@ -98,7 +98,7 @@ def _describe(
     for at, (id, kind) in enumerate(zip(some.ids.to_pylist(), kinds, strict=True)):
         base, source, target = (images[side][at] for side in ("base", "source", "target"))
         message = f"{type_.name} '{id}' {_explain(kind, source, target, blobs[at], words)}"
-        yield MergeConflict(str(kind), type_.table_key, message, id, base, source, target)
+        yield MergeConflict.of(str(kind), type_.table_key, message, id, base, source, target)
 
 
 def _find_unlike_blobs(

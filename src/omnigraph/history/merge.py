@@ -511,7 +511,7 @@ def _find_broken_rules(
     """What the merged graph would break of the schema."""
     changes = {t.entry.table_key: _make_change(t) for t in tables if not t.is_empty}
     found = find_violations(changes, target.catalog, CommittedRows(target.snapshot))
-    return [MergeConflict(str(v.kind), v.type_key, v.message, v.id) for v in found]
+    return [MergeConflict.of(str(v.kind), v.type_key, v.message, v.id) for v in found]
 
 
 def _make_change(table: TableMergePlan) -> TableChange:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from omnigraph.errors import CompileError, Diagnostic, Severity
+from omnigraph.errors import CompileError, Diagnostic, Severity, TextRange
 
 MAX_SOURCE_CHARS = 2 * 1024 * 1024
 """A longer file is refused: it is no schema and no query that a person wrote."""
@@ -117,8 +117,7 @@ class SourceText:
             source=self.name,
             line=line,
             column=column,
-            start=span.start,
-            end=max(span.end, span.start + 1),
+            span=TextRange(span.start, max(span.end, span.start + 1)),
             line_text=line_text,
             caret=caret,
             stage=stage,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import msgspec
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
@@ -423,7 +424,7 @@ class LoadJob:
 
     def _locate(self, placed: PlacedProblem) -> RowProblem:
         file, line = self._places.of(placed.position)
-        return replace(placed.problem, file=file, line=line)
+        return msgspec.structs.replace(placed.problem, file=file, line=line)
 
 
 @dataclass(frozen=True, slots=True)

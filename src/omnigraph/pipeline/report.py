@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 import msgspec
@@ -70,7 +70,7 @@ class Places:
         message = violation.message
         if violation.other_position is not None:
             message += f", in {render_both_places(*self.of(violation.other_position), file, line)}"
-        return replace(
+        return msgspec.structs.replace(
             violation, message=message, file=file, line=line, position=None, other_position=None
         )
 
@@ -166,7 +166,7 @@ def list_first_problems(splits: Sequence[StagedSplit], places: Places) -> list[R
 
 def _locate_problem(problem: RowProblem, split: int, places: Places) -> RowProblem:
     file, line = places.of_split(split, problem.line)
-    return replace(problem, file=file, line=line)
+    return msgspec.structs.replace(problem, file=file, line=line)
 
 
 def list_mismatches(
@@ -216,7 +216,10 @@ def list_taken_ids(found: Sequence[KeyFindings], places: Places) -> list[RowProb
     shown = [violation for one in found for violation in one.left]
     shown.sort(key=_sort_by_place)
     placed = (places.place_problem(violation) for violation in shown[:REPORTED])
-    return [replace(make_problem(violation), code=KeyConflict.code) for violation in placed]
+    return [
+        msgspec.structs.replace(make_problem(violation), code=KeyConflict.code)
+        for violation in placed
+    ]
 
 
 def raise_taken(key: TableKey, found: Sequence[KeyFindings], places: Places) -> None:

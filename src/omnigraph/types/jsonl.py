@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import repeat
 from operator import attrgetter, is_
 
@@ -108,7 +108,9 @@ def parse_lines(
         first = first_line + start
         batches, found = read_block(lines[start : start + BLOCK_LINES], types, options)
         collected.add_batches(batches, first)
-        collected.add_problems(replace(p, file=file, line=first + at) for at, p in found)
+        collected.add_problems(
+            msgspec.structs.replace(p, file=file, line=first + at) for at, p in found
+        )
     return collected.result(len(lines))
 
 
@@ -310,7 +312,7 @@ def _build_batch(type: RecordType, group: _Group, bounds: Integers, block: _Bloc
         for row, problem in problems:
             if row not in repeated:
                 id = columns["id"][row].as_py()
-                known = replace(problem, type_key=spec.table_key, id=id)
+                known = msgspec.structs.replace(problem, type_key=spec.table_key, id=id)
                 block.refuse(group.indexes[row], known)
                 refused.add(row)
     batch = pa.RecordBatch.from_pydict(columns)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 
@@ -223,7 +223,8 @@ def examine_line(line: bytes, types: RecordTypes, *, partial: bool) -> ExaminedL
     except LineRefused as refused:
         known = id if isinstance(id, str) else None
         raise LineRefused(
-            replace(p, type_key=found.spec.table_key, id=known) for p in refused.problems
+            msgspec.structs.replace(p, type_key=found.spec.table_key, id=known)
+            for p in refused.problems
         ) from None
     return ExaminedLine(found, src, dst, record)
 

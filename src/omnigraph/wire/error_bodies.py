@@ -19,9 +19,9 @@ from omnigraph.errors import (
     MergeConflict,
     OmniError,
     RowProblem,
-    Severity,
     Violation,
 )
+from omnigraph.typed_reading import convert_into
 
 HIDDEN = (
     errors.StorageError,
@@ -201,45 +201,14 @@ def _read_member(member: str, **renamed: str) -> Callable[[Body], dict[str, obje
     return read
 
 
-def read_diagnostic(body: Body) -> Diagnostic:
-    """Read a diagnostic; the members of a location may be missing."""
-    span = body.get("span") or {"start": 0, "end": 0}
-    return Diagnostic(
-        code=body["code"],
-        message=body["message"],
-        source=body.get("source", ""),
-        line=body.get("line", 1),
-        column=body.get("column", 1),
-        start=span["start"],
-        end=span["end"],
-        line_text=body.get("line_text", ""),
-        caret=body.get("caret", 0),
-        stage=body.get("stage", "parse"),
-        hint=body.get("hint"),
-        severity=Severity(body["severity"]),
-    )
-
-
 def read_problem(body: Body) -> RowProblem:
     """Read a problem with an input row."""
-    return RowProblem(
-        body["reason"],
-        body["code"],
-        *(body.get(name) for name in ("file", "line", "type_key", "id", "property")),
-    )
+    return convert_into(body, RowProblem)
 
 
 def read_conflict(body: Body) -> MergeConflict:
     """Read a merge conflict."""
-    return MergeConflict(
-        kind=body["kind"],
-        type_key=join_type_key(body),
-        message=body["message"],
-        id=body.get("entity_id"),
-        base=body.get("base"),
-        source=body.get("source"),
-        target=body.get("target"),
-    )
+    return convert_into(body, MergeConflict)
 
 
 def join_type_key(body: Body) -> str:
@@ -247,37 +216,23 @@ def join_type_key(body: Body) -> str:
     return f"{body['entity_kind']}:{body['type_name']}"
 
 
-def _read_violation(body: Body) -> Violation:
-    return Violation(
-        errors.ViolationKind(body["kind"]),
-        join_type_key(body),
-        body["message"],
-        id=body.get("entity_id"),
-        file=body.get("file"),
-        line=body.get("line"),
-    )
-
-
 def _read_compile_error(body: Body) -> dict[str, object]:
-    return {"diagnostics": tuple(read_diagnostic(one) for one in body["diagnostics"])}
+    return {"diagnostics": convert_into(body["diagnostics"], tuple[Diagnostic, ...])}
 
 
 def _read_cluster_error(body: Body) -> dict[str, object]:
-    found = tuple(
-        ClusterDiagnostic(one["code"], Severity(one["severity"]), one["path"], one["message"])
-        for one in body["diagnostics"]
-    )
+    found = convert_into(body["diagnostics"], tuple[ClusterDiagnostic, ...])
     return {"diagnostics": found, "result": None}
 
 
 def _read_rows_rejected(body: Body) -> dict[str, object]:
     rejected = body["rows_rejected"]
-    problems = tuple(read_problem(one) for one in rejected["rows"])
+    problems = convert_into(rejected["rows"], tuple[RowProblem, ...])
     return {"problems": problems, "total": rejected["total"]}
 
 
 def _read_constraint_violated(body: Body) -> dict[str, object]:
-    violations = tuple(_read_violation(one) for one in body["violations"])
+    violations = convert_into(body["violations"], tuple[Violation, ...])
     return {"violations": violations, "total": body["violation_count"], "place": body.get("place")}
 
 
@@ -288,7 +243,7 @@ def _read_key_conflict(body: Body) -> dict[str, object]:
 
 
 def _read_merge_conflicts(body: Body) -> dict[str, object]:
-    conflicts = tuple(read_conflict(one) for one in body["merge_conflicts"])
+    conflicts = convert_into(body["merge_conflicts"], tuple[MergeConflict, ...])
     return {"doing": body.get("doing"), "conflicts": conflicts}
 
 

@@ -13,7 +13,7 @@ from omnigraph.catalog.catalog import (
     render_constraint,
 )
 from omnigraph.evolution.migration_plan import plan_migration
-from omnigraph.evolution.migration_steps import AddConstraint, UnsupportedChange, encode_constraint
+from omnigraph.evolution.migration_steps import AddConstraint, ConstraintDocument, UnsupportedChange
 from omnigraph.language.source import SourceText
 
 
@@ -26,9 +26,10 @@ def created(text: str) -> Catalog:
 
 
 def test_a_plan_leads_to_a_catalog_with_the_accepted_identity_domain():
-    plan = plan_migration(created("node A { x: String }"), draft("node A { x: String  y: I32? }"))
-    assert plan.catalog.identity_domain == "D"
-    assert plan.catalog.nodes["A"].property("y").id == 4
+    found = plan_migration(created("node A { x: String }"), draft("node A { x: String  y: I32? }"))
+    assert found.catalog.identity_domain == "D"
+    assert found.catalog.nodes["A"].property("y").id == 4
+    plan = found.plan
     assert plan.wire() == {
         "supported": True,
         "step_count": 1,
@@ -41,7 +42,7 @@ def test_a_plan_leads_to_a_catalog_with_the_accepted_identity_domain():
 def test_a_plan_tells_what_is_worth_knowing_before_taking_it():
     accepted = created("node A { x: String  y: I32? }")
     plan = plan_migration(accepted, draft('node A @rename_from("B") { x: String @uniqe }'))
-    wire: dict[str, Any] = plan.wire()
+    wire: dict[str, Any] = plan.plan.wire()
     assert [(n["severity"], n["code"]) for n in wire["notes"]] == [
         ("warning", "S190"),
         ("warning", "S185"),
@@ -106,8 +107,9 @@ def test_every_kind_of_constraint_has_a_json_form_and_a_spelling():
         ),
     ]
     for constraint, as_json, spelled in kinds:
-        step = AddConstraint(TypeKind.NODE, "Doc", constraint)
-        assert step.wire()["constraint"] == encode_constraint(constraint) == as_json
+        step = AddConstraint(TypeKind.NODE, "Doc", ConstraintDocument.of(constraint))
+        assert step.wire()["constraint"] == as_json
+        assert step.constraint.read() == constraint
         assert render_constraint(constraint) == spelled
 
 

@@ -5,17 +5,21 @@ from omnigraph.catalog.assign_identities import IDENTITY_CODES, identify_first
 from omnigraph.catalog.build import compile_schema
 from omnigraph.catalog.schema_lint import SCHEMA_LINT_CODES, LintFamily
 from omnigraph.errors import CompileError, Severity
-from omnigraph.evolution.migration_plan import MigrationPlan, plan_migration
+from omnigraph.evolution.migration_plan import MigrationPlan, PlannedMigration, plan_migration
 from omnigraph.evolution.migration_steps import UnsupportedChange
 from omnigraph.language.source import SourceText
 
 CASES = read_cases()
 
 
-def run(case: Case) -> MigrationPlan:
+def migrate(case: Case) -> PlannedMigration:
     accepted = identify_first(compile_schema(SourceText(case.accepted, "accepted.pg")), "D")
     desired = compile_schema(SourceText(case.desired, "desired.pg"))
     return plan_migration(accepted, desired, allow_data_loss=case.allow_data_loss)
+
+
+def run(case: Case) -> MigrationPlan:
+    return migrate(case).plan
 
 
 def simplified(plan: MigrationPlan, case: Case) -> list[object]:
@@ -70,7 +74,7 @@ def test_every_drop_of_stored_data_has_a_coded_note(case):
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.errors], ids=lambda c: c.name)
 def test_an_applied_plan_leaves_nothing_to_do(case):
-    plan = run(case)
+    plan = migrate(case)
     again = plan_migration(plan.catalog, compile_schema(SourceText(case.desired)))
     assert again.steps == ()
     assert again.catalog == plan.catalog

@@ -93,6 +93,6 @@ def test_a_plan_is_empty_exactly_when_nothing_changed(seed):
         edit = model.edit()
         draft = compile_schema(SourceText(model.text()))
         plan = plan_migration(catalog, draft)
-        assert plan.is_empty == (hash_shape(draft.catalog) == hash_shape(catalog)), edit
+        assert plan.plan.is_empty == (hash_shape(draft.catalog) == hash_shape(catalog)), edit
         assert not any("unclassified" in step.describe() for step in plan.steps), edit
         catalog = plan.catalog

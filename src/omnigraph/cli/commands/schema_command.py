@@ -133,7 +133,7 @@ def plan(
         desired = compile_schema(read_source(schema_path))
         migration = plan_migration(
             accepted, desired, allow_data_loss=allow_data_loss, expressions=expressions
-        )
+        ).plan
     if as_json:
         print_json({**origin, **migration.wire()})
         return 0 if migration.supported else EXIT_FAILURE

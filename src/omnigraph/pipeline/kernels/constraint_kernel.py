@@ -331,7 +331,7 @@ def _describe_skipped(edge: EdgeType, surplus: pa.Table, wrong: pa.Table) -> Ite
     counts = {one["source"]: one["edges"] for one in wrong.to_pylist()}
     for one in surplus.to_pylist():
         message = describe_cardinality(edge, one["source"], counts[one["source"]])
-        yield Violation(
+        yield Violation.of(
             ViolationKind.CARDINALITY,
             edge.table_key,
             message,

@@ -156,7 +156,7 @@ def _collect_refusals(type_: NodeType | EdgeType, rows: pa.Table) -> Iterator[Vi
     """All ids that stand twice or are taken."""
     for id, at in zip(rows.column("id").to_pylist(), rows.column(AT).to_pylist(), strict=True):
         message = f"{type_.table_key} '{id}' already has this id"
-        yield Violation(ViolationKind.UNIQUE, type_.table_key, message, id=id, position=at)
+        yield Violation.of(ViolationKind.UNIQUE, type_.table_key, message, id=id, position=at)
 
 
 def _count_ids(spec: KeySpec, conflict: Conflict | None) -> bool:
@@ -193,7 +193,7 @@ def _find_key_violations(type_: NodeType | EdgeType, again: pa.Table) -> Iterato
     columns = (again.column(name).to_pylist() for name in ("id", AT, FIRST_AT))
     for id, at, first in zip(*columns, strict=True):
         message = _describe_key(type_, key, id)
-        yield Violation(
+        yield Violation.of(
             ViolationKind.UNIQUE,
             type_.table_key,
             message,

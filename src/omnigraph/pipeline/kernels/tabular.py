@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 import msgspec
 import numpy as np
@@ -113,8 +112,9 @@ def _keep_rows(
     table = pa.table(columns)
     given = pa.table(presence) if presence else None
     ids = columns["id"]
+    key = type_.table_key
     located = [
-        replace(p, line=lines[row].as_py(), type_key=type_.table_key, id=ids[row].as_py())
+        msgspec.structs.replace(p, line=lines[row].as_py(), type_key=key, id=ids[row].as_py())
         for row, p in sorted(problems, key=lambda found: found[0])
     ]
     if problems:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -271,7 +272,7 @@ def _find_lacking(
         problem = make_missing_value(PropertySpec(property_.name, property_.type))
         for row in pc.indices_nonzero(lacking).to_pylist():
             id = rows.column("id")[row].as_py()
-            named = replace(problem, type_key=type_.table_key, id=id)
+            named = msgspec.structs.replace(problem, type_key=type_.table_key, id=id)
             yield PlacedProblem(rows.column(AT)[row].as_py(), named)
 
 
