@@ -99,7 +99,7 @@ class ConstraintDocument(Result, frozen=True):
         return Constraint(ConstraintKind.KEY, self.key or ())
 
 
-class Cardinality(Result, frozen=True):
+class CardinalityBounds(Result, frozen=True):
     """How many edges of a type a node may have."""
 
     min: int
@@ -197,8 +197,8 @@ class ChangeCardinality(MigrationStep, frozen=True, tag="change_cardinality"):
 
     type_kind: TypeKind
     type_name: str
-    old: Cardinality = msgspec.field(name="from")
-    new: Cardinality = msgspec.field(name="to")
+    old: CardinalityBounds = msgspec.field(name="from")
+    new: CardinalityBounds = msgspec.field(name="to")
 
     def describe(self) -> str:
         return f"change {self.old} of edge type {self.type_name} to {self.new}"

@@ -22,7 +22,7 @@ from omnigraph.catalog.catalog import (
 from omnigraph.evolution.migration_steps import (
     AddConstraint,
     AnnotationDocument,
-    Cardinality,
+    CardinalityBounds,
     ChangeCardinality,
     ConstraintDocument,
     DropMode,
@@ -167,8 +167,8 @@ def _plan_cardinality(pair: ChangedType) -> Iterator[Step]:
     before, after = pair.before, pair.after
     if not isinstance(before, EdgeType) or not isinstance(after, EdgeType):
         return
-    old = Cardinality(before.minimum, before.maximum)
-    new = Cardinality(after.minimum, after.maximum)
+    old = CardinalityBounds(before.minimum, before.maximum)
+    new = CardinalityBounds(after.minimum, after.maximum)
     if old != new:
         yield ChangeCardinality(TypeKind.EDGE, after.name, old, new)
 
