@@ -18,7 +18,7 @@ from omnigraph.errors import (
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.graph import load_changes
 from omnigraph.graph.engines import EngineOptions
-from omnigraph.graph.input_forms import as_input
+from omnigraph.graph.input_forms import TaskInput, as_input
 from omnigraph.graph.load_changes import GraphLoadRequest
 from omnigraph.output_files import OutputFile
 from omnigraph.storage.tables.location import is_flat_name
@@ -54,7 +54,7 @@ def load(graph, data, mode: str, engine: str, **options):
             given, asked = as_input(data, asked, lambda: graph.catalog)
             write = WriteOptions(branch=branch, expected_head=head)
             request = GraphLoadRequest(asked, write, base=base)
-            return load_changes.bulk_load(graph._open.writer, given, request, runs_on)
+            return load_changes.load(graph._open.writer, TaskInput(given), request, runs_on)
 
 
 def outcome(template: Path, place: Path, data: bytes | str, mode: str, engine: str) -> Ended:

@@ -1,13 +1,14 @@
 """Check one write against every rule of its types: values, uniqueness, endpoints, cardinality.
 
-Each family of rules returns its violations and changes nothing; `find_violations` applies all
-of them in one fixed order.
+Rules are functions of rows and look-ups that return violations and change nothing. Mutations,
+loads, merges and migrations call them on whole changes, through `find_violations` in one fixed
+order; tasks of the pipeline call them on their share of the rows.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from functools import partial, reduce
 from itertools import islice
@@ -26,6 +27,7 @@ from omnigraph.catalog.catalog import (
 )
 from omnigraph.constraints.table_changes import (
     NO_IDS,
+    REPORTED,
     Changes,
     Committed,
     TableChange,
@@ -39,7 +41,7 @@ from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, INTEGERS, Scalar
 
 
 def find_value_violations(change: TableChange) -> Iterator[Violation]:
-    """Violations in the order of the constraints, then of the rows; NULL breaks no rule."""
+    """Yield violations in the order of the constraints, then of the rows; NULL breaks no rule."""
     if change.rows.num_rows == 0:
         return
     for rule in list_value_rules(change.type):
@@ -50,7 +52,7 @@ ValueRule = Callable[[TableChange], Iterator[Violation]]
 
 
 def list_value_rules(type_: NodeType | EdgeType) -> list[ValueRule]:
-    """The rules about single values, in the order they are looked at."""
+    """List the rules about single values, in the order they are checked."""
     rules: list[ValueRule] = []
     for constraint in type_.of_kind(ConstraintKind.RANGE):
         rules.append(partial(_check_range, constraint=constraint))
@@ -63,8 +65,19 @@ def list_value_rules(type_: NodeType | EdgeType) -> list[ValueRule]:
     return rules
 
 
+def list_missing_values(
+    change: TableChange, names: Iterable[str], reason: str = ""
+) -> Iterator[Violation]:
+    """Yield a violation for each NULL in columns that must have values, column by column."""
+    for name in names:
+        message = f"{change.type.name}.{name} is NULL and must have a value{reason}"
+        missing = pc.is_null(get_column(change.rows, name))
+        for index in pc.indices_nonzero(missing).to_pylist():
+            yield change.violation(ViolationKind.VALUE, message, index)
+
+
 def list_ruled_columns(type_: NodeType | EdgeType) -> list[str]:
-    """The properties that have such rules."""
+    """List the properties that have rules about single values."""
     kinds = (ConstraintKind.RANGE, ConstraintKind.CHECK)
     named = {c.columns[0] for kind in kinds for c in type_.of_kind(kind)}
     return [p.name for p in type_.properties if p.name in named or p.type.enum_values is not None]
@@ -132,7 +145,7 @@ def _check_enum(
 def _make_violations_at(
     change: TableChange, mask: pa.Array, message: Callable[[int], str]
 ) -> Iterator[Violation]:
-    """A violation for each row the mask names; the common case of none costs one pass."""
+    """Yield a violation for each row the mask names; the common case of none costs one pass."""
     for index in pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist():
         yield change.violation(ViolationKind.VALUE, message(index), index)
 
@@ -143,7 +156,7 @@ def _make_violations_at(
 def find_endpoint_violations(
     changes: Changes, catalog: Catalog, committed: Committed
 ) -> Iterator[Violation]:
-    """Edges of the write with a missing end, then retained edges that lose one; by edge type."""
+    """Find edges of the write with a missing end, then retained edges that lose one; by type."""
     for edge in catalog.edges.values():
         change = changes.get(edge.table_key)
         if change is not None and change.rows.num_rows:
@@ -232,7 +245,7 @@ def _mask_missing(
 def _find_orphaned_edges(
     edge: EdgeType, changes: Changes, committed: Committed
 ) -> Iterator[Violation]:
-    """Committed edges that are retained while a node at one of their ends is deleted."""
+    """Find committed edges that are retained while a node at one of their ends is deleted."""
     own = changes.get(edge.table_key)
     if own is not None and own.replaces_all:
         return
@@ -253,7 +266,7 @@ def _find_orphaned_edges(
 def find_cardinality_violations(
     changes: Changes, catalog: Catalog, committed: Committed
 ) -> Iterator[Violation]:
-    """Sources the write touches that end up with too few or too many edges, by their ids.
+    """Find sources the write touches that end up with too few or too many edges, by their ids.
 
     A source that is deleted itself is skipped, and one that no edge was written for or removed
     from is not checked.
@@ -261,18 +274,59 @@ def find_cardinality_violations(
     for edge in catalog.edges.values():
         change = changes.get(edge.table_key)
         if change is not None and edge.has_cardinality:
-            yield from _find_wrong_sources(change, edge, changes, committed)
+            yield from _check_sources(change, edge, changes, committed)
 
 
-def _find_wrong_sources(
+FindSources = Callable[[pa.Array], pa.Array]
+"""Look up among committed rows by the ids of sources."""
+
+
+def find_wrong_sources(
+    edge: EdgeType,
+    written: pa.Array,
+    vacated: pa.Array = NO_IDS,
+    find_kept: FindSources | None = None,
+    find_deleted: FindSources | None = None,
+) -> pa.Table:
+    """Count the edges of the touched sources after a write; returns those with a wrong number.
+
+    Args:
+        edge: The type of the edges.
+        written: The source of each edge that is written.
+        vacated: The sources of committed edges that are deleted or replaced.
+        find_kept: Finds the source of each committed edge that is retained; None if all go.
+        find_deleted: Finds the sources that are deleted themselves; None if none is.
+    """
+    kept = NO_IDS
+    if find_kept is not None:
+        touched = pc.unique(pa.concat_arrays([written, vacated]))
+        kept = find_kept(touched) if len(touched) else NO_IDS
+    wrong = filter_wrong_counts(edge, count_edges(written, kept, vacated))
+    if find_deleted is None or not wrong.num_rows:
+        return wrong
+    sources = get_column(wrong, "source")
+    return wrong.filter(mask_remaining(sources, find_deleted(sources)))
+
+
+def _check_sources(
     change: TableChange, edge: EdgeType, changes: Changes, committed: Committed
 ) -> Iterator[Violation]:
-    written = get_column(change.rows, "src")
-    kept, vacated = _find_kept_sources(change, written, committed)
-    wrong = filter_wrong_counts(edge, count_edges(written, kept, vacated))
+    table = change.table_key
     nodes = changes.get(make_table_key(EntityKind.NODE, edge.from_type))
-    if nodes is not None:
-        wrong = wrong.filter(mask_remaining(get_column(wrong, "source"), nodes.deleted))
+    gone = get_column(committed.find(table, "id", change.gone, ["id", "src"]), "src")
+
+    def find_kept(sources: pa.Array) -> pa.Array:
+        found = committed.find(table, "src", sources, ["id", "src"])
+        kept = found.filter(mask_remaining(get_column(found, "id"), change.gone))
+        return get_column(kept, "src")
+
+    wrong = find_wrong_sources(
+        edge,
+        get_column(change.rows, "src"),
+        gone,
+        None if change.replaces_all else find_kept,
+        None if nodes is None else lambda _: nodes.deleted,
+    )
     yield from list_wrong_sources(edge, wrong, change)
 
 
@@ -326,30 +380,13 @@ def describe_cardinality(edge: EdgeType, source: str, edges: int) -> str:
     return f"@card violation on edge {edge.name}: source '{source}' has {edges} edges ({problem})"
 
 
-def _find_kept_sources(
-    change: TableChange, written: pa.Array, committed: Committed
-) -> tuple[pa.Array, pa.Array]:
-    """The sources of retained edges of touched sources, and the sources of removed edges."""
-    table = change.table_key
-    vacated = get_column(committed.find(table, "id", change.gone, ["id", "src"]), "src")
-    if change.replaces_all:
-        return NO_IDS, vacated
-    touched = pa.concat_arrays([written, vacated])
-    found = committed.find(table, "src", touched, ["id", "src"])
-    kept = found.filter(mask_remaining(get_column(found, "id"), change.gone))
-    return get_column(kept, "src"), vacated
-
-
 # --- all rules ------------------------------------------------------------------------------------
-
-
-REPORTED = 100
 
 
 def find_violations(
     changes: Changes, catalog: Catalog, committed: Committed
 ) -> Iterator[Violation]:
-    """Values, then keys, then endpoints, then cardinality; within each by table and constraint."""
+    """Check values, then keys, then endpoints, then cardinality; each by table and constraint."""
     ordered = [changes[key] for key in sorted(changes)]
     for change in ordered:
         yield from find_value_violations(change)

@@ -16,11 +16,13 @@ from omnigraph.errors.omni_error import render_both_places
 from omnigraph.identity import TableKey
 
 NO_IDS = pa.array([], pa.string())
+REPORTED = 100
+"""So many violations an error names; the others are counted."""
 
 
 @dataclass(frozen=True)
 class TableChange:
-    """The effect of a write on one table.
+    """Effect of a write on one table.
 
     `rows` holds the final image of every row that is inserted or replaced, each id once; only
     records that give one key twice may stand side by side, and then break the key. `deleted` are
@@ -53,7 +55,7 @@ class TableChange:
     def violation(
         self, kind: ViolationKind, message: str, index: int, other: int | None = None
     ) -> Violation:
-        """A violation by the row at `index`, with its id and where it came from.
+        """Make a violation of the row at `index`, with its id and where it came from.
 
         `other` is the row before it that it contradicts, if it is one of this change.
         """
@@ -83,7 +85,7 @@ class Committed(Protocol):
     """The rows a write starts from."""
 
     def find(self, table: TableKey, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
-        """The rows whose column `by` has one of the values, in any order.
+        """Return the rows whose column `by` has one of the values, in any order.
 
         `columns` are what is read. The values may repeat and hold no NULL.
         """
@@ -91,7 +93,7 @@ class Committed(Protocol):
 
 
 def get_column(rows: pa.Table, name: str) -> pa.Array:
-    """A column in one piece."""
+    """Return a column in one piece."""
     found = rows.column(name)
     if found.num_chunks == 1:
         return found.chunk(0)
@@ -99,7 +101,7 @@ def get_column(rows: pa.Table, name: str) -> pa.Array:
 
 
 def mask_remaining(ids: pa.Array, gone: pa.Array) -> pa.Array:
-    """A mask of the ids that are not among those gone."""
+    """Mask the ids that are not among those gone."""
     if not len(ids) or not len(gone):
         return pa.repeat(pa.scalar(True), len(ids))
     return pc.invert(pc.is_in(ids, value_set=gone))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,22 +27,29 @@ _SAMPLED_ROWS = 10_000
 
 
 def find_unique_violations(change: TableChange, committed: Committed) -> Iterator[Violation]:
-    """Two rows with equal tuples; a tuple with a NULL in it is exempt.
+    """Find two rows with equal tuples; a tuple with a NULL in it is exempt."""
+    if change.rows.num_rows == 0:
+        return
+    for constraint in list_unique_groups(change.type):
+        if not _cannot_repeat(change, constraint):
+            for found in find_repeated_tuples(change, constraint, committed):
+                yield from found
+
+
+def find_repeated_tuples(
+    change: TableChange, constraint: Constraint, committed: Committed
+) -> tuple[Iterator[Violation], Iterator[Violation]]:
+    """Find violations of one constraint: among the rows of a change, then against committed rows.
 
     A key needs no look at committed rows: equal keys make equal ids, and an equal id is a
     replacement. A table that is replaced as a whole has no other rows to compare with.
     """
-    if change.rows.num_rows == 0:
-        return
-    for constraint in list_unique_groups(change.type):
-        if _cannot_repeat(change, constraint):
-            continue
-        checked = _Checked(change, constraint, encode_members(change.type, change.rows, constraint))
-        yield from _find_non_finite(checked)
-        tuples = _join_members(checked.members)
-        yield from _find_repeats_within(checked, tuples)
-        if constraint.kind is ConstraintKind.UNIQUE and not change.replaces_all:
-            yield from _find_repeats_against(checked, tuples, committed)
+    checked = _Checked(change, constraint, encode_members(change.type, change.rows, constraint))
+    tuples = _join_members(checked.members)
+    within = chain(_find_non_finite(checked), _find_repeats_within(checked, tuples))
+    if constraint.kind is not ConstraintKind.UNIQUE or change.replaces_all:
+        return within, iter(())
+    return within, _find_repeats_against(checked, tuples, committed)
 
 
 def _cannot_repeat(change: TableChange, constraint: Constraint) -> bool:
@@ -61,11 +69,18 @@ def encode_tuples(type_: NodeType | EdgeType, rows: pa.Table, constraint: Constr
     return _join_members(encode_members(type_, rows, constraint))
 
 
-def describe_holders(value: str, held_by: str, id: str) -> str:
+def describe_unique(
+    type_: NodeType | EdgeType, constraint: Constraint, value: str, held_by: str, id: str
+) -> str:
     """Describe the two rows that hold one unique value; rows of one key are one row given twice."""
-    if held_by == id:
-        return f"value '{value}' given twice"
-    return f"value '{value}' held by '{held_by}' and '{id}'"
+    holders = "given twice" if held_by == id else f"held by '{held_by}' and '{id}'"
+    return f"{_name_constraint(type_, constraint)} value '{value}' {holders}"
+
+
+def _name_constraint(type_: NodeType | EdgeType, constraint: Constraint) -> str:
+    names = constraint.columns
+    where = names[0] if len(names) == 1 else f"({', '.join(names)})"
+    return f"@unique violation on {type_.name}.{where}:"
 
 
 # --- tuples --------------------------------------------------------------------------------------
@@ -79,25 +94,19 @@ class _Checked:
     constraint: Constraint
     members: tuple[pa.Array, ...]
 
-    @property
-    def prefix(self) -> str:
-        names = self.constraint.columns
-        where = names[0] if len(names) == 1 else f"({', '.join(names)})"
-        return f"@unique violation on {self.change.type.name}.{where}:"
-
     def violation(self, index: int, held_by: str, other: int | None = None) -> Violation:
         """The row at `index` has the tuple of the row called `held_by`, which is at `other`."""
         values = [member[index].as_py() for member in self.members]
         value = values[0] if len(values) == 1 else f"({', '.join(values)})"
         id = self.change.ids[index].as_py()
-        message = f"{self.prefix} {describe_holders(value, held_by, id)}"
+        message = describe_unique(self.change.type, self.constraint, value, held_by, id)
         return self.change.violation(ViolationKind.UNIQUE, message, index, other)
 
 
 def encode_members(
     type_: NodeType | EdgeType, rows: pa.Table, constraint: Constraint
 ) -> tuple[pa.Array, ...]:
-    """The columns of a constraint as canonical strings."""
+    """Return the columns of a constraint as canonical strings."""
     return tuple(_canonicalize(type_, get_column(rows, name), name) for name in constraint.columns)
 
 
@@ -130,7 +139,8 @@ def _find_non_finite(checked: _Checked) -> Iterator[Violation]:
     have_strings = [pc.is_valid(member) for member in checked.members]
     wrong = pc.and_not(reduce(pc.and_, are_given), reduce(pc.and_, have_strings))
     for index in pc.indices_nonzero(wrong).to_pylist():
-        message = f"{checked.prefix} a non-finite number cannot be a unique value"
+        where = _name_constraint(checked.change.type, checked.constraint)
+        message = f"{where} a non-finite number cannot be a unique value"
         yield checked.change.violation(ViolationKind.UNIQUE, message, index)
 
 

@@ -7,19 +7,18 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import Constraint, ConstraintKind, Draft, EdgeType, NodeType
 from omnigraph.constraints.constraint_checks import (
-    REPORTED,
-    count_edges,
-    filter_wrong_counts,
     find_value_violations,
+    find_wrong_sources,
+    list_missing_values,
     list_wrong_sources,
 )
-from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column
+from omnigraph.constraints.row_ids import list_mismatches
+from omnigraph.constraints.table_changes import REPORTED, TableChange, get_column
 from omnigraph.constraints.unique_keys import find_unique_violations
-from omnigraph.errors import ConstraintViolated, Violation, ViolationKind
+from omnigraph.errors import ConstraintViolated, Violation
 from omnigraph.evolution.column_plan import (
     ApplyPlan,
     ColumnPlan,
@@ -140,11 +139,7 @@ def _find_wrong_values(table: Table, columns: ColumnPlan, rules: NewRules) -> It
     type_ = _reduce_type(rules.type, names, single)
     for batch in _read_rows_after(table, columns, type_, sorted(names)):
         change = TableChange(type_, batch, replaces_all=True)
-        for name in rules.required:
-            missing = pc.indices_nonzero(pc.is_null(get_column(batch, name)))
-            for index in missing.to_pylist():
-                message = f"{type_.name}.{name} is NULL and must have a value"
-                yield change.violation(ViolationKind.VALUE, message, index)
+        yield from list_missing_values(change, rules.required)
         yield from find_value_violations(change)
 
 
@@ -164,22 +159,14 @@ def _find_wrong_ids(change: TableChange) -> Iterator[Violation]:
     type_ = change.type
     assert isinstance(type_, NodeType), "only nodes have keys"
     members = [p.name for p in type_.key]
-    is_missing = [pc.is_null(get_column(change.rows, name)) for name in members]
-    for name, missing in zip(members, is_missing, strict=True):
-        for index in pc.indices_nonzero(missing).to_pylist():
-            message = f"{type_.name}.{name} is NULL and must have a value: it is part of the key"
-            yield change.violation(ViolationKind.VALUE, message, index)
-    made = derive_key_ids(type_, {name: get_column(change.rows, name) for name in members})
-    wrong = pc.indices_nonzero(pc.fill_null(pc.not_equal(change.ids, made), False))
-    for index in wrong.to_pylist():
-        id, wanted = change.ids[index].as_py(), made[index].as_py()
-        message = f"id '{id}' of {type_.name} does not match the key, which makes it '{wanted}'"
-        yield change.violation(ViolationKind.VALUE, message, index)
+    yield from list_missing_values(change, members, ": it is part of the key")
+    derived = derive_key_ids(type_, {name: get_column(change.rows, name) for name in members})
+    yield from list_mismatches(change, derived)
 
 
 def _find_wrong_counts(table: Table, edge: EdgeType) -> Iterator[Violation]:
-    counts = count_edges(get_column(table.scan(["src"]), "src"), NO_IDS, NO_IDS)
-    yield from list_wrong_sources(edge, filter_wrong_counts(edge, counts))
+    sources = get_column(table.scan(["src"]), "src")
+    yield from list_wrong_sources(edge, find_wrong_sources(edge, sources))
 
 
 class _NoCommittedRows:

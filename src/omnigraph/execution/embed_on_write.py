@@ -7,6 +7,8 @@ settings it stays null, and a required one is rejected with the settings to chan
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -47,6 +49,9 @@ def is_configured(settings: EmbedSettings) -> bool:
     return settings.embeds_writes and _find_missing_key(settings) is None
 
 
+_NOT_ASKED = "no provider is asked here"
+
+
 def _find_missing_key(settings: EmbedSettings) -> str | None:
     # Called by every write, usually with the same object, whose fields are slow to hash.
     known = _missing_keys.find(id(settings))
@@ -83,7 +88,7 @@ def find_obstacle(settings: EmbedSettings, property_: Property) -> str | None:
     return None
 
 
-def explain_missing_vector(property_: Property, obstacle: str | None) -> str:
+def _explain_missing_vector(property_: Property, obstacle: str | None) -> str:
     """Describe the rejection of a row whose vector is missing and cannot be computed."""
     assert property_.embed is not None, "listed by list_embedded_properties"
     source = property_.embed.source
@@ -103,7 +108,67 @@ def mask_null(column: pa.Array) -> Flags:
     return found
 
 
-def fill_vectors(
+class Vectors(Protocol):
+    """Source of vectors for texts."""
+
+    def find_obstacle(self, property_: Property) -> str | None:
+        """Return the reason why vectors of a property cannot be computed, or None."""
+        ...
+
+    def ask(self, texts: Sequence[str], dimension: int) -> Mapping[str, list[float]]:
+        """Embed texts in a dimension."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedVectors:
+    """Rows with the vectors of one property, as far as they could be computed."""
+
+    rows: pa.Table
+    lacking: Flags
+    """The rows whose vector is NULL, which a required property refuses."""
+    reason: str
+    """Reason of such a refusal."""
+    is_computed: bool
+    """True if the vectors of stale rows were computed or cleared."""
+
+
+def complete_vectors(
+    type_: NodeType | EdgeType,
+    rows: pa.Table,
+    property_: Property,
+    stale: Flags,
+    vectors: Vectors | None,
+    find_stored: Callable[[], Table] | None = None,
+) -> CompletedVectors:
+    """Compute the vectors of stale rows; a text that is blank takes its vector with it.
+
+    Args:
+        type_: The type of the rows.
+        rows: Rows with the property and its source.
+        property_: The vector property.
+        stale: The rows whose vector has to be computed.
+        vectors: Where to ask; None if vectors are not computed here.
+        find_stored: Opens the stored rows, which lend their vectors where the text is the same.
+    """
+    assert property_.embed is not None, "listed by list_embedded_properties"
+    obstacle = _NOT_ASKED if vectors is None else vectors.find_obstacle(property_)
+    is_computed = vectors is not None and obstacle is None and bool(stale.any())
+    if vectors is not None and is_computed:
+        if find_stored is not None:
+            rows = reuse_stored_vectors(rows, property_, stale, find_stored())
+            stale = stale & mask_null(get_column(rows, property_.name))
+        says = mask_texts(get_column(rows, property_.embed.source))
+        rows = _fill_vectors(type_, rows, property_, stale & says, vectors.ask)
+        silent = np.flatnonzero(stale & ~says)
+        none = pa.nulls(len(silent), to_arrow_type(property_.type))
+        rows = replace_cells(rows, property_.name, silent, none)
+    lacking = mask_null(get_column(rows, property_.name))
+    reason = _explain_missing_vector(property_, obstacle)
+    return CompletedVectors(rows, lacking, reason, is_computed)
+
+
+def _fill_vectors(
     type_: NodeType | EdgeType, rows: pa.Table, property_: Property, chosen: Flags, ask: Ask
 ) -> pa.Table:
     """Fill the vectors of the chosen rows from their texts.
@@ -148,6 +213,8 @@ def replace_cells(
     rows: pa.Table, name: str, positions: np.ndarray[tuple[int], np.dtype[np.int64]], made: pa.Array
 ) -> pa.Table:
     """Replace the values at some positions of a column."""
+    if not len(positions):
+        return rows
     old = get_column(rows, name)
     taken = np.arange(len(old))
     taken[positions] = len(old) + np.arange(len(positions))

@@ -1,4 +1,4 @@
-"""Load records: the options of a load, and parsed lines to the rows of a write in each mode.
+"""Load input: the options of a load, and parsed rows completed with defaults and ids.
 
 An edge without an id is matched with an equal stored edge, so that repeating a load changes
 nothing.
@@ -6,57 +6,24 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 
-import numpy as np
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.catalog import (
-    Catalog,
-    Constraint,
-    ConstraintKind,
-    EdgeType,
-    NodeType,
-    Property,
-)
-from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column, mask_remaining
-from omnigraph.constraints.unique_keys import (
-    are_distinct,
-    describe_holders,
-    encode_members,
-    encode_tuples,
-    list_unique_groups,
-)
-from omnigraph.errors import (
-    BadOptions,
-    ConstraintViolated,
-    KeyConflict,
-    RowProblem,
-    RowsRejected,
-    Violation,
-    ViolationKind,
-)
-from omnigraph.execution.embed_on_write import (
-    WriteVectors,
-    explain_missing_vector,
-    fill_vectors,
-    list_embedded_properties,
-    mask_null,
-    mask_texts,
-    reuse_stored_vectors,
-)
-from omnigraph.execution.pending_rows import CommittedRows, Placement
-from omnigraph.execution.stored_rows import build_logical_schema, derive_key_ids, get_default_value
-from omnigraph.identity import TableKey, UlidSource
+from omnigraph.catalog.catalog import Catalog, Constraint, ConstraintKind, EdgeType, NodeType
+from omnigraph.constraints.row_ids import describe_mismatch, mask_mismatches
+from omnigraph.constraints.table_changes import get_column
+from omnigraph.constraints.unique_keys import encode_members, encode_tuples
+from omnigraph.errors import BadOptions, RowProblem
+from omnigraph.execution.stored_rows import derive_key_ids, get_default_value
 from omnigraph.output_files import OutputFile
 from omnigraph.types.canonical_strings import encode_composite_ids
-from omnigraph.types.jsonl import ParsedLines, TypedRows, parse_lines
-from omnigraph.types.jsonl_records import LineOptions, PropertySpec, TypeSpec
-from omnigraph.types.row_problems import ProblemCode
+from omnigraph.types.jsonl import TypedRows
+from omnigraph.types.jsonl_records import PropertySpec, TypeSpec, make_missing_value
 
 ENDS = {"from": "src", "to": "dst"}
 
@@ -143,17 +110,6 @@ class LoadMode(StrEnum):
     """Replace every row of each type the input names."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadPlan:
-    """Planned change of each table, and the number of records read of each type."""
-
-    changes: Mapping[TableKey, tuple[TableChange, Placement]]
-    counts: Mapping[TableKey, int]
-
-    def table_changes(self) -> Mapping[TableKey, TableChange]:
-        return {key: change for key, (change, _) in self.changes.items()}
-
-
 def build_type_specs(catalog: Catalog) -> tuple[TypeSpec, ...]:
     """Return the record formats of an input line, for every type of the catalog."""
     return tuple(build_type_spec(type_) for type_ in catalog.by_table_key.values())
@@ -167,230 +123,104 @@ def build_type_spec(type_: NodeType | EdgeType) -> TypeSpec:
     return TypeSpec(type_.name, type_.kind, properties)
 
 
-def parse_records(data: bytes, catalog: Catalog, file: str | None, limit: int) -> ParsedLines:
-    """Parse the records of a file; raise with the first bad lines and the number of all."""
-    options = LineOptions(with_presence=True, max_problems=limit)
-    parsed = parse_lines(data, build_type_specs(catalog), file=file, options=options)
-    if parsed.problem_count:
-        raise RowsRejected(parsed.problems, parsed.problem_count)
-    return parsed
+@dataclass(frozen=True, slots=True)
+class CompletedRows:
+    """Whole rows, and the problems of those that cannot be completed."""
 
-
-def plan_load(
-    parsed: ParsedLines,
-    catalog: Catalog,
-    mode: LoadMode,
-    committed: CommittedRows,
-    ids: UlidSource,
-    file: str | None = None,
-    vectors: WriteVectors | None = None,
-) -> LoadPlan:
-    """Plan the changes of a load, before rules that involve other rows are checked."""
-    changes: dict[TableKey, tuple[TableChange, Placement]] = {}
-    for key, rows in parsed.rows.items():
-        type_ = catalog.by_table_key[key]
-        complete, minted = complete_rows(
-            type_, rows, ids, file, _find_matches(type_, mode, committed)
-        )
-        change = TableChange(type_, complete, lines=_read_lines(rows), file=file)
-        _refuse_repeated_keys(change)
-        change = _merge_repeats(change, mode)
-        stored = committed if mode is LoadMode.MERGE else None
-        change = _make_vectors(change, stored, vectors)
-        if mode is LoadMode.OVERWRITE:
-            change = _find_replacements(change, committed)
-        changes[key] = (change, _find_placement(mode, all_minted=minted))
-    counts = {key: rows.columns.num_rows for key, rows in parsed.rows.items()}
-    return LoadPlan(changes, counts)
-
-
-def _find_placement(mode: LoadMode, *, all_minted: bool) -> Placement:
-    if mode is LoadMode.OVERWRITE:
-        return Placement.OVERWRITE
-    if all_minted:
-        return Placement.FRESH
-    return Placement.INSERT if mode is LoadMode.APPEND else Placement.UPSERT
-
-
-def _read_lines(rows: TypedRows) -> pa.Array:
-    return rows.lines.combine_chunks() if rows.lines.num_chunks != 1 else rows.lines.chunk(0)
-
-
-def _find_matches(
-    type_: NodeType | EdgeType, mode: LoadMode, committed: CommittedRows
-) -> Matches | None:
-    """Matching of edges without ids in a merge."""
-    key = find_match_key(type_) if mode is LoadMode.MERGE else None
-    if key is None:
-        return None
-    return Matches(key, partial(committed.find, type_.table_key))
+    columns: dict[str, pa.Array]
+    """Every column of the type, of all rows."""
+    problems: tuple[RowProblem, ...] = ()
+    good: pa.Array | None = None
+    """Mask of the rows without problems; None for all of them."""
+    all_minted: bool = False
+    """True if every id was created here, so that none of them can exist already."""
 
 
 def complete_rows(
     type_: NodeType | EdgeType,
     rows: TypedRows,
-    ids: UlidSource,
-    file: str | None,
+    mint: Callable[[int], pa.Array],
+    *,
+    partial: bool = False,
     matches: Matches | None = None,
-) -> tuple[pa.Table, bool]:
-    """Complete rows: fill defaults, and derive, check, match or create ids.
+    leave_ids: bool = False,
+) -> CompletedRows:
+    """Complete parsed rows: fill defaults, and derive, check, match or create ids.
 
-    Also returns whether every id is new, so that none can exist.
+    Args:
+        type_: Their type.
+        rows: The parsed rows.
+        mint: Makes a number of new ids.
+        partial: Leave properties open that a record does not give.
+        matches: Matches edges without ids with stored edges.
+        leave_ids: Leave edges without ids as they are, to be matched later.
     """
     columns = {name: get_column(rows.columns, name) for name in rows.columns.schema.names}
-    for property_ in type_.properties:
-        if property_.default is not None and rows.presence is not None:
-            default = get_default_value(property_, f"{type_.name}.{property_.name}")
-            given = get_column(rows.presence, property_.name)
-            columns[property_.name] = pc.if_else(given, columns[property_.name], default)
-    minted = False
+    if not partial:
+        _fill_defaults(type_, columns, rows.presence)
+    given = columns["id"]
     if isinstance(type_, NodeType) and type_.key:
-        columns["id"] = _derive_ids(type_, columns, rows, file)
-    elif matches is not None and columns["id"].null_count and isinstance(type_, EdgeType):
-        fresh = pa.array(ids.take(len(columns["id"])), pa.string())
-        columns["id"] = match_ids(type_, columns, matches.key, matches.find, fresh)
-    else:
-        minted = columns["id"].null_count == len(columns["id"])
-        columns["id"] = _fill_ids(columns["id"], ids)
-    schema = build_logical_schema(type_)
-    return pa.table([columns[name] for name in schema.names], schema=schema), minted
+        columns["id"] = derive_key_ids(type_, columns)
+        return _refuse_ids(type_, columns, given, rows)
+    if matches is not None and given.null_count and isinstance(type_, EdgeType):
+        columns["id"] = match_ids(type_, columns, matches.key, matches.find, mint(len(given)))
+    elif not leave_ids:
+        columns["id"] = _fill_ids(given, mint)
+        return CompletedRows(columns, all_minted=given.null_count == len(given))
+    return CompletedRows(columns)
 
 
-def _derive_ids(
-    type_: NodeType, columns: Mapping[str, pa.Array], rows: TypedRows, file: str | None
-) -> pa.Array:
-    derived, given = derive_key_ids(type_, columns), columns["id"]
-    wrong = pc.indices_nonzero(pc.fill_null(pc.not_equal(given, derived), False)).to_pylist()
-    if wrong:
-        lines = _read_lines(rows)
-        problems = [
-            describe_id_mismatch(
-                type_, given[i].as_py(), derived[i].as_py(), file, lines[i].as_py()
-            )
-            for i in wrong[:100]
-        ]
-        raise RowsRejected(problems, len(wrong))
-    return derived
+def _fill_defaults(
+    type_: NodeType | EdgeType, columns: dict[str, pa.Array], presence: pa.Table | None
+) -> None:
+    for property_ in type_.properties:
+        if property_.default is not None and presence is not None:
+            default = get_default_value(property_, f"{type_.name}.{property_.name}")
+            given = get_column(presence, property_.name)
+            columns[property_.name] = pc.if_else(given, columns[property_.name], default)
 
 
-def describe_id_mismatch(
-    type_: NodeType, given: str, derived: str, file: str | None, line: int | None
-) -> RowProblem:
-    """Build the problem of a record whose id differs from the one derived from its key."""
-    reason = f"id '{given}' does not match the key, which makes it '{derived}'"
-    return RowProblem(reason, "id_mismatch", file, line, type_.table_key, given, "id")
+def _refuse_ids(
+    type_: NodeType, columns: dict[str, pa.Array], given: pa.Array, rows: TypedRows
+) -> CompletedRows:
+    """Refuse ids that differ from those the keys make, and records without a whole key."""
+    derived, lines = columns["id"], get_lines(rows)
+    wrong, lacking = mask_mismatches(given, derived), pc.is_null(derived)
+    problems = [
+        RowProblem(
+            describe_mismatch(given[row].as_py(), derived[row].as_py()),
+            "id_mismatch",
+            None,
+            lines[row].as_py(),
+            type_.table_key,
+            given[row].as_py(),
+            "id",
+        )
+        for row in pc.indices_nonzero(wrong).to_pylist()
+    ]
+    for row in pc.indices_nonzero(lacking).to_pylist():
+        member = next(p for p in type_.key if not columns[p.name][row].is_valid)
+        problem = make_missing_value(PropertySpec(member.name, member.type))
+        problems.append(
+            msgspec.structs.replace(problem, line=lines[row].as_py(), type_key=type_.table_key)
+        )
+    good = pc.invert(pc.or_(wrong, lacking)) if problems else None
+    return CompletedRows(columns, tuple(problems), good)
 
 
-def _fill_ids(given: pa.Array, ids: UlidSource) -> pa.Array:
+def get_lines(rows: TypedRows) -> pa.Array:
+    """The line of each row, in one piece."""
+    return rows.lines.combine_chunks() if rows.lines.num_chunks != 1 else rows.lines.chunk(0)
+
+
+def _fill_ids(given: pa.Array, mint: Callable[[int], pa.Array]) -> pa.Array:
     missing = given.null_count
     if not missing:
         return given
-    fresh = pa.array(ids.take(missing), pa.string())
+    fresh = mint(missing)
     if missing == len(given):
         return fresh
     return pc.replace_with_mask(given, pc.is_null(given), fresh)
-
-
-def _refuse_repeated_keys(change: TableChange) -> None:
-    """Raise for records with equal keys, which is an error in every mode."""
-    if not isinstance(change.type, NodeType) or not change.type.key:
-        return
-    counts = pc.value_counts(change.ids)
-    repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-    if len(repeated):
-        found = list(_find_repeats(change, repeated))
-        raise ConstraintViolated(found[:100], len(found))
-
-
-def _find_repeats(change: TableChange, repeated: pa.Array) -> Iterator[Violation]:
-    key = next(c for c in list_unique_groups(change.type) if c.kind == "key")
-    values = encode_tuples(change.type, change.rows, key)
-    names = key.columns[0] if len(key.columns) == 1 else f"({', '.join(key.columns)})"
-    first: dict[str, int] = {}
-    for index in pc.indices_nonzero(pc.is_in(change.ids, value_set=repeated)).to_pylist():
-        id = change.ids[index].as_py()
-        if id in first:
-            shown = values[index].as_py() if len(key.columns) == 1 else id
-            said = describe_holders(shown, id, id)
-            message = f"@unique violation on {change.type.name}.{names}: {said}"
-            yield change.violation(ViolationKind.UNIQUE, message, index, first[id])
-        else:
-            first[id] = index
-
-
-def _make_vectors(
-    change: TableChange, committed: CommittedRows | None, vectors: WriteVectors | None
-) -> TableChange:
-    """Compute the vectors of a change from other properties.
-
-    In a merge a row whose text equals the stored one keeps the stored vector.
-    """
-    for property_ in list_embedded_properties(change.type):
-        rows = change.rows
-        lacking = mask_null(get_column(rows, property_.name))
-        if not lacking.any():
-            continue
-        obstacle = "no provider is asked" if vectors is None else vectors.find_obstacle(property_)
-        if vectors is not None and obstacle is None:
-            if committed is not None:
-                stored = committed.table(change.table_key)
-                rows = reuse_stored_vectors(rows, property_, lacking, stored)
-            assert property_.embed is not None, "listed by list_embedded_properties"
-            texts = mask_texts(get_column(rows, property_.embed.source))
-            chosen = mask_null(get_column(rows, property_.name)) & texts
-            rows = fill_vectors(change.type, rows, property_, chosen, vectors.ask)
-            change = replace(change, rows=rows)
-        if not property_.type.nullable:
-            _require_vectors(change, property_, obstacle)
-    return change
-
-
-def _require_vectors(change: TableChange, property_: Property, obstacle: str | None) -> None:
-    """Raise for rows without a required vector that cannot be computed."""
-    lacking = np.flatnonzero(mask_null(get_column(change.rows, property_.name))).tolist()
-    if not lacking:
-        return
-    reason = explain_missing_vector(property_, obstacle)
-    problems = [
-        RowProblem(
-            reason,
-            ProblemCode.REQUIRED,
-            change.file,
-            None if change.lines is None else change.lines[row].as_py(),
-            change.table_key,
-            change.ids[row].as_py(),
-            property_.name,
-        )
-        for row in lacking[:100]
-    ]
-    raise RowsRejected(problems, len(lacking))
-
-
-def _merge_repeats(change: TableChange, mode: LoadMode) -> TableChange:
-    """Reduce to one row per id: in a merge the last record wins, else it is a conflict."""
-    ids = change.ids
-    if are_distinct(ids):
-        return change
-    positions = pa.table({"id": ids, "at": pa.array(range(len(ids)), pa.int64())})
-    last = positions.group_by("id").aggregate([("at", "max")])
-    if mode is not LoadMode.MERGE:
-        counts = pc.value_counts(ids)
-        repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")[0].as_py()
-        position = last.filter(pc.equal(last.column("id"), repeated)).column("at_max")[0].as_py()
-        if change.lines is None:
-            raise KeyConflict(change.table_key, repeated)
-        line, first = (change.lines[at].as_py() for at in (position, ids.index(repeated).as_py()))
-        raise KeyConflict(change.table_key, repeated, line, change.file, first, change.file)
-    kept = pc.take(get_column(last, "at_max"), pc.sort_indices(get_column(last, "at_max")))
-    lines = change.lines.take(kept) if change.lines is not None else None
-    return replace(change, rows=change.rows.take(kept), lines=lines)
-
-
-def _find_replacements(change: TableChange, committed: CommittedRows) -> TableChange:
-    """Extend a change to the whole image of its table: every other committed id is deleted."""
-    stored = get_column(committed.table(change.table_key).scan(["id"]), "id")
-    gone = stored.filter(mask_remaining(stored, change.ids)) if len(stored) else NO_IDS
-    return replace(change, deleted=gone, replaces_all=True)
 
 
 ON_ERROR = ("fail", "skip")

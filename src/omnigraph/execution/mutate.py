@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -16,12 +15,9 @@ from omnigraph.constraints.table_changes import get_column
 from omnigraph.errors import BadRequest
 from omnigraph.execution.embed_on_write import (
     WriteVectors,
-    explain_missing_vector,
-    fill_vectors,
+    complete_vectors,
     list_embedded_properties,
     mask_null,
-    mask_texts,
-    replace_cells,
 )
 from omnigraph.execution.pending_rows import CommittedRows, Pending, PendingTable, RowSelector
 from omnigraph.execution.stored_rows import (
@@ -170,23 +166,16 @@ def _make_vectors(
         source = property_.embed.source
         if property_.name in assigned or (before is not None and source not in assigned):
             continue
-        texts = get_column(rows, source)
         stale = mask_null(get_column(rows, property_.name))
         if before is not None:
-            same = pc.equal(texts, get_column(before, source)).fill_null(False)
+            same = pc.equal(get_column(rows, source), get_column(before, source)).fill_null(False)
             stale = stale | ~same.to_numpy(zero_copy_only=False)
         if not stale.any():
             continue
-        obstacle = vectors.find_obstacle(property_)
-        says = mask_texts(texts)
-        if obstacle is None:
-            rows = fill_vectors(type_, rows, property_, stale & says, vectors.ask)
-            silent = np.flatnonzero(stale & ~says)
-            none = pa.nulls(len(silent), to_arrow_type(property_.type))
-            rows = replace_cells(rows, property_.name, silent, none)
-        is_lacking = mask_null(get_column(rows, property_.name)).any()
-        if is_lacking and not property_.type.nullable:
-            raise BadRequest(f"{type_.name}: {explain_missing_vector(property_, obstacle)}")
+        made = complete_vectors(type_, rows, property_, stale, vectors)
+        if made.lacking.any() and not property_.type.nullable:
+            raise BadRequest(f"{type_.name}: {made.reason}")
+        rows = made.rows
     return rows
 
 

@@ -49,7 +49,6 @@ from omnigraph.storage.tables import (
     Table,
     stage_changes,
     stage_fresh,
-    stage_insert,
     stage_overwrite,
 )
 from omnigraph.types.arrow import to_arrow_type
@@ -267,9 +266,7 @@ class Placement(StrEnum):
     """Handling of stored rows with the same ids."""
 
     FRESH = "fresh"
-    """Ids minted by this write: none is stored."""
-    INSERT = "insert"
-    """Ids that must be new; a stored one is a conflict."""
+    """Ids of which none is stored: minted by this write, or looked up."""
     UPSERT = "upsert"
     OVERWRITE = "overwrite"
 
@@ -310,8 +307,6 @@ def _stage(
     match placement:
         case Placement.FRESH:
             return stage_fresh(table, rows, uuid=uuid, properties=properties)
-        case Placement.INSERT:
-            return stage_insert(table, rows, uuid=uuid, properties=properties, table_key=key)
         case Placement.OVERWRITE:
             return stage_overwrite(table, rows, uuid=uuid, properties=properties)
         case Placement.UPSERT:

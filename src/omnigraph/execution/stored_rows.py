@@ -154,11 +154,15 @@ def convert_to_table_rows(rows: pa.Table, type_: EntityTypes) -> pa.Table:
     return pa.table(columns, schema=stored)
 
 
+NO_ADDRESS = "no address is on the graph's list"
+"""Reason of refusal of a blob that is given as an address."""
+
+
 def _to_stored_blobs(values: pa.ChunkedArray) -> pa.Array:
     cells = values.combine_chunks() if values.num_chunks else pa.array([], BLOB)
     uris = pc.struct_field(cells, "uri").drop_null()
     if len(uris):
-        raise ExternalBlobPolicy(uris[0].as_py(), "no address is on the graph's list")
+        raise ExternalBlobPolicy(uris[0].as_py(), NO_ADDRESS)
     return make_blob_array(pc.struct_field(cells, "data"))
 
 

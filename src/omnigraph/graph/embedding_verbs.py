@@ -282,7 +282,7 @@ class _Embedding:
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         from omnigraph.execution.load_input import LoadMode
         from omnigraph.pipeline.bulk_embed import GraphEmbedding, list_graph_targets
-        from omnigraph.pipeline.bulk_load import StagedLoad, StagedWrite
+        from omnigraph.pipeline.bulk_load import StagedWrite, open_staged_load
         from omnigraph.pipeline.staging_area import StagingArea
 
         self.close()
@@ -309,7 +309,7 @@ class _Embedding:
             ir=encode_ir(view.catalog),
             splits=[one.split for one in rows],
         )
-        staged = StagedLoad(root, write).prepare(view.snapshot, view.catalog, ticket)
+        staged = open_staged_load(root, write).prepare(view.snapshot, view.catalog, ticket)
         return PlanContent(staged)
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved

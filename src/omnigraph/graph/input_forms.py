@@ -28,6 +28,7 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load_input import LoadMode, LoadOptions
+from omnigraph.execution.record_load import RecordInput
 from omnigraph.pipeline.inputs import find_type, identify_files
 from omnigraph.settings import AwsSettings
 from omnigraph.types.json_value import BASE64_PREFIX
@@ -66,30 +67,35 @@ def is_table(records: object) -> bool:
 
 
 def is_frame(records: object) -> bool:
-    """Whether these are rows of Spark; asking must not load it."""
+    """Return whether these are rows of Spark; asking must not load it."""
     return type(records).__module__.startswith("pyspark.")
 
 
-def needs_pipeline(records: object, engine: str, options: LoadOptions) -> bool:
-    """Whether the input goes through the tasks of the pipeline, wherever they run.
+@dataclass(frozen=True, slots=True)
+class TaskInput:
+    """Input that tasks of the pipeline load, wherever they run."""
 
-    Records in one plain file, or in memory, are loaded in one piece in this process.
+    records: Any
+
+
+def plan_input(given: Any, engine: str, options: LoadOptions) -> RecordInput | TaskInput:  # noqa: ANN401
+    """Choose the form of a load: records in memory, or tasks for whatever is larger or other.
+
+    Raises:
+        BadRequest: the input cannot be read, or is nothing that can be loaded.
     """
-    if engine == "spark" or not options.is_plain or is_table(records) or is_frame(records):
-        return True
-    if isinstance(records, StreamInput):
-        return True
-    if isinstance(records, list | tuple):
-        return bool(records) and all(isinstance(one, str | Path) for one in records)
-    if isinstance(records, bytes):
-        return len(records) > MANY_BYTES
-    if not isinstance(records, str | Path):
-        return False
-    return "://" in str(records) or not _is_small_file(Path(records))
+    needs_tasks = engine == "spark" or not options.is_plain or isinstance(given, StreamInput)
+    if needs_tasks or is_table(given) or is_frame(given) or isinstance(given, list | tuple):
+        return TaskInput(given)
+    if isinstance(given, bytes):
+        return TaskInput(given) if len(given) > MANY_BYTES else RecordInput(given)
+    if "://" in str(given) or not _is_small_file(Path(given)):
+        return TaskInput(given)
+    return read_records(given)
 
 
 def _is_small_file(path: Path) -> bool:
-    """Whether this is one file of plain records, or no file at all, and not a large one."""
+    """Return whether this is one file of plain records, or no file at all, and not a large one."""
     if path.suffix in _OTHER_FORMATS or path.is_dir():
         return False
     if not path.exists():
@@ -100,7 +106,7 @@ def _is_small_file(path: Path) -> bool:
 def as_input(
     records: Input, options: LoadOptions, find_catalog: FindCatalog
 ) -> tuple[Any, LoadOptions]:
-    """What to load: files by name, a Spark frame, an Arrow table, or JSON lines as bytes.
+    """Normalize input: files by name, a Spark frame, an Arrow table, or JSON lines as bytes.
 
     Frames of other libraries become tables, and Python records lines; then the options no longer
     say the type, since the lines do. Of a stream no more is read than may be loaded in one piece.
@@ -136,7 +142,7 @@ def convert_to_lines(
     columns: Mapping[str, str] | None,
     select: Sequence[str],
 ) -> tuple[bytes, str | None] | None:
-    """Input as JSON lines, and the name of its file; None if only the pipeline can read it."""
+    """Convert input to JSON lines, with the name of its file; None if only tasks can read it."""
     asked = LoadOptions(mode=LoadMode.MERGE, type=type, columns=columns or {}, select=tuple(select))
     given, options = as_input(records, asked, find_catalog)
     if not options.is_plain:
@@ -146,24 +152,21 @@ def convert_to_lines(
     if isinstance(given, bytes):
         return given, None
     if isinstance(given, str | Path) and not _is_other_input(given):
-        return read_records(given)
+        read = read_records(given)
+        return read.data, read.file
     return None
 
 
-def read_records(records: Records) -> tuple[bytes, str | None]:
-    """The bytes of the input, and the name errors should give it."""
-    if isinstance(records, bytes):
-        return records, None
-    if isinstance(records, str | Path):
-        try:
-            return Path(records).read_bytes(), str(records)
-        except OSError as error:
-            raise BadRequest(f"cannot read {records}: {error.strerror or error}") from error
-    raise BadRequest(f"cannot load {type(records).__name__}")
+def read_records(place: str | Path) -> RecordInput:
+    """Read a file of JSON lines; errors name it as it was given."""
+    try:
+        return RecordInput(Path(place).read_bytes(), str(place))
+    except OSError as error:
+        raise BadRequest(f"cannot read {place}: {error.strerror or error}") from error
 
 
 def _is_other_input(given: str | Path) -> bool:
-    """Whether this names a folder, a pattern, an address or a file of another format."""
+    """Return whether this names a folder, a pattern, an address or a file of another format."""
     path, text = Path(given), str(given)
     is_pattern = not path.exists() and any(sign in text for sign in "*?[")
     return "://" in text or path.suffix in _OTHER_FORMATS or path.is_dir() or is_pattern
@@ -192,7 +195,7 @@ def _start_of(stream: BinaryIO) -> bytes | StreamInput:
 
 
 def _decode_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The same values written out, where a library keeps them by reference."""
+    """Write out values that a library keeps by reference."""
     if not pa.types.is_dictionary(column.type):
         return column.cast(_drop_view_types(column.type))
     kind = _drop_view_types(column.type.value_type)
@@ -201,7 +204,7 @@ def _decode_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _drop_view_types(kind: pa.DataType) -> pa.DataType:
-    """The type whose values stand in one piece, as files of tables keep them."""
+    """Return the type whose values stand in one piece, as files of tables keep them."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.large_list(_drop_view_types(kind.value_type))
     if kind == pa.string_view():
@@ -213,7 +216,7 @@ def _drop_view_types(kind: pa.DataType) -> pa.DataType:
 
 
 def identify_input(given: Any, aws: AwsSettings) -> object:  # noqa: ANN401 - whatever can be loaded
-    """Bytes, or something that can be written as JSON; different where the content is.
+    """Return bytes, or something that can be written as JSON; different where the content is.
 
     Of a long stream only the beginning is known, and a data frame is known by what it computes.
     """
@@ -229,7 +232,7 @@ def identify_input(given: Any, aws: AwsSettings) -> object:  # noqa: ANN401 - wh
 
 
 def _digest_table(table: pa.Table | pa.RecordBatch) -> str:
-    """A digest of the columns; how they are cut into chunks makes no difference."""
+    """Digest the columns; how they are cut into chunks makes no difference."""
     digest = hashlib.sha256()
     for name, column in zip(table.schema.names, table.columns, strict=True):
         whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
@@ -254,7 +257,7 @@ _ENDS = {"from": "from", "src": "from", "to": "to", "dst": "to"}
 
 
 def encode_records(records: Sequence[object], find_catalog: FindCatalog) -> bytes:
-    """Records as JSON lines.
+    """Encode records as JSON lines.
 
     Raises:
         BadRequest: a value cannot be written down exactly, or has no place in its property.
@@ -277,7 +280,7 @@ def wrap_rows(
     columns: Mapping[str, str],
     selected: Sequence[str],
 ) -> list[dict[str, object]]:
-    """Rows of one type as records.
+    """Wrap rows of one type as records.
 
     `columns` says which member holds which property; of the others only those selected are read,
     if any are.
@@ -298,7 +301,7 @@ def wrap_rows(
 
 
 def _needs_conversion(value: object) -> bool:
-    """Whether there is anything in it that the encoder would write down as something else."""
+    """Return whether the encoder would write any part of it down as something else."""
     kind = type(value)
     if kind in _PLAIN:
         return False
@@ -323,7 +326,7 @@ def _is_sum_finite(numbers: list[Any]) -> bool:
 
 
 class _RecordTypes:
-    """What the members of records hold, by the types that the records name."""
+    """Types of the members of records, by the types that the records name."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -432,7 +435,7 @@ def _convert_decimal(value: Decimal, wanted: PropertyType) -> int | float:
 
 
 def _explain(records: Sequence[object], encoder: msgspec.json.Encoder) -> Exception:
-    """Which of the records cannot be written down, and why."""
+    """Explain which record cannot be written down, and why."""
     for number, record in enumerate(records, 1):
         try:
             _needs_conversion(record)

@@ -156,25 +156,23 @@ def _load_input(
     request: GraphLoadRequest,
     runs_on: EngineOptions,
 ) -> LoadResult:
-    """Load in one piece what is small, and the rest through the pipeline."""
-    from omnigraph.graph.input_forms import identify_input, needs_pipeline, read_records
-    from omnigraph.graph.load_changes import bulk_load, load
+    """Choose the engine and the form of the input, then load it."""
+    from omnigraph.execution.record_load import RecordInput
+    from omnigraph.graph.input_forms import identify_input, plan_input
+    from omnigraph.graph.load_changes import load
 
-    chosen = choose_engine(given, runs_on, writer.branches.root)
-    uses_pipeline = needs_pipeline(given, chosen.engine, request.options)
-    if not uses_pipeline:
-        data, file = read_records(given)
-        request = replace(request, data=data, file=file)
+    root = writer.branches.root
+    chosen = choose_engine(given, runs_on, root)
+    planned = plan_input(given, chosen.engine, request.options)
     if request.write.idempotency_key is not None:
-        aws = writer.branches.root.settings.aws
-        content = identify_input(given, aws) if uses_pipeline else request.data
+        content = (
+            planned.data
+            if isinstance(planned, RecordInput)
+            else identify_input(given, root.settings.aws)
+        )
         request = replace(request, key=request.make_key(content))
-    if not uses_pipeline:
-        return replace(load(writer, request), engine_reason=chosen.reason)
-
-    runs_there = replace(runs_on, engine=chosen.engine)
-    result = bulk_load(writer, given, request, runs_there)
-    return replace(result, engine_reason=chosen.reason)
+    loaded = load(writer, planned, request, replace(runs_on, engine=chosen.engine))
+    return replace(loaded, engine_reason=chosen.reason)
 
 
 # --- the choice of the engine ---------------------------------------------------------------------
@@ -182,14 +180,14 @@ def _load_input(
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """Where a load runs, and why."""
+    """Engine of a load, and the reason for it."""
 
     engine: str
     reason: str
 
 
 def choose_engine(records: object, runs_on: EngineOptions, root: GraphRoot) -> EngineChoice:
-    """Where to run a load.
+    """Choose where to run a load.
 
     Raises:
         BadRequest: there is no such engine, or a file cannot be read.
@@ -230,7 +228,7 @@ def _choose_by_size(size: int, records: object, root: GraphRoot) -> EngineChoice
 
 
 def _measure_input(records: object, settings: Settings) -> int | None:
-    """About how many bytes of plain records there are; None if nobody knows yet."""
+    """Estimate the bytes of plain records; None if nobody knows yet."""
     from omnigraph.graph.input_forms import StreamInput, is_table
     from omnigraph.pipeline.inputs import measure_files
 
@@ -251,12 +249,12 @@ def _list_places(records: object) -> Sequence[str | Path]:
 
 
 def _is_spark_up(settings: Settings) -> bool:
-    """Whether there is a session, or a cluster that was named."""
+    """Return whether there is a session, or a cluster that was named."""
     return bool(find_active_session() or settings.spark.remote or settings.spark.master)
 
 
 def _find_obstacle(records: object, root: GraphRoot) -> str | None:
-    """Why Spark cannot do it, if it cannot."""
+    """Return the reason why Spark cannot run the load, or None."""
     active, settings = find_active_session(), root.settings
     if active is None:
         if find_spec("pyspark") is None:

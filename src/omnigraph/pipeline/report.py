@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import msgspec
 
+from omnigraph.constraints.table_changes import REPORTED
 from omnigraph.errors import (
     BadRequest,
     ConstraintViolated,
@@ -24,8 +25,6 @@ from omnigraph.pipeline.kernels.stage_kernel import StagedSplit
 from omnigraph.pipeline.kernels.staged_row_reader import RuleFindings
 from omnigraph.pipeline.staging_area import split_and_line
 from omnigraph.storage.tables import Table
-
-REPORTED = 100
 
 
 @dataclass(frozen=True, slots=True)

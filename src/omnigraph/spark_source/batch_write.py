@@ -19,7 +19,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.embed_on_write import list_embedded_properties
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.bulk_load import StagedWrite, list_vector_tables
+from omnigraph.pipeline.bulk_load import StagedWrite
 from omnigraph.pipeline.inputs import ColumnMapping, build_table_mapping
 from omnigraph.pipeline.kernels.embed_kernel import make_embedder_spec
 from omnigraph.pipeline.kernels.stage_kernel import (
@@ -29,6 +29,7 @@ from omnigraph.pipeline.kernels.stage_kernel import (
     stage_partition,
 )
 from omnigraph.pipeline.spark_columns import round_decimals
+from omnigraph.pipeline.staged_input import list_vector_tables
 from omnigraph.pipeline.staging_area import StagingArea, decode_catalog_cached
 from omnigraph.pipeline.tasks import Partition
 from omnigraph.policy import Action, authorize

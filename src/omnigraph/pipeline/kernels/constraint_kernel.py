@@ -1,9 +1,10 @@
-"""Check constraints of staged rows: values, unique tuples, endpoints and cardinality of edges."""
+"""Check constraints of a share of the staged rows; the rules are those of every write."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,9 +12,8 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType
 from omnigraph.constraints.constraint_checks import (
     FindNodes,
-    count_edges,
     describe_cardinality,
-    filter_wrong_counts,
+    find_wrong_sources,
     list_missing_ends,
     list_ruled_columns,
     list_value_rules,
@@ -21,7 +21,7 @@ from omnigraph.constraints.constraint_checks import (
     mask_missing_nodes,
 )
 from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column, mask_remaining
-from omnigraph.constraints.unique_keys import encode_tuples, find_unique_violations
+from omnigraph.constraints.unique_keys import encode_tuples, find_repeated_tuples
 from omnigraph.errors import Violation, ViolationKind
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.identity import TableKey
@@ -139,26 +139,21 @@ class UniqueTask:
 
 
 def check_unique(spec: RuleSpec, task: UniqueTask) -> list[RuleFindings]:
-    """Rows whose tuple another row of the input has, then those whose tuple is in the table."""
+    """Find rows whose tuple another row of the input has, then those whose tuple is stored."""
     type_ = decode_catalog_cached(spec.ir).by_table_key[task.table_key]
     constraint = type_.constraints[task.constraint]
-    narrow = replace(type_, constraints=(constraint,))
     rows = read_staged_rows(
         task.staged,
         ["id", *constraint.columns],
         bucket=task.bucket,
         by=lambda rows: pc.fill_null(encode_tuples(type_, rows, constraint), ""),
     )
-    change = TableChange(narrow, rows, replaces_all=True, positions=get_column(rows, AT))
-    within = list(find_unique_violations(change, _RetainedRows(task)))
-    found = within
-    if task.base is not None:
-        found = list(
-            find_unique_violations(replace(change, replaces_all=False), _RetainedRows(task))
-        )
-    bad = {violation.position for violation in found}
+    positions, replaces_all = get_column(rows, AT), task.base is None
+    change = TableChange(type_, rows, replaces_all=replaces_all, positions=positions)
+    both = find_repeated_tuples(change, constraint, _RetainedRows(task))
+    within, against = (list(found) for found in both)
+    bad = {violation.position for violation in (*within, *against)}
     row_outcomes = drop_rows(task.drop_to, compute_addresses(rows, bad)) if bad else ()
-    against = found[len(within) :]
     return [
         encode_findings(within, spec.rejects, row_outcomes),
         encode_findings(against, spec.rejects),
@@ -208,7 +203,7 @@ def check_cardinality(spec: RuleSpec, task: CardinalityTask) -> list[RuleFinding
     assert isinstance(edge, EdgeType)
     rows = read_staged_rows(task.staged, ["id", "src"], bucket=task.bucket, by="src")
     change = TableChange(edge, rows, positions=get_column(rows, AT))
-    wrong = _find_wrong_sources(task, edge, get_column(rows, "src"))
+    wrong = _check_sources(task, edge, get_column(rows, "src"))
     if task.drop_to is None:
         return [encode_findings(list_wrong_sources(edge, wrong, change), spec.rejects), NO_FINDINGS]
     surplus = _find_surplus(task, edge, wrong, rows)
@@ -222,45 +217,36 @@ def check_cardinality(spec: RuleSpec, task: CardinalityTask) -> list[RuleFinding
     ]
 
 
-def _find_wrong_sources(task: CardinalityTask, edge: EdgeType, written: pa.Array) -> pa.Table:
-    """The retained sources with too few or too many edges, with their numbers of edges."""
-    kept, vacated = _find_kept_sources(task, written)
-    wrong = filter_wrong_counts(edge, count_edges(written, kept, vacated))
-    return wrong.filter(mask_remaining(get_column(wrong, "source"), _find_deleted(task, wrong)))
+def _check_sources(task: CardinalityTask, edge: EdgeType, written: pa.Array) -> pa.Table:
+    """Return the retained sources with too few or too many edges, with their numbers of edges."""
+    base, find_deleted = task.base, partial(_find_deleted, task)
+    if base is None:
+        return find_wrong_sources(edge, written, find_deleted=find_deleted)
+    if task.mode is LoadMode.OVERWRITE:
+        kept = [task.bucket.keep(pa.Table.from_batches([b]), "src") for b in base.batches(["src"])]
+        gone = [NO_IDS, *(pc.unique(get_column(table, "src")) for table in kept)]
+        vacated = pa.concat_arrays(gone)
+        return find_wrong_sources(edge, written, vacated, find_deleted=find_deleted)
+    replaced = _find_replaced(task)
+
+    def find_kept(sources: pa.Array) -> pa.Array:
+        found = base.lookup("src", sources, ["src", ROW_ADDRESS])
+        gone = get_column(replaced, "row_address")
+        return get_column(found.filter(mask_remaining(get_column(found, ROW_ADDRESS), gone)), "src")
+
+    return find_wrong_sources(edge, written, get_column(replaced, "src"), find_kept, find_deleted)
 
 
-def _find_deleted(task: CardinalityTask, wrong: pa.Table) -> pa.Array:
-    """The sources that the load deletes, which need no edges."""
-    if task.nodes is None or task.node_base is None or not wrong.num_rows:
+def _find_deleted(task: CardinalityTask, sources: pa.Array) -> pa.Array:
+    """Find the sources that the load deletes, which need no edges."""
+    if task.nodes is None or task.node_base is None:
         return NO_IDS
-    sources = get_column(wrong, "source")
     unwritten = sources.filter(mask_remaining(sources, read_staged_ids(task.nodes, task.bucket)))
     return get_column(task.node_base.lookup("id", unwritten, ["id"]), "id")
 
 
-def _find_kept_sources(task: CardinalityTask, written: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The sources of committed edges that stay, for touched sources, and of those that go."""
-    base = task.base
-    if base is None:
-        return NO_IDS, NO_IDS
-    if task.mode is LoadMode.OVERWRITE:
-        kept = [task.bucket.keep(pa.Table.from_batches([b]), "src") for b in base.batches(["src"])]
-        gone = [pc.unique(get_column(table, "src")) for table in kept]
-        return NO_IDS, pa.concat_arrays(gone) if gone else NO_IDS
-    replaced = _find_replaced(task)
-    vacated = get_column(replaced, "src")
-    touched = pc.unique(pa.concat_arrays([written, vacated]))
-    if not len(touched):
-        return NO_IDS, vacated
-    found = base.lookup("src", touched, ["src", ROW_ADDRESS])
-    cached_rows = found.filter(
-        mask_remaining(get_column(found, ROW_ADDRESS), get_column(replaced, "row_address"))
-    )
-    return get_column(cached_rows, "src"), vacated
-
-
 def _find_replaced(task: CardinalityTask) -> pa.Table:
-    """The committed edges of these sources that staged ones replace."""
+    """Read the committed edges of these sources that staged ones replace."""
     if task.mode is LoadMode.OVERWRITE:
         return read_replacements((), ["address", "row_address", "src"])
     found = read_replacements(task.staged.row_outcomes, ["address", "row_address", "src"])
@@ -300,7 +286,7 @@ def _find_surplus(
 def _find_last_added(
     edge: EdgeType, wrong: pa.Table, rows: pa.Table, replaced: pa.Table
 ) -> pa.Table:
-    """Of each source with too many edges, the last of those that its edges grew by."""
+    """Return, of each source with too many edges, the last of those that its edges grew by."""
     most = edge.maximum
     if most is None:
         return _choose_rows(rows.slice(0, 0), NO_IDS)

@@ -6,36 +6,30 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import repeat
 from uuid import uuid4
 
-import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import EdgeType, NodeType, Property
 from omnigraph.constraints.table_changes import get_column
 from omnigraph.embedding.embedder_choice import open_embedder
-from omnigraph.errors import RowProblem
 from omnigraph.execution.embed_on_write import (
     TEXTS_PER_REQUEST,
+    complete_vectors,
     embed_documents,
-    explain_missing_vector,
-    fill_vectors,
     find_obstacle,
     list_embedded_properties,
     mask_null,
-    mask_texts,
-    replace_cells,
-    reuse_stored_vectors,
 )
 from omnigraph.execution.read import Flags
 from omnigraph.pipeline.inputs import open_filesystem, store_path
-from omnigraph.pipeline.kernels.complete_rows import Whole
-from omnigraph.pipeline.staging_area import AT, PRESENT, encode_position
+from omnigraph.pipeline.kernels.row_block import RowBlock
+from omnigraph.pipeline.staging_area import PRESENT
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_staging_path
 from omnigraph.storage.tables import Table
-from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.row_problems import ProblemCode
 
 _ANSWERS = pa.schema([("text", pa.string()), ("vector", pa.list_(pa.float32()))])
@@ -163,37 +157,47 @@ def find_answers_folder(root: GraphRoot) -> str:
     return place.removeprefix("file://")
 
 
-_NOT_ASKED = "no provider is asked here"
+class TaskVectors:
+    """Computes the vectors of a task, which keeps the answers where other tasks find them."""
+
+    def __init__(self, embedder_spec: EmbedderSpec) -> None:
+        self._spec = embedder_spec
+
+    def find_obstacle(self, property_: Property) -> str | None:
+        return find_obstacle(self._spec.settings, property_)
+
+    def ask(self, texts: Sequence[str], dimension: int) -> Mapping[str, list[float]]:
+        return embed_texts(replace(self._spec, dimension=dimension), texts)
 
 
-def make_vectors(
+def stage_vectors(
     type_: NodeType | EdgeType,
-    whole: Whole,
+    block: RowBlock,
     embedder_spec: EmbedderSpec | None,
-    split: int,
     *,
     partial: bool,
     stored: Table | None = None,
 ) -> None:
-    """Put the missing vectors into rows, and take out rows that must have one and cannot.
+    """Compute the missing vectors of rows, and refuse rows that must have one and cannot.
 
     A partial record gets one if it gives a text and no vector. A row whose text is the `stored`
     one keeps the stored vector: whatever that row becomes meanwhile, it is the vector of the text.
     """
+    vectors = None if embedder_spec is None else TaskVectors(embedder_spec)
+    find_stored = None if stored is None else lambda: stored
     for property_ in list_embedded_properties(type_):
-        assert property_.embed is not None, "only such vectors are made"
-        stale = _find_stale(whole.rows, property_, partial=partial)
-        obstacle = (
-            _NOT_ASKED
-            if embedder_spec is None
-            else find_obstacle(embedder_spec.settings, property_)
-        )
-        if embedder_spec is not None and obstacle is None and stale.any():
-            if stored is not None:
-                whole.rows = reuse_stored_vectors(whole.rows, property_, stale, stored)
-            _fill(type_, whole, property_, stale, embedder_spec, partial=partial)
-        if not property_.type.nullable:
-            _refuse_lacking(type_, whole, property_, obstacle, split, partial=partial)
+        stale = _find_stale(block.rows, property_, partial=partial)
+        made = complete_vectors(type_, block.rows, property_, stale, vectors, find_stored)
+        block.rows, lacking = made.rows, made.lacking
+        if partial:
+            given = _read_flags(block.rows, property_.name)
+            if made.is_computed:
+                given = given | stale
+                _set_flags(block, property_.name, given)
+            lacking = lacking & given
+        if not property_.type.nullable and lacking.any():
+            why, code = repeat(made.reason), ProblemCode.REQUIRED
+            block.refuse(type_, lacking, why, code, property_.name)
 
 
 def _find_stale(rows: pa.Table, property_: Property, *, partial: bool) -> Flags:
@@ -209,53 +213,6 @@ def _read_flags(rows: pa.Table, name: str) -> Flags:
     return found
 
 
-def _fill(
-    type_: NodeType | EdgeType,
-    whole: Whole,
-    property_: Property,
-    stale: Flags,
-    embedder_spec: EmbedderSpec,
-    *,
-    partial: bool,
-) -> None:
-    assert property_.embed is not None, "only such vectors are made"
-
-    def ask(texts: Sequence[str], dimension: int) -> Mapping[str, list[float]]:
-        return embed_texts(replace(embedder_spec, dimension=dimension), texts)
-
-    says = mask_texts(get_column(whole.rows, property_.embed.source))
-    lacking = stale & mask_null(get_column(whole.rows, property_.name))
-    rows = fill_vectors(type_, whole.rows, property_, lacking & says, ask)
-    if partial:  # a text that was taken away takes its vector with it
-        silent = np.flatnonzero(stale & ~says)
-        none = pa.nulls(len(silent), to_arrow_type(property_.type))
-        rows = replace_cells(rows, property_.name, silent, none)
-        given = pa.array(_read_flags(rows, property_.name) | stale)
-        place = rows.schema.get_field_index(PRESENT + property_.name)
-        rows = rows.set_column(place, rows.schema.field(place), given)
-    whole.rows = rows
-
-
-def _refuse_lacking(
-    type_: NodeType | EdgeType,
-    whole: Whole,
-    property_: Property,
-    obstacle: str | None,
-    split: int,
-    *,
-    partial: bool,
-) -> None:
-    lacking = mask_null(get_column(whole.rows, property_.name))
-    if partial:
-        lacking = lacking & _read_flags(whole.rows, property_.name)
-    reason = explain_missing_vector(property_, obstacle)
-    for row in np.flatnonzero(lacking).tolist():
-        line = whole.rows.column(AT)[row].as_py() - encode_position(split, 0)
-        id = whole.rows.column("id")[row].as_py()
-        whole.problems.append(
-            RowProblem(
-                reason, ProblemCode.REQUIRED, None, line, type_.table_key, id, property_.name
-            )
-        )
-    if lacking.any():
-        whole.rows = whole.rows.filter(pa.array(~lacking))
+def _set_flags(block: RowBlock, name: str, flags: Flags) -> None:
+    place = block.rows.schema.get_field_index(PRESENT + name)
+    block.rows = block.rows.set_column(place, block.rows.schema.field(place), pa.array(flags))

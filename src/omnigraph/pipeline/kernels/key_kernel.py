@@ -1,16 +1,23 @@
-"""Ids: each once in the input, new where they must be, and whose rows they replace."""
+"""Check ids of staged rows, and note the committed rows that they replace."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.catalog import Constraint, EdgeType, NodeType
-from omnigraph.constraints.table_changes import get_column
-from omnigraph.constraints.unique_keys import are_distinct, describe_holders, list_unique_groups
+from omnigraph.catalog.catalog import EdgeType, NodeType
+from omnigraph.constraints.row_ids import (
+    RepeatedIds,
+    describe_taken,
+    find_repeated_ids,
+    list_repeated_keys,
+    match_stored_ids,
+)
+from omnigraph.constraints.table_changes import TableChange, get_column
 from omnigraph.errors import Violation, ViolationKind
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.identity import TableKey
@@ -25,9 +32,6 @@ from omnigraph.pipeline.kernels.staged_row_reader import (
 )
 from omnigraph.pipeline.staging_area import AT, ROW_OUTCOMES, Staged, decode_catalog_cached
 from omnigraph.storage.tables import ROW_ADDRESS, ROW_ID, Table, TableLocation
-
-FIRST_AT = "first_at"
-"""Position at which the input first gives the id of a row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,30 +90,30 @@ class KeyFindings:
 
 
 def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
-    """Repeated ids, ids that are taken, and the committed rows the others replace."""
+    """Find repeated ids, ids that are taken, and the committed rows the others replace."""
     type_ = decode_catalog_cached(spec.ir).by_table_key[task.table_key]
     rows = read_staged_rows(task.staged, ["id"], bucket=task.bucket)
     is_keyed = isinstance(type_, NodeType) and bool(type_.key)
-    repeats = _find_repeats(rows)
-    again = repeats.filter(get_column(repeats, "is_again"))
+    repeated = find_repeated_ids(get_column(rows, "id"))
+    again = rows.take(pa.array(repeated.again))
     repeated_keys: tuple[int, tuple[Violation, ...]] = (0, ())
     conflict: Conflict | None = None
-    drops, superseded = pa.array([], pa.uint64()), 0
+    dropped, superseded = repeated.again, 0
     if again.num_rows and is_keyed:
-        repeated_keys = count_findings(_find_key_violations(type_, again))
-        drops = get_column(again, ROW_ADDRESS)
+        change = TableChange(type_, rows, positions=get_column(rows, AT))
+        repeated_keys = count_findings(list_repeated_keys(change, repeated))
     elif again.num_rows and spec.options.mode is LoadMode.MERGE:
-        drops = get_column(repeats.filter(pc.invert(get_column(repeats, "is_last"))), ROW_ADDRESS)
-        superseded = len(drops)
+        dropped = repeated.superseded
+        superseded = len(dropped)
     elif again.num_rows:
-        conflict = _find_first_repeat(repeats)
-        drops = get_column(again, ROW_ADDRESS)
+        conflict = _find_first_repeat(rows, repeated)
     skips = (
         again.num_rows
         if spec.options.skips and (is_keyed or spec.options.mode is not LoadMode.MERGE)
         else 0
     )
-    rows = rows.filter(pc.invert(pc.is_in(rows.column(ROW_ADDRESS), value_set=drops)))
+    drops = get_column(rows, ROW_ADDRESS).take(pa.array(dropped))
+    rows = rows.filter(pa.array(np.isin(np.arange(rows.num_rows), dropped, invert=True)))
     met = _match_committed(rows, task.base, type_)
     taken = None
     row_outcomes = [encode_dropped(drops)]
@@ -153,77 +157,34 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
 
 
 def _collect_refusals(type_: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]:
-    """All ids that stand twice or are taken."""
+    """Yield a violation for each id that is given twice or taken."""
+    key = type_.table_key
     for id, at in zip(rows.column("id").to_pylist(), rows.column(AT).to_pylist(), strict=True):
-        message = f"{type_.table_key} '{id}' already has this id"
-        yield Violation.of(ViolationKind.UNIQUE, type_.table_key, message, id=id, position=at)
+        yield Violation.of(ViolationKind.UNIQUE, key, describe_taken(key, id), id=id, position=at)
 
 
 def _count_ids(spec: KeySpec, conflict: Conflict | None) -> bool:
     return spec.options.skips or conflict is None
 
 
-def _find_repeats(rows: pa.Table) -> pa.Table:
-    """The rows whose id occurs more than once, with whether it stood before, or not again."""
-    ids = get_column(rows, "id")
-    empty = rows.slice(0, 0)
-    if are_distinct(ids):
-        found = empty
-    else:
-        counts = pc.value_counts(ids)
-        repeated = counts.filter(pc.greater(counts.field("counts"), 1)).field("values")
-        found = rows.filter(pc.is_in(ids, value_set=repeated))
-    seen: dict[str, int] = {}
-    first: dict[str, int] = {}
-    again, last = [], [True] * found.num_rows
-    for place, id in enumerate(found.column("id").to_pylist()):
-        again.append(id in seen)
-        if id in seen:
-            last[seen[id]] = False
-        seen[id] = place
-        first.setdefault(id, place)
-    firsts = pa.array([first[id] for id in found.column("id").to_pylist()], pa.int64())
-    found = found.append_column(FIRST_AT, get_column(found, AT).take(firsts))
-    found = found.append_column("is_again", pa.array(again, pa.bool_()))
-    return found.append_column("is_last", pa.array(last, pa.bool_()))
-
-
-def _find_key_violations(type_: NodeType | EdgeType, again: pa.Table) -> Iterator[Violation]:
-    key = next(c for c in list_unique_groups(type_) if c.kind == "key")
-    columns = (again.column(name).to_pylist() for name in ("id", AT, FIRST_AT))
-    for id, at, first in zip(*columns, strict=True):
-        message = _describe_key(type_, key, id)
-        yield Violation.of(
-            ViolationKind.UNIQUE,
-            type_.table_key,
-            message,
-            id=id,
-            position=at,
-            other_position=first,
-        )
-
-
-def _describe_key(type_: NodeType | EdgeType, key: Constraint, id: str) -> str:
-    names = key.columns[0] if len(key.columns) == 1 else f"({', '.join(key.columns)})"
-    return f"@unique violation on {type_.name}.{names}: {describe_holders(id, id, id)}"
-
-
-def _find_first_repeat(repeats: pa.Table) -> Conflict:
-    """The repeated id that stands first; its last place is where the conflict is shown."""
-    ids, positions = repeats.column("id").to_pylist(), repeats.column(AT).to_pylist()
-    last = max(at for id, at in zip(ids, positions, strict=True) if id == ids[0])
-    return Conflict(first_at=positions[0], at=last, id=ids[0])
+def _find_first_repeat(rows: pa.Table, repeated: RepeatedIds) -> Conflict | None:
+    """Find the repeated id that stands first; its last place is where the conflict is shown."""
+    found = repeated.find_conflict()
+    if found is None:
+        return None
+    (first_at, at), id = rows.column(AT).take(pa.array(found)).to_pylist(), rows.column("id")
+    return Conflict(first_at=first_at, at=at, id=id[found[0]].as_py())
 
 
 def _match_committed(rows: pa.Table, base: Table | None, type_: NodeType | EdgeType) -> pa.Table:
-    """The staged rows whose id is there already, with what is there; in the input's order."""
+    """Match the staged rows whose id is stored with the stored rows; in the input's order."""
     wanted = ["id", ROW_ID, ROW_ADDRESS, *(["src"] if isinstance(type_, EdgeType) else [])]
     if base is None or not rows.num_rows:
         return _make_no_match(rows, wanted)
     found = base.lookup("id", get_column(rows, "id"), wanted)
     if not found.num_rows:
         return _make_no_match(rows, wanted)
-    place = pc.index_in(get_column(rows, "id"), value_set=get_column(found, "id"))
+    place = match_stored_ids(get_column(rows, "id"), get_column(found, "id"))
     is_met = pc.is_valid(place)
     # In one piece: rows taken from many pieces in any order are looked for in each of them.
     met, stored = rows.filter(is_met), found.combine_chunks().take(place.filter(is_met))

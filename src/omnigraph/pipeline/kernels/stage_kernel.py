@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import Constraint
+from omnigraph.constraints.table_changes import REPORTED
 from omnigraph.errors import BadRequest, RowProblem
 from omnigraph.execution.load_input import (
     LoadMode,
@@ -30,14 +31,14 @@ from omnigraph.pipeline.inputs import (
     open_filesystem,
     store_path,
 )
-from omnigraph.pipeline.kernels.complete_rows import complete_rows, find_edges
-from omnigraph.pipeline.kernels.embed_kernel import EmbedderSpec, make_vectors
+from omnigraph.pipeline.kernels.embed_kernel import EmbedderSpec, stage_vectors
 from omnigraph.pipeline.kernels.input_blocks import (
     BLOCK_BYTES,
     open_whole,
     read_line_blocks,
     read_lines_between,
 )
+from omnigraph.pipeline.kernels.row_block import find_edges, make_block
 from omnigraph.pipeline.kernels.tabular import convert_table_rows, resolve_columns
 from omnigraph.pipeline.staging_area import REJECTS, decode_catalog_cached, encode_position
 from omnigraph.pipeline.tasks import Partition
@@ -61,7 +62,7 @@ class StageSpec:
     aws: AwsSettings = field(repr=False)
     options: LoadOptions
     input: InputSettings = field(default_factory=InputSettings)
-    limit: int = 100
+    limit: int = REPORTED
     rejects: TableLocation | None = None
     """Table of rejects for all refused records, if requested."""
     embedder_spec: EmbedderSpec | None = None
@@ -119,7 +120,7 @@ def stage_split(spec: StageSpec, split: InputSplit) -> StagedSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePiece:
-    """Some fragments of a table that was handed over as a whole."""
+    """Some fragments of a table that was handed over as a block."""
 
     number: int
     table: Table
@@ -169,8 +170,9 @@ class _Stager:
         result.problems += parsed.problems[:room]
         refused = list(parsed.problems)
         for key, rows in parsed.rows.items():
-            whole = complete_rows(
-                self.catalog.by_table_key[key],
+            type_ = self.catalog.by_table_key[key]
+            block = make_block(
+                type_,
                 rows,
                 result.split,
                 partial=self.spec.options.partial,
@@ -178,22 +180,21 @@ class _Stager:
                 matches=self._find_matches(key),
                 leave_ids=self.spec.matched is None and self._find_match_key(key) is not None,
             )
-            make_vectors(
-                self.catalog.by_table_key[key],
-                whole,
+            stage_vectors(
+                type_,
+                block,
                 self.spec.embedder_spec,
-                result.split,
                 partial=self.spec.options.partial,
                 stored=self.spec.stored.get(key),
             )
-            self._note_mismatches(key, whole.problems)
-            refused += whole.problems
+            self._note_mismatches(key, block.problems)
+            refused += block.problems
             kept = result.tables.setdefault(key, StagedBlock())
-            kept.rows += whole.rows.num_rows
-            kept.all_minted = kept.all_minted and whole.all_minted
-            kept.address = kept.address or whole.address
-            if whole.rows.num_rows:
-                kept.fragments += write_fragments(self.spec.locations[key], whole.rows)
+            kept.rows += block.rows.num_rows
+            kept.all_minted = kept.all_minted and block.all_minted
+            kept.address = kept.address or block.address
+            if block.rows.num_rows:
+                kept.fragments += write_fragments(self.spec.locations[key], block.rows)
         if self.spec.rejects is not None and refused:
             first = result.lines + 1
             self._write_rejects(refused, None if records is None else list(records), first)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.constraints.table_changes import get_column, mask_remaining
+from omnigraph.constraints.table_changes import REPORTED, get_column, mask_remaining
 from omnigraph.errors import Violation
 from omnigraph.pipeline.staging_area import AT, REJECTS, ROW_OUTCOMES, Staged
 from omnigraph.storage.tables import ROW_ADDRESS, Table, TableLocation, write_fragments
@@ -53,8 +53,6 @@ def _mix_hashes(hashes: Hashes) -> Hashes:
 
 
 FRAGMENT_BITS = 32
-REPORTED = 100
-"""So many broken rules a task names; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType, NodeType, Property
-from omnigraph.constraints.table_changes import get_column, mask_remaining
+from omnigraph.constraints.table_changes import REPORTED, get_column, mask_remaining
 from omnigraph.errors import RowProblem
 from omnigraph.execution.stored_rows import (
     build_logical_schema,
@@ -22,7 +22,6 @@ from omnigraph.execution.stored_rows import (
 )
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.kernels.staged_row_reader import (
-    REPORTED,
     compute_addresses,
     drop_rows,
     read_dropped_addresses,

@@ -1,10 +1,10 @@
-"""Complete parsed rows: fill in defaults, check or derive ids, match edges, create fresh ids."""
+"""Blocks of staged rows: completed, with their positions; edges matched anew; fresh ids."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -15,8 +15,15 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.constraints.table_changes import get_column
 from omnigraph.errors import ExternalBlobPolicy, RowProblem
-from omnigraph.execution.load_input import Matches, describe_id_mismatch, find_match_key, match_ids
-from omnigraph.execution.stored_rows import derive_key_ids, get_default_value
+from omnigraph.execution.load_input import (
+    Matches,
+    complete_rows,
+    find_match_key,
+    get_lines,
+    match_ids,
+)
+from omnigraph.execution.read import Flags
+from omnigraph.execution.stored_rows import NO_ADDRESS
 from omnigraph.identity import TableKey, encode_ulid
 from omnigraph.pipeline.staging_area import (
     AT,
@@ -24,19 +31,16 @@ from omnigraph.pipeline.staging_area import (
     build_staging_schema,
     decode_catalog_cached,
     encode_position,
+    split_and_line,
 )
 from omnigraph.storage.tables import Table, TableLocation, write_fragments
 from omnigraph.types.arrow import BLOB
 from omnigraph.types.jsonl import TypedRows
-from omnigraph.types.jsonl_records import PropertySpec, make_missing_value
-
-NO_ADDRESS = "no address is on the graph's list"
-"""Why a blob that is given as an address is refused."""
 
 
 @dataclass
-class Whole:
-    """Rows ready to be staged, and those that were refused on the way."""
+class RowBlock:
+    """Rows ready to be staged, and the problems of those refused on the way."""
 
     rows: pa.Table
     all_minted: bool = False
@@ -45,8 +49,23 @@ class Whole:
     """The first blob that was given as an address."""
     problems: list[RowProblem] = field(default_factory=list)
 
+    def refuse(
+        self,
+        type_: NodeType | EdgeType,
+        refused: Flags,
+        reasons: Iterable[str],
+        code: str,
+        name: str,
+    ) -> None:
+        """Take out rows for the value of a property; each is a problem with its own reason."""
+        for row, reason in zip(np.flatnonzero(refused).tolist(), reasons, strict=False):
+            _, line = split_and_line(self.rows.column(AT)[row].as_py())
+            id = self.rows.column("id")[row].as_py()
+            self.problems.append(RowProblem(reason, code, None, line, type_.table_key, id, name))
+        self.rows = self.rows.filter(pa.array(~refused))
 
-def complete_rows(
+
+def make_block(
     type_: NodeType | EdgeType,
     rows: TypedRows,
     split: int,
@@ -55,87 +74,28 @@ def complete_rows(
     skip: bool = False,
     matches: Matches | None = None,
     leave_ids: bool = False,
-) -> Whole:
-    """The rows of a staging table; with `partial` what was left out stays open.
+) -> RowBlock:
+    """Complete parsed rows for a staging table; with `partial` what was left out stays open.
 
     With `skip` a row with a blob that is an address is a problem of its own; otherwise the first
     one is kept, to refuse the load for it after everything else. With `matches` edges without ids
     are those that are there; with `leave_ids` they stay without.
     """
-    columns = {name: get_column(rows.columns, name) for name in rows.columns.schema.names}
-    if not partial:
-        _fill_defaults(type_, columns, rows.presence)
-    lines = rows.lines.combine_chunks() if rows.lines.num_chunks != 1 else rows.lines.chunk(0)
-    columns[AT] = pc.add(lines.cast(pa.int64()), encode_position(split, 0))
-    result = Whole(pa.table({}))
-    keep = None
-    if isinstance(type_, NodeType) and type_.key:
-        columns["id"], keep = _derive_ids(type_, columns, lines, result)
-    elif matches is not None and columns["id"].null_count and isinstance(type_, EdgeType):
-        fresh = mint_ids(len(columns["id"]))
-        columns["id"] = match_ids(type_, columns, matches.key, matches.find, fresh)
-    elif not leave_ids:
-        result.all_minted = columns["id"].null_count == len(columns["id"])
-        columns["id"] = _fill_ids(columns["id"])
+    done = complete_rows(
+        type_, rows, mint_ids, partial=partial, matches=matches, leave_ids=leave_ids
+    )
+    columns = done.columns
+    columns[AT] = pc.add(get_lines(rows).cast(pa.int64()), encode_position(split, 0))
     if partial:
         columns |= _read_presence(type_, rows)
     schema = build_staging_schema(type_, with_presence=partial)
     table = pa.table([columns[name] for name in schema.names], schema=schema)
-    result.rows = table if keep is None else table.filter(keep)
+    good = table if done.good is None else table.filter(done.good)
+    block = RowBlock(good, done.all_minted, problems=list(done.problems))
     if skip:
-        _refuse_addresses(type_, result, split)
-    result.address = _compute_first_address(result.rows)
-    return result
-
-
-def _fill_defaults(
-    type_: NodeType | EdgeType, columns: dict[str, pa.Array], presence: pa.Table | None
-) -> None:
-    for property_ in type_.properties:
-        if property_.default is not None and presence is not None:
-            default = get_default_value(property_, f"{type_.name}.{property_.name}")
-            given = get_column(presence, property_.name)
-            columns[property_.name] = pc.if_else(given, columns[property_.name], default)
-
-
-def _derive_ids(
-    type_: NodeType, columns: dict[str, pa.Array], lines: pa.Array, result: Whole
-) -> tuple[pa.Array, pa.Array | None]:
-    """The ids the keys make, and which rows stay; None for all of them."""
-    derived, given = derive_key_ids(type_, columns), columns["id"]
-    wrong = pc.fill_null(pc.not_equal(given, derived), False)
-    lacking = pc.is_null(derived)
-    for row in pc.indices_nonzero(wrong).to_pylist():
-        result.problems.append(
-            describe_id_mismatch(
-                type_, given[row].as_py(), derived[row].as_py(), None, lines[row].as_py()
-            )
-        )
-    for row in pc.indices_nonzero(lacking).to_pylist():
-        result.problems.append(_describe_no_key(type_, columns, row, lines[row].as_py()))
-    bad = pc.or_(wrong, lacking)
-    return derived, pc.invert(bad) if pc.any(bad).as_py() else None
-
-
-def _describe_no_key(
-    type_: NodeType, columns: dict[str, pa.Array], row: int, line: int
-) -> RowProblem:
-    """A partial record must at least say which entity it is about."""
-    member = next(p for p in type_.key if not columns[p.name][row].is_valid)
-    problem = make_missing_value(PropertySpec(member.name, member.type))
-    return RowProblem(
-        problem.reason, problem.code, None, line, type_.table_key, None, problem.property
-    )
-
-
-def _fill_ids(given: pa.Array) -> pa.Array:
-    missing = given.null_count
-    if not missing:
-        return given
-    fresh = mint_ids(missing)
-    if missing == len(given):
-        return fresh
-    return pc.replace_with_mask(given, pc.is_null(given), fresh)
+        _refuse_addresses(type_, block)
+    block.address = _find_first_address(block.rows)
+    return block
 
 
 def _read_presence(type_: NodeType | EdgeType, rows: TypedRows) -> dict[str, pa.Array]:
@@ -149,22 +109,17 @@ def _read_presence(type_: NodeType | EdgeType, rows: TypedRows) -> dict[str, pa.
     return found
 
 
-def _refuse_addresses(type_: NodeType | EdgeType, whole: Whole, split: int) -> None:
-    for field_ in whole.rows.schema:
-        if field_.type != BLOB or not whole.rows.num_rows:
+def _refuse_addresses(type_: NodeType | EdgeType, block: RowBlock) -> None:
+    for field_ in block.rows.schema:
+        if field_.type != BLOB or not block.rows.num_rows:
             continue
-        uris = pc.struct_field(get_column(whole.rows, field_.name), "uri")
-        for row in pc.indices_nonzero(pc.is_valid(uris)).to_pylist():
-            refusal = ExternalBlobPolicy(uris[row].as_py(), NO_ADDRESS)
-            line = whole.rows.column(AT)[row].as_py() - encode_position(split, 0)
-            id = whole.rows.column("id")[row].as_py()
-            whole.problems.append(
-                RowProblem(str(refusal), refusal.code, None, line, type_.table_key, id, field_.name)
-            )
-        whole.rows = whole.rows.filter(pc.is_null(uris))
+        uris = pc.struct_field(get_column(block.rows, field_.name), "uri")
+        given = uris.is_valid().to_numpy(zero_copy_only=False)
+        texts = [str(ExternalBlobPolicy(one, NO_ADDRESS)) for one in uris.drop_null().to_pylist()]
+        block.refuse(type_, given, texts, ExternalBlobPolicy.code, field_.name)
 
 
-def _compute_first_address(rows: pa.Table) -> str | None:
+def _find_first_address(rows: pa.Table) -> str | None:
     for field_ in rows.schema:
         if field_.type == BLOB and rows.num_rows:
             uris = pc.struct_field(get_column(rows, field_.name), "uri").drop_null()
@@ -202,7 +157,7 @@ def match_rows(ir: str, task: MatchTask) -> list[str]:
 
 
 def find_edges(table: Table | None, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
-    """Stored edges; of a type that has none, none."""
+    """Look up stored edges; of a type that has none, none."""
     if table is None or not len(values):
         return pa.table({name: pa.array([], pa.string()) for name in columns})
     return table.lookup(by, values, columns)
@@ -217,7 +172,7 @@ _ALPHABET = np.frombuffer(b"0123456789ABCDEFGHJKMNPQRSTVWXYZ", np.uint8)
 
 
 def mint_ids(count: int) -> pa.Array:
-    """`count` ids in increasing order that are unique, as one column."""
+    """Create `count` unique ids in increasing order, as one column."""
     milliseconds = time.time_ns() // 1_000_000
     # The top bit of the counted part stays clear, so that counting never carries over.
     randomness = int.from_bytes(os.urandom(10), "big") & ~(1 << _COUNTED_BITS - 1)

@@ -1,0 +1,238 @@
+"""Load records that are in memory: the stages of the pipeline on whole tables, without tasks.
+
+Parse, complete, check and stage call the functions that the kernels call on their share of the
+rows. Nothing is written down between the stages, so a load of few records costs few requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
+from omnigraph.constraints.constraint_checks import require_valid
+from omnigraph.constraints.row_ids import (
+    RepeatedIds,
+    find_repeated_ids,
+    list_repeated_keys,
+    match_stored_ids,
+)
+from omnigraph.constraints.table_changes import (
+    NO_IDS,
+    REPORTED,
+    TableChange,
+    get_column,
+    mask_remaining,
+)
+from omnigraph.errors import ConstraintViolated, KeyConflict, RowProblem, RowsRejected
+from omnigraph.execution.embed_on_write import (
+    WriteVectors,
+    complete_vectors,
+    list_embedded_properties,
+    mask_null,
+)
+from omnigraph.execution.load_input import (
+    LoadMode,
+    Matches,
+    build_type_specs,
+    complete_rows,
+    find_match_key,
+    get_lines,
+)
+from omnigraph.execution.pending_rows import CommittedRows, Placement, stage_tables
+from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.identity import TableKey, UlidSource
+from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staged import StagedTable, Ticket
+from omnigraph.types.jsonl import ParsedLines, TypedRows, parse_lines
+from omnigraph.types.jsonl_records import LineOptions
+from omnigraph.types.row_problems import ProblemCode
+
+
+@dataclass(frozen=True, slots=True)
+class RecordInput:
+    """Records as JSON lines in one piece, and the name of their file."""
+
+    data: bytes
+    file: str | None = None
+
+
+class RecordLoad:
+    """One load. Parsed once for each schema, then prepared on a snapshot as often as needed."""
+
+    def __init__(self, given: RecordInput, mode: LoadMode, vectors: WriteVectors) -> None:
+        self._given, self._mode, self._vectors = given, mode, vectors
+        self._parsed: tuple[Catalog, ParsedLines] | None = None
+        self.counts: Mapping[TableKey, int] = {}
+        """Number of records of each type that were loaded."""
+
+    def prepare(
+        self, snapshot: Snapshot, catalog: Catalog, ticket: Ticket
+    ) -> tuple[StagedTable, ...]:
+        """Stage one transaction for each table the load changes.
+
+        Raises:
+            RowsRejected: records cannot be read.
+            ConstraintViolated: a rule of the schema is broken.
+            KeyConflict: an id is there already, or twice.
+        """
+        committed, parsed = CommittedRows(snapshot), self._parse(catalog)
+        changes: dict[TableKey, TableChange] = {}
+        placements: dict[TableKey, Placement] = {}
+        for key, rows in parsed.rows.items():
+            type_ = catalog.by_table_key[key]
+            change, minted = self._complete(type_, rows, snapshot.root.ids, committed)
+            change = self._keep_one_row_per_id(change)
+            change = self._make_vectors(change, committed)
+            if self._mode is LoadMode.OVERWRITE:
+                change = _find_replacements(change, committed)
+            changes[key], placements[key] = change, _find_placement(self._mode, minted=minted)
+        require_valid(changes, catalog, committed)
+        self.counts = {key: rows.columns.num_rows for key, rows in parsed.rows.items()}
+        if self._mode is LoadMode.APPEND:
+            for key in sorted(changes):
+                if placements[key] is not Placement.FRESH:
+                    _require_new_ids(changes[key], committed)
+                    placements[key] = Placement.FRESH
+        return stage_tables(
+            snapshot, ticket, [(changes[key], placements[key]) for key in sorted(changes)]
+        )
+
+    def _parse(self, catalog: Catalog) -> ParsedLines:
+        """Parse the input; raise with the first bad lines and the number of all."""
+        if self._parsed is None or self._parsed[0] is not catalog:
+            options = LineOptions(with_presence=True, max_problems=REPORTED)
+            specs, file = build_type_specs(catalog), self._given.file
+            parsed = parse_lines(self._given.data, specs, file=file, options=options)
+            if parsed.problem_count:
+                raise RowsRejected(parsed.problems, parsed.problem_count)
+            self._parsed = catalog, parsed
+        return self._parsed[1]
+
+    def _complete(
+        self,
+        type_: NodeType | EdgeType,
+        rows: TypedRows,
+        ids: UlidSource,
+        committed: CommittedRows,
+    ) -> tuple[TableChange, bool]:
+        """Whole rows of a type, and whether every id was minted."""
+        match_key = find_match_key(type_) if self._mode is LoadMode.MERGE else None
+        done = complete_rows(
+            type_,
+            rows,
+            lambda count: pa.array(ids.take(count), pa.string()),
+            matches=None
+            if match_key is None
+            else Matches(match_key, partial(committed.find, type_.table_key)),
+        )
+        if done.problems:
+            self._reject(done.problems)
+        schema = build_logical_schema(type_)
+        whole = pa.table([done.columns[name] for name in schema.names], schema=schema)
+        lines = get_lines(rows)
+        return TableChange(type_, whole, lines=lines, file=self._given.file), done.all_minted
+
+    def _reject(self, problems: tuple[RowProblem, ...]) -> None:
+        file, named = self._given.file, problems[:REPORTED]
+        shown = [msgspec.structs.replace(one, file=file) for one in named]
+        raise RowsRejected(shown, len(problems))
+
+    def _keep_one_row_per_id(self, change: TableChange) -> TableChange:
+        """Keep the last record of an id in a merge; any repeat is refused otherwise."""
+        repeated = find_repeated_ids(change.ids)
+        conflict = repeated.find_conflict()
+        if conflict is None:
+            return change
+        if isinstance(change.type, NodeType) and change.type.key:
+            found = list(list_repeated_keys(change, repeated))
+            raise ConstraintViolated(found[:REPORTED], len(found))
+        if self._mode is not LoadMode.MERGE:
+            first, last = conflict
+            assert change.lines is not None, "records have lines"
+            line, first_line = change.lines[last].as_py(), change.lines[first].as_py()
+            id = change.ids[first].as_py()
+            raise KeyConflict(change.table_key, id, line, change.file, first_line, change.file)
+        return _drop_superseded(change, repeated)
+
+    def _make_vectors(self, change: TableChange, committed: CommittedRows) -> TableChange:
+        """Fill the vectors of a change that are computed from other properties.
+
+        In a merge a row whose text equals the stored one retains the stored vector.
+        """
+        find_stored = partial(committed.table, change.table_key)
+        for property_ in list_embedded_properties(change.type):
+            lacking = mask_null(get_column(change.rows, property_.name))
+            if not lacking.any():
+                continue
+            made = complete_vectors(
+                change.type,
+                change.rows,
+                property_,
+                lacking,
+                self._vectors,
+                find_stored if self._mode is LoadMode.MERGE else None,
+            )
+            change = replace(change, rows=made.rows)
+            if made.lacking.any() and not property_.type.nullable:
+                self._reject(_list_lacking(change, made.lacking, made.reason, property_.name))
+        return change
+
+
+def _list_lacking(
+    change: TableChange, lacking: np.ndarray[tuple[int], np.dtype[np.bool_]], reason: str, name: str
+) -> tuple[RowProblem, ...]:
+    assert change.lines is not None, "records have lines"
+    return tuple(
+        RowProblem(
+            reason,
+            ProblemCode.REQUIRED,
+            None,
+            change.lines[row].as_py(),
+            change.table_key,
+            change.ids[row].as_py(),
+            name,
+        )
+        for row in np.flatnonzero(lacking).tolist()
+    )
+
+
+def _drop_superseded(change: TableChange, repeated: RepeatedIds) -> TableChange:
+    kept = np.ones(change.rows.num_rows, np.bool_)
+    kept[repeated.superseded] = False
+    mask = pa.array(kept)
+    lines = change.lines.filter(mask) if change.lines is not None else None
+    return replace(change, rows=change.rows.filter(mask), lines=lines)
+
+
+def _find_replacements(change: TableChange, committed: CommittedRows) -> TableChange:
+    """Make the change the whole new image of its table: every other committed id is deleted."""
+    stored = get_column(committed.table(change.table_key).scan(["id"]), "id")
+    gone = stored.filter(mask_remaining(stored, change.ids)) if len(stored) else NO_IDS
+    return replace(change, deleted=gone, replaces_all=True)
+
+
+def _find_placement(mode: LoadMode, *, minted: bool) -> Placement:
+    if mode is LoadMode.OVERWRITE:
+        return Placement.OVERWRITE
+    return Placement.FRESH if minted else Placement.UPSERT
+
+
+def _require_new_ids(change: TableChange, committed: CommittedRows) -> None:
+    """Raise for the first row whose id is stored.
+
+    Raises:
+        KeyConflict: an id is there already.
+    """
+    found = committed.find(change.table_key, "id", change.ids, ["id"])
+    matched = match_stored_ids(change.ids, get_column(found, "id"))
+    if matched.null_count < len(matched):
+        index = pc.index(pc.is_valid(matched), True).as_py()
+        line = None if change.lines is None else change.lines[index].as_py()
+        raise KeyConflict(change.table_key, change.ids[index].as_py(), line, change.file)
