@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from omnigraph.errors import Severity
 from omnigraph.evolution.apply_result import (
     AppliedMutation,
     ChangedTable,
@@ -41,7 +40,6 @@ from omnigraph.history.entity_changes import Endpoints, EntityChange, Image, Op
 from omnigraph.history.entity_history import EntityHistory, EntityVersion
 from omnigraph.history.merge import TableCounts
 from omnigraph.identity import BranchName, CommitId, EntityKind, TableKey
-from omnigraph.plan.query_lint import LintReport, QueryLintFinding, QueryLintResult
 from omnigraph.typed_reading import convert_into
 from omnigraph.wire import response_bodies as bodies
 from omnigraph.wire.error_bodies import join_type_key, read_conflict, read_problem
@@ -248,31 +246,6 @@ def read_schema_apply(body: bodies.SchemaApplyOutput, *, is_replayed: bool) -> S
         commit=_read_made(body.commit),
         is_replayed=is_replayed,
     )
-
-
-def read_lint(body: bodies.LintOutput) -> LintReport:
-    results = tuple(
-        QueryLintResult(
-            name=one["name"],
-            kind=one["kind"],
-            warnings=tuple(one.get("warnings", ())),
-            error=one.get("error"),
-            operation=one.get("operation"),
-        )
-        for one in body.results
-    )
-    findings = tuple(
-        QueryLintFinding(
-            severity=Severity(one["severity"]),
-            code=one["code"],
-            message=one["message"],
-            type_name=one.get("type_name"),
-            property=one.get("property"),
-            query_names=tuple(one.get("query_names", ())),
-        )
-        for one in body.findings
-    )
-    return LintReport(body.schema_source, body.query_path, results, findings)
 
 
 def read_recorded_write(body: bodies.WriteOutput) -> RecordedWrite:

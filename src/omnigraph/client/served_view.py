@@ -8,7 +8,7 @@ from pathlib import Path
 from msgspec import UNSET
 
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
-from omnigraph.client.response_decoding import read_lint, read_snapshot
+from omnigraph.client.response_decoding import read_snapshot
 from omnigraph.client.served_object import ServedObject, require_default, with_source_name
 from omnigraph.client.served_results import (
     ServedBlob,
@@ -34,7 +34,7 @@ from omnigraph.wire.request_bodies import (
     LintRequest,
     QueryRequest,
 )
-from omnigraph.wire.response_bodies import ExplainOutput, LintOutput, SchemaOutput, SnapshotOutput
+from omnigraph.wire.response_bodies import ExplainOutput, SchemaOutput, SnapshotOutput
 
 
 class ServedView(ServedObject):
@@ -208,7 +208,7 @@ def run_query(
 
 def ask_for_lint(connection: ServerConnection, body: LintRequest) -> LintReport:
     """Check queries on the server."""
-    return read_lint(connection.ask_for(ClientRequest("lint", body=body), LintOutput))
+    return connection.ask_for(ClientRequest("lint", body=body), LintReport)
 
 
 def refuse_engine(

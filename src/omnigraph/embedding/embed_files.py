@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 from pathlib import Path
@@ -20,6 +20,7 @@ from omnigraph.embedding.local_embedder import LocalEmbedder
 from omnigraph.errors import BadRequest
 from omnigraph.output_files import OutputFile
 from omnigraph.progress import working
+from omnigraph.result import Result
 from omnigraph.types.json_value import parse_json
 from omnigraph.types.row_problems import ValueRefused
 
@@ -206,8 +207,7 @@ class EmbedRequest:
         return EmbedMode.REEMBED_SELECTED if self.selectors else EmbedMode.FILL_MISSING
 
 
-@dataclass(frozen=True, slots=True)
-class EmbedSummary:
+class EmbedSummary(Result, frozen=True):
     """Counts of a run; the model is None where nothing could be embedded."""
 
     input: str
@@ -219,9 +219,6 @@ class EmbedSummary:
     mode: EmbedMode
     dimension: int
     model: str | None
-
-    def wire(self) -> dict[str, object]:
-        return {**asdict(self), "mode": str(self.mode)}
 
 
 def parse_selector(text: str) -> RecordSelector:

@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import msgspec
+
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest, ReadSetChanged
 from omnigraph.graph.engines import EngineName, EngineOptions, open_tasks
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.policy.decision import Action
+from omnigraph.result import Result
 from omnigraph.settings import Settings
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.staged import Ticket
@@ -210,24 +213,14 @@ class GraphEmbedRequest:
     engine: EngineOptions
 
 
-@dataclass(frozen=True, slots=True)
-class GraphEmbedSummary:
+class GraphEmbedSummary(Result, frozen=True):
     """How many vectors were made, and the commit they are in; None if there was nothing to do."""
 
     branch: str
     embedded: int
     model: str
     engine: str
-    commit_id: str | None
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "branch": self.branch,
-            "embedded": self.embedded,
-            "model": self.model,
-            "engine": self.engine,
-            "graph_commit_id": self.commit_id,
-        }
+    commit_id: str | None = msgspec.field(name="graph_commit_id")
 
 
 def parse_embed_spec(spec: str | Path | Mapping[str, object] | None) -> EmbedSpec | None:

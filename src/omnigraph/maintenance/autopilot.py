@@ -10,7 +10,8 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
 
 from omnigraph.errors import OmniError
 from omnigraph.identity import MAIN
@@ -19,14 +20,14 @@ from omnigraph.maintenance.maintenance_results import CleanupResult, OptimizeRes
 from omnigraph.maintenance.optimize import OptimizeOptions, list_owned_entries, optimize
 from omnigraph.maintenance.optimize_steps import list_stored_indexes
 from omnigraph.maintenance.retention import Retention
+from omnigraph.result import Result
 from omnigraph.settings import AutopilotSettings
 from omnigraph.storage.tables.compaction import plan_groups
 from omnigraph.storage.tables.indices import describe_layout, plan_segment
 from omnigraph.writer.change import BranchReader
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(Result, frozen=True, omit_defaults=False):
     """Reasons to optimize or clean up now; empty where there are none."""
 
     optimize: tuple[str, ...] = ()
@@ -37,22 +38,13 @@ class Due:
         return bool(self.optimize or self.cleanup)
 
 
-@dataclass(frozen=True, slots=True)
-class MaintainResult:
+class MaintainResult(Result, frozen=True, omit_defaults=False):
     """One run: the work due, its results, and the error that ended it."""
 
     due: Due
     optimized: OptimizeResult | None = None
     cleaned: CleanupResult | None = None
     error: str | None = None
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "due": {"optimize": list(self.due.optimize), "cleanup": list(self.due.cleanup)},
-            "optimized": self.optimized.wire() if self.optimized else None,
-            "cleaned": self.cleaned.wire() if self.cleaned else None,
-            "error": self.error,
-        }
 
 
 def find_due_work(branches: BranchReader, policy: AutopilotSettings) -> Due:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import ClassVar
 
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from omnigraph.result import Result
 from omnigraph.storage.manifest import Commit
 
 MANIFEST_KEY = "__manifest"
@@ -18,20 +22,15 @@ class Skip(StrEnum):
     DRIFT_NEEDS_REPAIR = "drift_needs_repair"
 
 
-@dataclass(frozen=True, slots=True)
-class PendingIndex:
+class PendingIndex(Result, frozen=True):
     """A declared index that cannot be built yet."""
 
     table_key: str
     property: str
     reason: str
 
-    def wire(self) -> dict[str, object]:
-        return {"table_key": self.table_key, "property": self.property, "reason": self.reason}
 
-
-@dataclass(frozen=True, slots=True)
-class OptimizedTable:
+class OptimizedTable(Result, frozen=True, omit_defaults=False):
     """The result of optimizing one table; versions are given only for a skipped table."""
 
     table_key: str
@@ -43,37 +42,20 @@ class OptimizedTable:
     lance_head_version: int | None = None
     pending_indexes: tuple[PendingIndex, ...] = ()
 
-    def wire(self) -> dict[str, object]:
-        return {
-            "table_key": self.table_key,
-            "fragments_removed": self.fragments_removed,
-            "fragments_added": self.fragments_added,
-            "committed": self.committed,
-            "skipped": self.skipped,
-            "manifest_version": self.manifest_version,
-            "lance_head_version": self.lance_head_version,
-            "pending_indexes": [one.wire() for one in self.pending_indexes],
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class OptimizeResult:
+class OptimizeResult(Result, frozen=True):
     """The result for every table, and the one commit, if anything changed."""
+
+    attributes: ClassVar[tuple[str, ...]] = ("commit",)
 
     branch: str
     tables: tuple[OptimizedTable, ...]
-    commit: Commit | None
+    commit_id: str | None = msgspec.field(name="graph_commit_id")
+    commit: Commit | None = None
 
     @property
     def pending_indexes(self) -> tuple[PendingIndex, ...]:
         return tuple(one for table in self.tables for one in table.pending_indexes)
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "branch": self.branch,
-            "tables": [table.wire() for table in self.tables],
-            "graph_commit_id": self.commit.commit_id if self.commit else None,
-        }
 
 
 class Drift(StrEnum):
@@ -99,8 +81,7 @@ class RepairAction(StrEnum):
     FORCED = "forced"
 
 
-@dataclass(frozen=True, slots=True)
-class RepairedTable:
+class RepairedTable(Result, frozen=True, omit_defaults=False):
     """The drift of one table, and the action repair took."""
 
     table_key: str
@@ -111,42 +92,21 @@ class RepairedTable:
     operations: tuple[str, ...] = ()
     error: str | None = None
 
-    def wire(self) -> dict[str, object]:
-        return {
-            "table_key": self.table_key,
-            "classification": self.classification,
-            "action": self.action,
-            "manifest_version": self.manifest_version,
-            "lance_head_version": self.lance_head_version,
-            "operations": list(self.operations),
-            "error": self.error,
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class RepairResult:
+class RepairResult(Result, frozen=True):
     """The result of a repair."""
 
     confirm: bool
     force: bool
-    tables: tuple[RepairedTable, ...]
     graph_manifest_version: int
+    tables: tuple[RepairedTable, ...]
 
     @property
     def is_refused(self) -> bool:
         return any(table.action is RepairAction.REFUSED for table in self.tables)
 
-    def wire(self) -> dict[str, object]:
-        return {
-            "confirm": self.confirm,
-            "force": self.force,
-            "graph_manifest_version": self.graph_manifest_version,
-            "tables": [table.wire() for table in self.tables],
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class CleanedTable:
+class CleanedTable(Result, frozen=True, omit_defaults=False):
     """Space and versions removed from one table; `error` if not everything could be."""
 
     table_key: str
@@ -154,17 +114,8 @@ class CleanedTable:
     old_versions_removed: int = 0
     error: str | None = None
 
-    def wire(self) -> dict[str, object]:
-        return {
-            "table_key": self.table_key,
-            "bytes_removed": self.bytes_removed,
-            "old_versions_removed": self.old_versions_removed,
-            "error": self.error,
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class CleanupResult:
+class CleanupResult(Result, frozen=True, omit_defaults=False):
     """The result of a cleanup or, with `confirm` unset, of its preview."""
 
     keep_versions: int | None
@@ -174,61 +125,31 @@ class CleanupResult:
     reclaimed: tuple[str, ...] = ()
     """Forks, folders and files that nothing referred to."""
 
-    def wire(self) -> dict[str, object]:
-        return {
-            "keep_versions": self.keep_versions,
-            "older_than_secs": self.older_than_secs,
-            "confirm": self.confirm,
-            "tables": [table.wire() for table in self.tables],
-            "reclaimed": list(self.reclaimed),
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class VerifyFinding:
+class VerifyFinding(Result, frozen=True):
     """One problem found by verify."""
 
     check: str
+    branch: str | None
+    table_key: str | None
     message: str
-    branch: str | None = None
-    table_key: str | None = None
     file: str | None = None
     """The file that is damaged, relative to the root."""
     rows: int | None = None
     """How many rows are in it."""
-    commits: tuple[str, ...] = ()
-    """The commits of the branch that show it, newest first."""
+    shown_by: tuple[str, ...] | UnsetType = msgspec.field(default=UNSET, name="commits")
 
-    def wire(self) -> dict[str, object]:
-        body: dict[str, object] = {
-            "check": self.check,
-            "branch": self.branch,
-            "table_key": self.table_key,
-            "message": self.message,
-        }
-        if self.file is not None:
-            body |= {"file": self.file, "rows": self.rows, "commits": list(self.commits)}
-        return body
+    @property
+    def commits(self) -> tuple[str, ...]:
+        """The commits of the branch that show the damaged file, newest first."""
+        return () if isinstance(self.shown_by, UnsetType) else self.shown_by
 
 
-@dataclass(frozen=True, slots=True)
-class VerifyResult:
+class VerifyResult(Result, frozen=True):
     """The problems of a graph, and notes that need no action."""
 
     deep: bool
+    is_sound: bool = msgspec.field(name="sound")
     findings: tuple[VerifyFinding, ...]
-    notes: tuple[VerifyFinding, ...] = ()
-    checked: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def is_sound(self) -> bool:
-        return not self.findings
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "deep": self.deep,
-            "sound": self.is_sound,
-            "findings": [one.wire() for one in self.findings],
-            "notes": [one.wire() for one in self.notes],
-            "checked": dict(self.checked),
-        }
+    notes: tuple[VerifyFinding, ...]
+    checked: Mapping[str, int]

@@ -152,7 +152,8 @@ def optimize(
     commit = _record_commit(run) if run.is_productive and options.records_commit else None
     manifest = () if options.indexes_only else (_compact_manifest(run),)
     branch = normalize_branch(options.write.branch)
-    return OptimizeResult(branch, (*_report(run), *manifest), commit)
+    commit_id = None if commit is None else commit.commit_id
+    return OptimizeResult(branch, (*_report(run), *manifest), commit_id, commit)
 
 
 def _compact_tables(run: _OptimizeRun) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from omnigraph.errors import (
     BadRequest,
     ConflictError,
@@ -126,7 +128,7 @@ class _DriftedTable:
     row: RepairedTable
 
     def decide_action(self, action: RepairAction) -> _DriftedTable:
-        return replace(self, row=replace(self.row, action=action))
+        return replace(self, row=msgspec.structs.replace(self.row, action=action))
 
 
 def repair(branches: BranchReader, *, confirm: bool = False, force: bool = False) -> RepairResult:
@@ -152,7 +154,7 @@ def repair(branches: BranchReader, *, confirm: bool = False, force: bool = False
             _undo(snapshot, decided, guard)
             _accept(branches, decided, guard)
         version = _read_newest(root).manifest_version
-    return RepairResult(confirm, force, tuple(one.row for one in decided), version)
+    return RepairResult(confirm, force, version, tuple(one.row for one in decided))
 
 
 def _read_newest(root: GraphRoot) -> Snapshot:

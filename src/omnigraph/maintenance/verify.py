@@ -227,7 +227,7 @@ def verify(branches: BranchReader, *, deep: bool = False, history: bool = False)
     _note_orphans(branches.root, report)
     ordered = sorted(report.findings, key=lambda f: (f.branch or "", f.table_key or "", f.check))
     unique = tuple(dict.fromkeys(ordered))
-    return VerifyResult(deep, unique, tuple(report.notes), dict(report.checked))
+    return VerifyResult(deep, not unique, unique, tuple(report.notes), dict(report.checked))
 
 
 def _count_files(report: Report, files: FileCheck) -> None:
@@ -245,7 +245,7 @@ def _verify_intents(root: GraphRoot, report: Report) -> None:
             examine(root, plan)
             report.checked["intents"] += 1
     except OmniError as error:
-        report.findings.append(VerifyFinding("intent", error.message))
+        report.findings.append(VerifyFinding("intent", None, None, error.message))
 
 
 def _verify_branch(

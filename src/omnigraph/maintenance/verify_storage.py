@@ -183,19 +183,19 @@ class Report:
         check = "missing_file" if found.damage is Damage.MISSING else "damaged_file"
         self.findings.append(
             VerifyFinding(
-                check, message, snapshot.branch, table_key, file, found.part.rows, commits
+                check, snapshot.branch, table_key, message, file, found.part.rows, commits
             )
         )
 
     def wrong(
         self, check: str, message: str, branch: str | None = None, table_key: str | None = None
     ) -> None:
-        self.findings.append(VerifyFinding(check, message, branch, table_key))
+        self.findings.append(VerifyFinding(check, branch, table_key, message))
 
     def note(
         self, check: str, message: str, branch: str | None = None, table_key: str | None = None
     ) -> None:
-        self.notes.append(VerifyFinding(check, message, branch, table_key))
+        self.notes.append(VerifyFinding(check, branch, table_key, message))
 
     def take(self, other: Report) -> None:
         """Add the findings of one branch."""

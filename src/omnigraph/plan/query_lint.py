@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from omnigraph.catalog.catalog import Catalog, ConstraintKind, NodeType
 from omnigraph.errors import CompileError, Diagnostic, Severity
@@ -14,7 +16,7 @@ from omnigraph.language.query_ast import MutationBody, QueryDecl, ReadBody
 from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import Problems, SourceText
 from omnigraph.plan.bind import bind_query
-from omnigraph.plan.compile import JsonObject, describe_operation
+from omnigraph.plan.compile import describe_operation
 from omnigraph.plan.expressions import Output, TextScore, VectorDistance
 from omnigraph.plan.nodes import (
     Aggregate,
@@ -36,6 +38,7 @@ from omnigraph.plan.walk import (
     list_operands_of,
     list_predicate_variables,
 )
+from omnigraph.result import Result
 
 TYPE_CODES: Mapping[str, str] = {
     "T1": "A binding names something that is neither a node type nor an implemented interface.",
@@ -91,8 +94,7 @@ LINT_CODES: Mapping[str, str] = {
 """Findings of lint in queries that may well compile."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueryLintFinding:
+class QueryLintFinding(Result, frozen=True):
     """A finding of lint about a query."""
 
     severity: Severity
@@ -101,20 +103,6 @@ class QueryLintFinding:
     type_name: str | None = None
     property: str | None = None
     query_names: tuple[str, ...] = ()
-
-    def wire(self) -> JsonObject:
-        body: JsonObject = {
-            "severity": str(self.severity),
-            "code": self.code,
-            "message": self.message,
-        }
-        if self.type_name is not None:
-            body["type_name"] = self.type_name
-        if self.property is not None:
-            body["property"] = self.property
-        if self.query_names:
-            body["query_names"] = list(self.query_names)
-        return body
 
     def line(self) -> str:
         names = f" ({', '.join(self.query_names)})" if self.query_names else ""
@@ -302,29 +290,15 @@ HARDCODED = "declares no params: hardcoded mutations are easy to miss"
 _SEVERITIES = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 
 
-@dataclass(frozen=True, slots=True)
-class QueryLintResult:
+class QueryLintResult(Result, frozen=True):
     """Lint result of one query: its operation, or the text of its mistakes."""
 
     name: str
     kind: str
+    status: str
     warnings: tuple[str, ...] = ()
     error: str | None = None
     operation: Mapping[str, object] | None = None
-
-    @property
-    def status(self) -> str:
-        return "ok" if self.error is None else "error"
-
-    def wire(self) -> JsonObject:
-        body: JsonObject = {"name": self.name, "kind": self.kind, "status": self.status}
-        if self.warnings:
-            body["warnings"] = list(self.warnings)
-        if self.error is not None:
-            body["error"] = self.error
-        if self.operation is not None:
-            body["operation"] = dict(self.operation)
-        return body
 
     def lines(self) -> Iterator[str]:
         yield f"{self.status:<5}  {self.kind:<8}  {self.name}"
@@ -333,44 +307,52 @@ class QueryLintResult:
             yield from (f"       {line}" for line in self.error.splitlines())
 
 
-@dataclass(frozen=True, slots=True)
-class LintReport:
+class LintReport(Result, frozen=True):
     """The outcome of a lint run; `status` is `error` when any query cannot run."""
 
+    status: str
     schema_source: Mapping[str, object]
     query_path: str
-    results: tuple[QueryLintResult, ...] = ()
-    findings: tuple[QueryLintFinding, ...] = ()
+    queries_processed: int
+    errors: int
+    warnings: int
+    infos: int
+    results: tuple[QueryLintResult, ...]
+    findings: tuple[QueryLintFinding, ...]
+
+    @classmethod
+    def of(
+        cls,
+        schema_source: Mapping[str, object],
+        query_path: str,
+        results: tuple[QueryLintResult, ...],
+        findings: tuple[QueryLintFinding, ...],
+    ) -> LintReport:
+        """Return the report with its counts."""
+        counts = Counter(finding.severity for finding in findings)
+        for result in results:
+            counts[Severity.WARNING] += len(result.warnings)
+            counts[Severity.ERROR] += result.error is not None
+        return cls(
+            status="error" if counts[Severity.ERROR] else "ok",
+            schema_source=schema_source,
+            query_path=query_path,
+            queries_processed=len(results),
+            errors=counts[Severity.ERROR],
+            warnings=counts[Severity.WARNING],
+            infos=counts[Severity.INFO],
+            results=results,
+            findings=findings,
+        )
 
     @property
     def counts(self) -> Counter[Severity]:
-        counts = Counter(finding.severity for finding in self.findings)
-        for result in self.results:
-            counts[Severity.WARNING] += len(result.warnings)
-            counts[Severity.ERROR] += result.error is not None
-        return counts
-
-    @property
-    def status(self) -> str:
-        return "error" if self.counts[Severity.ERROR] else "ok"
+        found = zip(_SEVERITIES, (self.errors, self.warnings, self.infos), strict=True)
+        return Counter(dict(found))
 
     @property
     def exit_code(self) -> int:
         return 1 if self.status == "error" else 0
-
-    def wire(self) -> JsonObject:
-        counts = self.counts
-        return {
-            "status": self.status,
-            "schema_source": dict(self.schema_source),
-            "query_path": self.query_path,
-            "queries_processed": len(self.results),
-            "errors": counts[Severity.ERROR],
-            "warnings": counts[Severity.WARNING],
-            "infos": counts[Severity.INFO],
-            "results": [result.wire() for result in self.results],
-            "findings": [finding.wire() for finding in self.findings],
-        }
 
     def lines(self) -> list[str]:
         """One line for each query, then the findings, then the totals."""
@@ -392,7 +374,7 @@ def lint_queries(
         mistakes = [
             QueryLintFinding(Severity.ERROR, "Q000", _render_text(d)) for d in error.diagnostics
         ]
-        return LintReport(schema_source, source.name, findings=_sort_findings(mistakes))
+        return LintReport.of(schema_source, source.name, (), _sort_findings(mistakes))
     results, checked = [], []
     for decl in file.queries:
         plan, error_text = _try_bind(decl, catalog, source)
@@ -400,7 +382,7 @@ def lint_queries(
         if plan is not None:
             checked.append(Checked(decl, plan))
     findings = _sort_findings(lint_checked(checked, catalog, source))
-    return LintReport(schema_source, source.name, tuple(results), findings)
+    return LintReport.of(schema_source, source.name, tuple(results), findings)
 
 
 def _try_bind(
@@ -418,6 +400,7 @@ def _make_result(decl: QueryDecl, plan: Plan | None, error: str | None) -> Query
     return QueryLintResult(
         name=decl.name,
         kind="mutation" if is_mutation else "read",
+        status="ok" if error is None else "error",
         warnings=(f"mutation '{decl.name}' {HARDCODED}",) if hardcoded else (),
         error=error,
         operation=None if plan is None else describe_operation(plan),

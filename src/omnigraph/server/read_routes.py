@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import msgspec
 from starlette.responses import Response
@@ -115,7 +114,8 @@ async def lint(call: Call) -> Response:
     def work() -> dict[str, object]:
         view = _open_view(call, branch, body.snapshot)
         report = view.lint(SourceText(body.queries, body.name))
-        return replace(report, schema_source={"kind": "graph", "uri": call.graph_url}).wire()
+        origin = {"kind": "graph", "uri": call.graph_url}
+        return msgspec.structs.replace(report, schema_source=origin).wire()
 
     return json_response(await call.read(work))
 

@@ -23,6 +23,7 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import MAIN, BranchName, EntityKind
 from omnigraph.progress import Work, working
+from omnigraph.result import Result
 from omnigraph.storage.consumers import (
     CONSUMER_RECORDS,
     Consumer,
@@ -355,8 +356,7 @@ _PLANS = 5
 _FOLDERS = (MANIFEST, *(make_tables_folder(kind) for kind in EntityKind), BRANCHES)
 
 
-@dataclass(frozen=True, slots=True)
-class CloneResult:
+class CloneResult(Result, frozen=True):
     """The result of a clone."""
 
     uri: str
@@ -367,17 +367,6 @@ class CloneResult:
     """How many versions of the graph can be read there, on all branches together."""
     files: int
     bytes: int
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "uri": self.uri,
-            "source": self.source,
-            "branches": list(self.branches),
-            "tables": self.tables,
-            "versions": self.versions,
-            "files": self.files,
-            "bytes": self.bytes,
-        }
 
 
 def clone(

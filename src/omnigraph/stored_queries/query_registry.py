@@ -14,6 +14,7 @@ from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.compile import JsonObject, describe_query
 from omnigraph.plan.nodes import Plan
+from omnigraph.result import Result
 
 SUFFIX = ".gq"
 
@@ -99,34 +100,19 @@ def _read(path: Path) -> SourceText:
         raise BadRequest(f"cannot read {path}: {error.strerror or error}") from error
 
 
-@dataclass(frozen=True, slots=True)
-class Breakage:
+class Breakage(Result, frozen=True):
     """A query with its error, or with advice for its callers."""
 
     query: str
     message: str
 
-    def wire(self) -> dict[str, object]:
-        return {"query": self.query, "message": self.message}
 
-
-@dataclass(frozen=True, slots=True)
-class QueryFit:
+class QueryFit(Result, frozen=True):
     """The result of a check; warnings do not stop a query from running."""
 
-    breakages: tuple[Breakage, ...] = ()
-    warnings: tuple[Breakage, ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        return not self.breakages
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "ok": self.ok,
-            "breakages": [one.wire() for one in self.breakages],
-            "warnings": [one.wire() for one in self.warnings],
-        }
+    ok: bool
+    breakages: tuple[Breakage, ...]
+    warnings: tuple[Breakage, ...]
 
 
 def check_queries(registry: QueryRegistry, catalog: Catalog) -> QueryFit:
@@ -137,7 +123,7 @@ def check_queries(registry: QueryRegistry, catalog: Catalog) -> QueryFit:
         if problem is not None:
             breakages.append(Breakage(one.name, problem))
         warnings += [Breakage(one.name, text) for text in _list_advice(one)]
-    return QueryFit(tuple(breakages), tuple(warnings))
+    return QueryFit(not breakages, tuple(breakages), tuple(warnings))
 
 
 def check_schema_change(registry: QueryRegistry, accepted: Catalog, desired: Catalog) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import replace
 
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import open_disk_files, read_spec
