@@ -19,6 +19,8 @@ def render_bodies(content: dict[str, Any], needed: str) -> Iterator[str]:
             continue
         seen.add(name)
         found = find_schema(schema)
+        if "enum" in found:
+            continue
         yield from ("", f"### {name}", "")
         if "description" in found:
             yield from (" ".join(found["description"].split()), "")
@@ -50,7 +52,8 @@ def describe_type(schema: dict[str, Any]) -> str:
         return " or ".join(describe_type(one) for one in schema["anyOf"])
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        return f"[{name}](#{name.lower()})"
+        found = find_schema(schema)
+        return describe_type(found) if "enum" in found else f"[{name}](#{name.lower()})"
     if "enum" in schema:
         return ", ".join(f"`{word}`" for word in schema["enum"])
     if schema.get("type") == "array":

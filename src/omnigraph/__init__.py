@@ -20,16 +20,12 @@ from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 if TYPE_CHECKING:
     from omnigraph import aio, errors
     from omnigraph.client.served_graph import ServedGraph, connect
-    from omnigraph.graph.blobs import Blob, BlobStat
+    from omnigraph.graph.blobs import Blob
     from omnigraph.graph.embedding_verbs import embed
     from omnigraph.graph.graph import Branch, Graph, GraphView, clone, init, open, quarantine
-    from omnigraph.graph.merging import MergeResult
     from omnigraph.graph.queries import QueryResult
-    from omnigraph.graph.results import LoadResult, MutationResult, SnapshotInfo
-    from omnigraph.graph.undo import ApplyResult
-    from omnigraph.history.change_feed import Baseline, CommitChanges, FeedPage
+    from omnigraph.history.change_feed import Baseline
     from omnigraph.history.diff import Diff
-    from omnigraph.history.entity_history import EntityHistory
     from omnigraph.interchange.import_files import (
         ImportResult,
         import_files,
@@ -46,33 +42,37 @@ if TYPE_CHECKING:
     )
     from omnigraph.settings import Settings
     from omnigraph.storage.clone_graph import CloneResult
+    from omnigraph.wire.change_results import CommitChanges, EntityHistory, FeedPage
+    from omnigraph.wire.merge_results import ApplyResult, MergeResult
+    from omnigraph.wire.read_results import BlobStat, SnapshotInfo
+    from omnigraph.wire.write_results import LoadResult, MutationResult
 
 _LAZY = {
-    "ApplyResult": "omnigraph.graph.undo",
+    "ApplyResult": "omnigraph.wire.merge_results",
     "Baseline": "omnigraph.history.change_feed",
     "Blob": "omnigraph.graph.blobs",
-    "BlobStat": "omnigraph.graph.blobs",
+    "BlobStat": "omnigraph.wire.read_results",
     "Branch": "omnigraph.graph.graph",
     "CleanupResult": "omnigraph.maintenance.maintenance_results",
     "CloneResult": "omnigraph.storage.clone_graph",
-    "CommitChanges": "omnigraph.history.change_feed",
+    "CommitChanges": "omnigraph.wire.change_results",
     "Diff": "omnigraph.history.diff",
-    "EntityHistory": "omnigraph.history.entity_history",
-    "FeedPage": "omnigraph.history.change_feed",
+    "EntityHistory": "omnigraph.wire.change_results",
+    "FeedPage": "omnigraph.wire.change_results",
     "Graph": "omnigraph.graph.graph",
     "GraphView": "omnigraph.graph.graph",
     "ImportResult": "omnigraph.interchange.import_files",
-    "LoadResult": "omnigraph.graph.results",
+    "LoadResult": "omnigraph.wire.write_results",
     "MaintainResult": "omnigraph.maintenance.autopilot",
-    "MergeResult": "omnigraph.graph.merging",
-    "MutationResult": "omnigraph.graph.results",
+    "MergeResult": "omnigraph.wire.merge_results",
+    "MutationResult": "omnigraph.wire.write_results",
     "OptimizeResult": "omnigraph.maintenance.maintenance_results",
     "QueryResult": "omnigraph.graph.queries",
     "RepairResult": "omnigraph.maintenance.maintenance_results",
     "SchemaProposal": "omnigraph.interchange.schema_proposal",
     "ServedGraph": "omnigraph.client.served_graph",
     "Settings": "omnigraph.settings",
-    "SnapshotInfo": "omnigraph.graph.results",
+    "SnapshotInfo": "omnigraph.wire.read_results",
     "VerifyResult": "omnigraph.maintenance.maintenance_results",
     "clone": "omnigraph.graph.graph",
     "connect": "omnigraph.client.served_graph",

@@ -32,3 +32,12 @@ class Result(msgspec.Struct, frozen=True, omit_defaults=True):
             zip(reversed(fields), reversed(type(self).__struct_defaults__), strict=False)
         )
         return msgspec.structs.replace(self, **{name: defaults[name] for name in self.attributes})
+
+
+class WriteResult(Result, frozen=True, kw_only=True):
+    """A result of a write that is made once for an idempotency key."""
+
+    attributes: ClassVar[tuple[str, ...]] = ("is_replayed",)
+
+    is_replayed: bool = False
+    """Whether it was made before, under the same idempotency key; HTTP says it in a header."""

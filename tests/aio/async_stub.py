@@ -144,7 +144,8 @@ def find_places() -> dict[str, str]:
     graph = "omnigraph.graph"
     found: dict[str, str] = {"Input": f"{graph}.input_forms", "Row": f"{graph}.row_forms"}
     source = PLACE.parents[1]
-    paths = [*sorted(source.glob("graph/*.py")), *sorted(source.glob("history/*.py"))]
+    folders = ("graph", "history", "wire")
+    paths = [path for one in folders for path in sorted(source.glob(f"{one}/*.py"))]
     for path in paths:
         module = f"omnigraph.{path.parent.name}.{path.stem}"
         for node in ast.walk(ast.parse(path.read_text())):

@@ -11,7 +11,7 @@ import pytest
 import omnigraph as library
 from omnigraph.cli.history_rendering import draw_history
 from omnigraph.errors import BadOptions, BadRequest, TypeNotFound
-from omnigraph.storage.manifest import Commit
+from omnigraph.wire.commit_results import Commit
 
 SCHEMA = """\
 node Artist { slug: String @key  name: String }
@@ -28,6 +28,7 @@ def make_commit(commit_id, first=None, second=None) -> Commit:
         manifest_version=1,
         parent_commit_id=first,
         merged_parent_commit_id=second,
+        actor_id=None,
         created_at=0,
     )
 

@@ -129,7 +129,8 @@ def _check_history(graph: Graph, ref: BranchRef) -> list[bool]:
     assert graph.snapshot(ref.name).graph_commit_id == commits[0].commit_id
     operations = [(audit.operation_id, audit.kind) for audit in graph.recovery_list(ref.name)]
     assert len(operations) == len(set(operations))
-    own = [commit for commit in commits if commit.incarnation in (ref.incarnation, None)]
+    stored = graph._open.views.commits(ref.name)
+    own = [commit for commit in stored if commit.incarnation in (ref.incarnation, None)]
     return [_is_readable(graph, ref.name, commit.commit_id) for commit in own]
 
 

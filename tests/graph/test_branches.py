@@ -202,7 +202,7 @@ def test_deleting_what_is_not_there(music):
 
 
 def test_a_name_used_again_is_another_branch(music):
-    music.create_branch("dev")
+    first = music.create_branch("dev")
     old = add_artist(music, "old", "dev")
     music.delete_branch("dev")
     made_again = music.create_branch("dev")
@@ -210,7 +210,8 @@ def test_a_name_used_again_is_another_branch(music):
     assert music.snapshot("dev").graph_commit_id == music.snapshot().graph_commit_id
     new = add_artist(music, "new", "dev")
     assert new.parent_commit_id == music.snapshot().graph_commit_id
-    assert old.incarnation != new.incarnation == made_again.incarnation
+    stored = music._open.views.commit(new.commit_id, "dev")
+    assert first.incarnation != stored.incarnation == made_again.incarnation
     assert new_artists(music, "dev") == {"new"}
     with refusal(CommitNotFound, old.commit_id):
         music.at(commit=old.commit_id, branch="dev")

@@ -10,7 +10,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.identity import CommitId
 from omnigraph.maintenance.retention import Retention, parse_duration
 from omnigraph.storage.layout import ORPHAN_CANDIDATES
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.commits import CommitRecord
 from omnigraph.storage.orphans import OrphanCandidates
 from storage.memory_store import MemoryObjectStore
 
@@ -18,8 +18,8 @@ NOW = 1_000_000_000
 SECOND = 1_000_000
 
 
-def commit(number: int, age_s: float) -> Commit:
-    return Commit(
+def commit(number: int, age_s: float) -> CommitRecord:
+    return CommitRecord(
         commit_id=CommitId(f"c{number}"),
         branch="main",
         manifest_version=number,

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from omnigraph.wire.response_bodies import LoadOutput
+from omnigraph.wire.write_results import LoadResult
 from server.serving import ADD, ALL
 
 
@@ -108,13 +108,13 @@ def test_a_load_may_be_partial_conditional_and_of_nothing(server) -> None:
     stale = {"data": line, "expected_head": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}
     assert server.post("load", stale).status == 412
     kept = server.post("load", {"data": line, "partial": True, "expected_head": head})
-    msgspec.convert(kept.body, LoadOutput)
+    msgspec.convert(kept.body, LoadResult)
     assert kept.status == 200
     ages = [row["p.age"] for row in server.post("query", {"query": ALL}).body["rows"]]
     assert ages == [36, None], "what the record leaves out stays"
     nothing = server.post("load", {"data": ""})
     assert (nothing.status, nothing.body["commit"]) == (200, None)
-    msgspec.convert(nothing.body, LoadOutput)
+    msgspec.convert(nothing.body, LoadResult)
     lines = {"Content-Type": "application/x-ndjson"}
     refused = server.ask("POST", f"load/ndjson?expected_head={head}", line.encode(), headers=lines)
     assert refused.status == 412

@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from omnigraph.wire.openapi import describe_api
-from omnigraph.wire.response_bodies import Answer
 from omnigraph.wire.route_table import ROUTES, find_route
 from server.serving import ADD, ALL, serving
 
@@ -117,7 +116,7 @@ def _require_type(operation: str, body: dict) -> None:
     _require_known(kind, body, operation)
 
 
-def _require_known(kind: type[Answer], body: dict, operation: str) -> None:
+def _require_known(kind: type[msgspec.Struct], body: dict, operation: str) -> None:
     known = {field.encode_name for field in msgspec.structs.fields(kind)}
     assert set(body) <= known, f"{operation}: {set(body) - known}"
     for field in msgspec.structs.fields(kind):
@@ -129,8 +128,8 @@ def _require_known(kind: type[Answer], body: dict, operation: str) -> None:
             _require_known(inner, one, f"{operation}.{field.encode_name}")
 
 
-def _find_struct(kind: object) -> type[Answer] | None:
-    if isinstance(kind, type) and issubclass(kind, Answer):
+def _find_struct(kind: object) -> type[msgspec.Struct] | None:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return kind
     for inner in getattr(kind, "__args__", ()):
         found = _find_struct(inner)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.storage.manifest import Commit
+from omnigraph.storage.manifest import CommitRecord
 from simulation.simulated_files import File, Files
 from simulation.simulated_lance import Version, name_version, number_version
 
@@ -88,7 +88,7 @@ class Journal:
         incarnation: str | None,
         must_have: Iterable[Fact],
         head: str | None,
-        commits: Mapping[str, Commit],
+        commits: Mapping[str, CommitRecord],
         found: State,
     ) -> None:
         """Raise unless a branch holds what it must, as some process has just read it."""
@@ -117,7 +117,7 @@ class Journal:
                 raise Violation(f"{where} has {fact.writing.name} after {name}, which began later")
 
 
-def _list_chain(head: str | None, commits: Mapping[str, Commit]) -> list[Commit]:
+def _list_chain(head: str | None, commits: Mapping[str, CommitRecord]) -> list[CommitRecord]:
     """The commits from the first one to the head."""
     chain = []
     while head is not None:

@@ -14,31 +14,16 @@ from omnigraph.evolution.apply_result import SchemaApplyResult
 from omnigraph.evolution.migration_plan import MigrationPlan
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.read import ReadLimits
-from omnigraph.graph.blobs import BlobStat, ByteRange
+from omnigraph.graph.blobs import ByteRange
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.embedding_verbs import GraphEmbedSummary
 from omnigraph.graph.engines import EngineName, LoadEngineName, MergeEngineName, ModeName
-from omnigraph.graph.idempotency import RecordedWrite
 from omnigraph.graph.input_forms import Input
-from omnigraph.graph.merging import MergeResult
 from omnigraph.graph.queries import QueryResult
-from omnigraph.graph.results import (
-    CreatedBranch,
-    DeletedBranch,
-    LoadResult,
-    MutationResult,
-    PendingWrite,
-    PlanText,
-    RecoveredWrite,
-    SnapshotInfo,
-)
+from omnigraph.graph.results import PendingWrite, PlanText, RecoveredWrite
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.graph.row_forms import Row
-from omnigraph.graph.undo import ApplyResult
-from omnigraph.history.change_feed import CommitChanges, FeedPage
-from omnigraph.history.diff import TypeStats
-from omnigraph.history.entity_changes import ChangeBatch, EntityChange
-from omnigraph.history.entity_history import EntityHistory
+from omnigraph.history.entity_changes import ChangeBatch
 from omnigraph.identity import CommitId
 from omnigraph.language.source import SourceText
 from omnigraph.maintenance.autopilot import MaintainResult
@@ -54,9 +39,26 @@ from omnigraph.pipeline.bulk_export import ExportResult
 from omnigraph.plan.query_lint import LintReport
 from omnigraph.policy.decision import Authority
 from omnigraph.settings import Settings
-from omnigraph.storage.consumers import Consumer
-from omnigraph.storage.manifest import Commit, RecoveryAudit
-from omnigraph.storage.refs import Tag
+from omnigraph.storage.manifest import RecoveryAudit
+from omnigraph.wire.change_results import (
+    BaselineEnd,
+    CommitChanges,
+    DiffStats,
+    EntityChange,
+    EntityHistory,
+    FeedPage,
+    TypeStats,
+)
+from omnigraph.wire.commit_results import Commit, Consumer, Tag
+from omnigraph.wire.merge_results import ApplyResult, MergeResult
+from omnigraph.wire.read_results import BlobStat, SnapshotInfo
+from omnigraph.wire.write_results import (
+    CreatedBranch,
+    DeletedBranch,
+    LoadResult,
+    MutationResult,
+    RecordedWrite,
+)
 
 async def open(
     uri: str | Path,
@@ -862,6 +864,8 @@ class AsyncBlob:
     def __len__(self) -> int: ...
 
 class AsyncBaseline:
+    @property
+    def end(self) -> Awaitable[BaselineEnd]: ...
     def jsonl(self) -> AsyncIterator[bytes]: ...
     def records(self) -> AsyncIterator[dict[str, object]]: ...
     @property
@@ -872,6 +876,7 @@ class AsyncBaseline:
 
 class AsyncDiff:
     def batches(self) -> AsyncIterator[ChangeBatch]: ...
+    async def count(self) -> DiffStats: ...
     @property
     def is_empty(self) -> Awaitable[bool]: ...
     @property

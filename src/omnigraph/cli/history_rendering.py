@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from omnigraph.graph.results import Commit, RowCounts
-    from omnigraph.history.entity_changes import EntityChange, Image
+    from omnigraph.wire.change_results import EntityChange, Image
+    from omnigraph.wire.commit_results import Commit, RowCounts
 
 
 def render_commits(commits: Sequence[Commit]) -> list[str]:

@@ -15,7 +15,7 @@ from omnigraph.client.operator_config import OUTPUT_FORMATS, OperatorConfig
 
 if TYPE_CHECKING:
     from omnigraph.graph.queries import QueryResult
-    from omnigraph.graph.results import MutationResult
+    from omnigraph.wire.write_results import MutationResult
 
 
 MIN_COLUMN_WIDTH = 8

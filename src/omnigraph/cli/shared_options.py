@@ -29,8 +29,7 @@ from omnigraph.settings import LOAD_ENGINES
 if TYPE_CHECKING:
     from omnigraph.client.served_view import ServedView
     from omnigraph.graph.graph import GraphView
-    from omnigraph.graph.merging import MergeResult
-    from omnigraph.graph.undo import ApplyResult
+    from omnigraph.wire.merge_results import ApplyResult, MergeResult
 
 
 Command = TypeVar("Command", bound=Callable[..., object])

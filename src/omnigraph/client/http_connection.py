@@ -29,6 +29,7 @@ from omnigraph.errors import (
     ServerUnreachable,
     UnexpectedAnswer,
 )
+from omnigraph.result import WriteResult
 from omnigraph.typed_reading import decode_into
 from omnigraph.version import __version__
 from omnigraph.wire.error_bodies import is_error_body, rebuild_error
@@ -282,6 +283,17 @@ def _describe(error: Exception) -> str:
             return str(error).rpartition(": ")[2]
         case _:
             return f"the connection was lost ({error})"
+
+
+WriteT = TypeVar("WriteT", bound=WriteResult)
+
+
+def read_write(connection: ServerConnection, answer: ServerAnswer, kind: type[WriteT]) -> WriteT:
+    """Decode the result of a write; a header says whether it was made before."""
+    result = connection.decode(answer, kind)
+    if answer.headers.get(REPLAYED) == "true":
+        return msgspec.structs.replace(result, is_replayed=True)
+    return result
 
 
 def make_key(given: str | None) -> str:

@@ -6,15 +6,13 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
-
-from msgspec import UNSET
+from typing import Self, TypeVar
 
 from omnigraph.client.http_connection import (
     ClientRequest,
     ServerConnection,
-    is_replayed,
     make_key,
+    read_write,
     send_keyless,
     send_write,
 )
@@ -25,35 +23,23 @@ from omnigraph.client.operator_config import (
     parse_graph_address,
     read_config,
 )
-from omnigraph.client.response_decoding import (
-    read_consumer,
-    read_created_branch,
-    read_schema_apply,
-    read_tag,
-)
 from omnigraph.client.served_object import refuse_actor, with_source_name
 from omnigraph.client.served_view import refuse_engine
 from omnigraph.client.served_writing import ServedHistory
+from omnigraph.evolution.apply_result import SchemaApplyResult
 from omnigraph.evolution.migration_plan import MigrationPlan
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import as_source_text
-from omnigraph.graph.results import (
-    Consumer,
-    CreatedBranch,
-    DeletedBranch,
-    Tag,
-    normalize_branch,
-    render_types_html,
-)
+from omnigraph.graph.results import normalize_branch
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.wire import request_bodies as asks
-from omnigraph.wire import response_bodies as bodies
+from omnigraph.wire.commit_results import Consumer, ConsumerList, Tag, TagList
+from omnigraph.wire.read_results import BranchList, render_types_html
 from omnigraph.wire.request_bodies import BranchRenameRequest
-
-if TYPE_CHECKING:
-    from omnigraph.evolution.apply_result import SchemaApplyResult
+from omnigraph.wire.server_state import GraphList
+from omnigraph.wire.write_results import CreatedBranch, DeletedBranch
 
 
 class ServedSchema(ServedHistory):
@@ -117,11 +103,10 @@ class ServedSchema(ServedHistory):
         others = {asks.name_mutation(number): change for number, change in enumerate(changes)}
         with with_source_name(text, others):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)
-        done = self._connection.decode(answer, bodies.SchemaApplyOutput)
-        return read_schema_apply(done, is_replayed=is_replayed(answer))
+        return read_write(self._connection, answer, SchemaApplyResult)
 
 
-PageT = TypeVar("PageT", bodies.BranchListOutput, bodies.TagListOutput, bodies.ConsumerListOutput)
+PageT = TypeVar("PageT", BranchList, TagList, ConsumerList)
 
 
 def connect(
@@ -159,11 +144,11 @@ def find_token(address: ServerAddress) -> str | None:
     return None if found is None else found.text
 
 
-def list_graphs(address: ServerAddress, timeout: float | None = None) -> bodies.GraphListOutput:
+def list_graphs(address: ServerAddress, timeout: float | None = None) -> GraphList:
     """List the graphs of a server."""
     connection = ServerConnection(address, find_token(address), timeout=timeout)
     try:
-        return connection.ask_for(ClientRequest("listGraphs"), bodies.GraphListOutput)
+        return connection.ask_for(ClientRequest("listGraphs"), GraphList)
     finally:
         connection.close()
 
@@ -202,7 +187,7 @@ class ServedGraph(ServedSchema):
 
     def branches(self) -> list[str]:
         """List the names of all branches, `main` first."""
-        pages = self._read_pages("listBranches", bodies.BranchListOutput)
+        pages = self._read_pages("listBranches", BranchList)
         names = [name for page in pages for name in page.branches]
         return sorted(names, key=lambda name: (name != MAIN, name))
 
@@ -210,8 +195,7 @@ class ServedGraph(ServedSchema):
         """Delete a branch; its commits can no longer be reached by its name."""
         request = ClientRequest("deleteBranch", path={"branch": normalize_branch(name)})
         answer = send_write(self._connection, request, make_key(idempotency_key), MAIN)
-        gone = self._connection.decode(answer, bodies.BranchDeleteOutput)
-        return DeletedBranch(gone.name, gone.actor_id, is_replayed(answer))
+        return read_write(self._connection, answer, DeletedBranch)
 
     def rename_branch(
         self, name: str, new_name: str, *, idempotency_key: str | None = None
@@ -220,37 +204,36 @@ class ServedGraph(ServedSchema):
         body = BranchRenameRequest(name=name, new_name=new_name)
         request = ClientRequest("renameBranch", body=body)
         answer = send_write(self._connection, request, make_key(idempotency_key), MAIN)
-        created = self._connection.decode(answer, bodies.BranchRenameOutput)
-        return read_created_branch(created, is_replayed=is_replayed(answer))
+        return read_write(self._connection, answer, CreatedBranch)
 
     def tags(self) -> list[Tag]:
         """List all tags by name."""
-        pages = self._read_pages("listTags", bodies.TagListOutput)
-        return [read_tag(one) for page in pages for one in page.tags]
+        pages = self._read_pages("listTags", TagList)
+        return [one for page in pages for one in page.tags]
 
     def delete_tag(self, name: str) -> Tag:
         """Delete a tag; its commit is kept as long as anything else needs it."""
         request = ClientRequest("deleteTag", path={"tag": name.strip()})
         answer = send_keyless(self._connection, request)
-        return read_tag(self._connection.decode(answer, bodies.TagOutput))
+        return self._connection.decode(answer, Tag)
 
     def consumers(self) -> list[Consumer]:
         """List all consumers of the change feeds by name."""
-        pages = self._read_pages("listConsumers", bodies.ConsumerListOutput)
-        return [read_consumer(one) for page in pages for one in page.consumers]
+        pages = self._read_pages("listConsumers", ConsumerList)
+        return [one for page in pages for one in page.consumers]
 
     def delete_consumer(self, name: str) -> Consumer:
         """Delete a consumer; cleanup may then remove what only it protected."""
         request = ClientRequest("deleteConsumer", path={"consumer": name.strip()})
         answer = send_keyless(self._connection, request)
-        return read_consumer(self._connection.decode(answer, bodies.ConsumerOutput))
+        return self._connection.decode(answer, Consumer)
 
     def _read_pages(self, operation: str, kind: type[PageT]) -> Iterator[PageT]:
         token: tuple[tuple[str, str], ...] = ()
         while True:
             page = self._connection.ask_for(ClientRequest(operation, parameters=token), kind)
             yield page
-            if page.next_page_token is UNSET:
+            if page.next_page_token is None:
                 return
             token = (("page_token", page.next_page_token),)
 

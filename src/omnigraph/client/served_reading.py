@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import UNSET
-
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
-from omnigraph.client.response_decoding import (
-    read_commit,
-    read_commit_changes,
-    read_feed_page,
-    read_recorded_write,
-    read_snapshot,
-)
 from omnigraph.client.served_object import (
     ServedObject,
     refuse_actor,
@@ -39,8 +30,7 @@ from omnigraph.client.served_view import (
 from omnigraph.errors import BadRequest
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import as_source_text
-from omnigraph.graph.idempotency import RecordedWrite
-from omnigraph.graph.results import Commit, PlanText, SnapshotInfo, normalize_branch
+from omnigraph.graph.results import PlanText, normalize_branch
 from omnigraph.graph.revisions import (
     RevisionLike,
     format_optional_revision,
@@ -48,12 +38,12 @@ from omnigraph.graph.revisions import (
     is_full_id,
     require_countable,
 )
-from omnigraph.history.change_feed import CommitChanges, FeedPage
 from omnigraph.language.source import SourceText
 from omnigraph.plan.query_lint import LintReport
-from omnigraph.typed_reading import convert_into
-from omnigraph.wire import response_bodies as bodies
+from omnigraph.wire.change_results import CommitChanges, FeedPage
+from omnigraph.wire.commit_results import Commit, CommitList
 from omnigraph.wire.http_protocol import ARROW_STREAM
+from omnigraph.wire.read_results import Explanation, QueryList, SchemaText, SnapshotInfo
 from omnigraph.wire.request_bodies import (
     ChangeBaselineRequest,
     ExplainRequest,
@@ -61,6 +51,7 @@ from omnigraph.wire.request_bodies import (
     LintRequest,
     QueryRequest,
 )
+from omnigraph.wire.write_results import RecordedWrite
 
 _PAGE = 10_000
 _STARTS = ("now", "beginning")
@@ -94,7 +85,7 @@ class ServedReading(ServedObject):
     def schema(self) -> str:
         """The accepted schema, as it was written."""
         request = ClientRequest("getSchema", parameters=(("branch", self._choose(None)),))
-        return self._connection.ask_for(request, bodies.SchemaOutput).schema_source
+        return self._connection.ask_for(request, SchemaText).schema_source
 
     def query(
         self,
@@ -145,7 +136,7 @@ class ServedReading(ServedObject):
         )
         with with_source_name(text):
             request = ClientRequest("explain", body=body)
-            return PlanText(self._connection.ask_for(request, bodies.ExplainOutput).text)
+            return PlanText(self._connection.ask_for(request, Explanation).text)
 
     def lint(self, queries: str | Path | SourceText, *, branch: str | None = None) -> LintReport:
         """Check queries against the schema of a branch, without running any."""
@@ -214,10 +205,10 @@ class ServedReading(ServedObject):
             room = () if limit is None else (("limit", str(min(limit - len(found), _PAGE))),)
             body = self._connection.ask_for(
                 ClientRequest("listCommits", parameters=(*asked, *room, *token)),
-                bodies.CommitListOutput,
+                CommitList,
             )
-            found += (read_commit(one) for one in body.commits)
-            if body.next_page_token is UNSET or len(found) == limit:
+            found += body.commits
+            if body.next_page_token is None or len(found) == limit:
                 return tuple(found)
             token = (("page_token", body.next_page_token),)
 
@@ -225,7 +216,7 @@ class ServedReading(ServedObject):
         """Return one commit of any branch by its id, or by another revision, as `at` takes it."""
         wanted = self._find_commit_id(commit_id, branch)
         request = ClientRequest("getCommit", path={"commit_id": wanted})
-        return read_commit(self._connection.ask_for(request, bodies.CommitOutput))
+        return self._connection.ask_for(request, Commit)
 
     def _find_commit_id(self, commit: RevisionLike, branch: str | None) -> str:
         """Resolve a revision to a commit id; a full id is not looked up."""
@@ -244,7 +235,7 @@ class ServedReading(ServedObject):
         """The table versions that make up a branch now."""
         parameters = (("branch", self._choose(branch)),)
         request = ClientRequest("getSnapshot", parameters=parameters)
-        return read_snapshot(self._connection.ask_for(request, bodies.SnapshotOutput))
+        return self._connection.ask_for(request, SnapshotInfo)
 
     def at(
         self,
@@ -293,7 +284,7 @@ class ServedReading(ServedObject):
             path={"commit_id": commit_id},
             parameters=(("limit", str(max_changes)), *page, *list_filter(kinds, types, ops)),
         )
-        return read_commit_changes(self._connection.ask_for(request, bodies.CommitChangesOutput))
+        return self._connection.ask_for(request, CommitChanges)
 
     def changes(
         self,
@@ -321,7 +312,7 @@ class ServedReading(ServedObject):
                 *list_filter(kinds, types, ops),
             ),
         )
-        return read_feed_page(self._connection.ask_for(request, bodies.ChangeFeedOutput))
+        return self._connection.ask_for(request, FeedPage)
 
     def baseline(
         self,
@@ -339,8 +330,8 @@ class ServedReading(ServedObject):
 
     def stored_queries(self) -> list[dict[str, object]]:
         """List the stored queries with their parameters and results."""
-        body = self._connection.ask_for(ClientRequest("list_queries"), bodies.QueryListOutput)
-        return convert_into(body.queries, list[dict[str, object]])
+        body = self._connection.ask_for(ClientRequest("list_queries"), QueryList)
+        return body.queries
 
     def find_write(
         self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
@@ -352,7 +343,7 @@ class ServedReading(ServedObject):
             path={"key": idempotency_key},
             parameters=(("branch", self._choose(branch)),),
         )
-        return read_recorded_write(self._connection.ask_for(request, bodies.WriteOutput))
+        return self._connection.ask_for(request, RecordedWrite)
 
 
 def list_filter(

@@ -12,26 +12,17 @@ import pyarrow as pa
 from urllib3.exceptions import HTTPError
 
 from omnigraph.client.http_connection import ClientRequest, ConnectionLost, ServerConnection
-from omnigraph.client.response_decoding import read_change
 from omnigraph.client.served_object import ServedObject, refuse_verb
 from omnigraph.errors import BadRequest, BlobIntegrity, TypeNotFound, UnexpectedAnswer
-from omnigraph.graph.blobs import (
-    Blob,
-    BlobSelector,
-    BlobStat,
-    BlobStorage,
-    ByteRange,
-    check_range,
-    fit_range,
-)
+from omnigraph.graph.blobs import Blob, BlobSelector, ByteRange, check_range, fit_range
 from omnigraph.graph.queries import QueryResult
-from omnigraph.graph.results import SnapshotInfo, TableInfo
 from omnigraph.graph.row_forms import TypeRows
 from omnigraph.history.change_feed import Baseline
-from omnigraph.history.diff import Diff, TypeStats
-from omnigraph.history.entity_changes import ChangeFilter, EntityChange
+from omnigraph.history.diff import Diff
+from omnigraph.history.entity_changes import ChangeFilter
 from omnigraph.identity import CommitId, EntityKind, make_table_key
-from omnigraph.typed_reading import decode_into
+from omnigraph.typed_reading import convert_into, decode_into
+from omnigraph.wire.change_results import BaselineEnd, DiffStats, EntityChange, TypeStats
 from omnigraph.wire.http_protocol import (
     ARROW_STREAM,
     ENTITY_KIND,
@@ -40,8 +31,8 @@ from omnigraph.wire.http_protocol import (
     OCTETS,
     SNAPSHOT_ID,
 )
+from omnigraph.wire.read_results import BlobStat, BlobStorage, SnapshotInfo, TableInfo
 from omnigraph.wire.request_bodies import ChangeBaselineRequest, ExportRequest
-from omnigraph.wire.response_bodies import DiffOutput
 
 if TYPE_CHECKING:
     import urllib3
@@ -172,15 +163,8 @@ def format_state(info: SnapshotInfo) -> str:
     return f"manifest:{info.graph_branch}:v{info.graph_manifest_version}"
 
 
-class _Handshake(msgspec.Struct, frozen=True):
-    """The commit of a baseline, and the cursor to follow the feed from."""
-
-    snapshot_commit_id: str
-    resume_cursor: str
-
-
 class _LastLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    baseline: _Handshake
+    baseline: BaselineEnd
 
 
 def export_lines(connection: ServerConnection, request: ExportRequest) -> Iterator[bytes]:
@@ -222,21 +206,21 @@ class ServedBaseline(Baseline):
         asked = ClientRequest("captureChangeBaseline", body=request, accept=NDJSON)
         self._blocks = start_lines(connection, asked)
         self._is_begun = False
-        self._handshake: _Handshake | None = None
+        self._handshake: BaselineEnd | None = None
 
     def __repr__(self) -> str:
         return f"ServedBaseline({self._connection.address.url!r})"
 
     @property
     def snapshot_commit_id(self) -> CommitId:
-        return CommitId(self._require_end().snapshot_commit_id)
+        return self._require_end().snapshot_commit_id
 
     @property
     def resume_cursor(self) -> str:
         """The cursor to follow the feed from."""
         return self._require_end().resume_cursor
 
-    def _require_end(self) -> _Handshake:
+    def _require_end(self) -> BaselineEnd:
         if self._handshake is None:
             raise BadRequest(
                 "the cursor is available once every record of the baseline has been read"
@@ -372,7 +356,7 @@ class ServedDiff(Diff, ServedObject):
         """Iterate over the changes: nodes before edges, by type name and id."""
         request = self._ask(NDJSON, self._wanted.kinds, self._wanted.types)
         for line in decode_lines(start_lines(self._connection, request)):
-            yield read_change(line)
+            yield convert_into(line, EntityChange)
 
     def batches(self) -> NoReturn:
         refuse_verb("batches")
@@ -381,13 +365,8 @@ class ServedDiff(Diff, ServedObject):
     def stats(self) -> Mapping[str, TypeStats]:
         """Count inserted, updated and deleted entities by type; unchanged types are omitted."""
         request = self._ask(JSON, self._wanted.kinds, self._wanted.types)
-        found = self._connection.ask_for(request, DiffOutput).stats
-        return {
-            one.type_name: TypeStats(
-                EntityKind(one.kind), one.type_name, one.inserted, one.updated, one.deleted
-            )
-            for one in found
-        }
+        found = self._connection.ask_for(request, DiffStats).stats
+        return {one.type_name: one for one in found}
 
     @property
     def is_empty(self) -> bool:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import UNSET
-
 from omnigraph.client.http_connection import ClientRequest, ServerConnection
-from omnigraph.client.response_decoding import read_snapshot
 from omnigraph.client.served_object import ServedObject, require_default, with_source_name
 from omnigraph.client.served_results import (
     ServedBlob,
@@ -23,18 +20,23 @@ from omnigraph.client.served_results import (
 from omnigraph.graph.blobs import BlobSelector
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import as_source_text
-from omnigraph.graph.results import PlanText, SnapshotInfo, render_types_html
+from omnigraph.graph.results import PlanText
 from omnigraph.identity import EntityKind
 from omnigraph.language.source import SourceText
 from omnigraph.plan.query_lint import LintReport
 from omnigraph.wire.http_protocol import ARROW_STREAM, COMMIT_ID, QUERY_NAME
+from omnigraph.wire.read_results import (
+    Explanation,
+    SchemaText,
+    SnapshotInfo,
+    render_types_html,
+)
 from omnigraph.wire.request_bodies import (
     ExplainRequest,
     ExportRequest,
     LintRequest,
     QueryRequest,
 )
-from omnigraph.wire.response_bodies import ExplainOutput, SchemaOutput, SnapshotOutput
 
 
 class ServedView(ServedObject):
@@ -65,7 +67,7 @@ class ServedView(ServedObject):
     def schema(self) -> str:
         """The schema the rows of this view follow, as it was written."""
         request = ClientRequest("getSchema", parameters=(("snapshot", self.place),))
-        return self._connection.ask_for(request, SchemaOutput).schema_source
+        return self._connection.ask_for(request, SchemaText).schema_source
 
     def explain(
         self,
@@ -83,7 +85,7 @@ class ServedView(ServedObject):
     ) -> dict[str, object]:
         """The plan of a query as a JSON document."""
         plan = self._explain(query, name, None, analyze=False).plan
-        return {} if plan is UNSET else plan
+        return plan or {}
 
     def _explain(
         self,
@@ -92,7 +94,7 @@ class ServedView(ServedObject):
         params: Mapping[str, object] | None,
         *,
         analyze: bool,
-    ) -> ExplainOutput:
+    ) -> Explanation:
         text = as_source_text(query, "<query>")
         body = ExplainRequest(
             query=text.text,
@@ -103,7 +105,7 @@ class ServedView(ServedObject):
         )
         with with_source_name(text):
             request = ClientRequest("explain", body=body)
-            return self._connection.ask_for(request, ExplainOutput)
+            return self._connection.ask_for(request, Explanation)
 
     @property
     def commit_id(self) -> str | None:
@@ -188,8 +190,7 @@ def open_view(
     named = place if snapshot is None else f"snapshot:{snapshot}"
     at = () if named is None else (("at", named),)
     parameters = (("branch", branch), *at)
-    body = connection.ask_for(ClientRequest("getSnapshot", parameters=parameters), SnapshotOutput)
-    info = read_snapshot(body)
+    info = connection.ask_for(ClientRequest("getSnapshot", parameters=parameters), SnapshotInfo)
     if snapshot is not None:
         return ServedView(connection, info, snapshot)
     is_branch = place is None or place.strip().removeprefix("branch:") == info.graph_branch

@@ -11,21 +11,11 @@ import msgspec
 
 from omnigraph.client.http_connection import (
     ClientRequest,
-    is_replayed,
     make_key,
+    read_write,
     send_keyless,
     send_once,
     send_write,
-)
-from omnigraph.client.response_decoding import (
-    read_apply,
-    read_consumer,
-    read_created_branch,
-    read_entity_history,
-    read_load,
-    read_merge,
-    read_mutation,
-    read_tag,
 )
 from omnigraph.client.served_object import (
     refuse_actor,
@@ -39,23 +29,24 @@ from omnigraph.client.served_view import refuse_engine
 from omnigraph.errors import BadRequest, NotServed
 from omnigraph.graph.engines import LoadEngineName, MergeEngineName, ModeName
 from omnigraph.graph.graph_view import as_source_text
-from omnigraph.graph.results import Commit, Consumer, CreatedBranch, LoadResult, MutationResult, Tag
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision, format_revision
 from omnigraph.history.entity_changes import ChangeFilter
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_catalog
 from omnigraph.typed_reading import convert_into
 from omnigraph.wire import request_bodies as asks
-from omnigraph.wire import response_bodies as bodies
+from omnigraph.wire.change_results import EntityHistory
+from omnigraph.wire.commit_results import Commit, Consumer, Tag
 from omnigraph.wire.http_protocol import ARROW_STREAM, COMMIT_ID, IF_GRAPH_COMMIT, JSON, QUERY_NAME
+from omnigraph.wire.merge_results import ApplyResult, MergeResult
+from omnigraph.wire.write_results import CreatedBranch, LoadResult, MutationResult
 
 if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
     from omnigraph.graph.input_forms import Input
-    from omnigraph.graph.merging import MergeResult
-    from omnigraph.graph.undo import ApplyResult
-    from omnigraph.history.entity_history import EntityHistory
     from omnigraph.output_files import OutputFile
+    from omnigraph.wire.change_results import EntityHistory
+    from omnigraph.wire.merge_results import ApplyResult, MergeResult
 
 
 class ServedWriting(ServedReading):
@@ -87,8 +78,7 @@ class ServedWriting(ServedReading):
         request = ClientRequest("mutate", body=body, headers=_make_condition(head))
         with with_source_name(text):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)
-        done = self._connection.decode(answer, bodies.ChangeOutput)
-        return read_mutation(done, is_replayed=is_replayed(answer))
+        return read_write(self._connection, answer, MutationResult)
 
     def load(
         self,
@@ -154,8 +144,7 @@ class ServedWriting(ServedReading):
         request = ClientRequest("loadNdjson", parameters=parameters, data=data)
         with with_file_name(file):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)
-        done = self._connection.decode(answer, bodies.GraphBatchLoadOutput)
-        return read_load(done, is_replayed=is_replayed(answer))
+        return read_write(self._connection, answer, LoadResult)
 
     def invoke(
         self,
@@ -210,8 +199,7 @@ class ServedWriting(ServedReading):
                 headers.get(QUERY_NAME, ""), rows, target, headers.get(COMMIT_ID)
             )
         answer = self._connection.finish(response)
-        done = self._connection.decode(answer, bodies.ChangeOutput)
-        return read_mutation(done, is_replayed=is_replayed(answer))
+        return read_write(self._connection, answer, MutationResult)
 
     def _read_catalog(self) -> Catalog:
         """Compile the accepted schema of the server."""
@@ -245,8 +233,7 @@ class ServedHistory(ServedWriting):
         body = asks.BranchCreateRequest(name=name, source=where, commit=start)
         request = ClientRequest("createBranch", body=body)
         answer = send_write(self._connection, request, make_key(idempotency_key), where)
-        created = self._connection.decode(answer, bodies.BranchCreateOutput)
-        return read_created_branch(created, is_replayed=is_replayed(answer))
+        return read_write(self._connection, answer, CreatedBranch)
 
     def merge(
         self,
@@ -281,8 +268,7 @@ class ServedHistory(ServedWriting):
         )
         request = ClientRequest("mergeBranches", body=body)
         answer = send_write(self._connection, request, make_key(idempotency_key), target)
-        done = self._connection.decode(answer, bodies.BranchMergeOutput)
-        return read_merge(done, is_replayed=is_replayed(answer))
+        return read_write(self._connection, answer, MergeResult)
 
     # --- undoing --------------------------------------------------------------------------------
 
@@ -378,8 +364,7 @@ class ServedHistory(ServedWriting):
         assert isinstance(request.body, asks.ApplyCommitRequest | asks.RestoreRequest)
         branch = self._choose(request.body.branch)
         answer = send_write(self._connection, request, make_key(key), branch)
-        done = self._connection.decode(answer, bodies.ApplyCommitOutput)
-        return read_apply(done, is_replayed=is_replayed(answer))
+        return read_write(self._connection, answer, ApplyResult)
 
     # --- history --------------------------------------------------------------------------------
 
@@ -417,7 +402,7 @@ class ServedHistory(ServedWriting):
         named = format_optional_revision(at)
         body = asks.TagCreateRequest(name=name, at=named, branch=self._choose(branch))
         answer = send_keyless(self._connection, ClientRequest("createTag", body=body))
-        return read_tag(self._connection.decode(answer, bodies.TagOutput))
+        return self._connection.decode(answer, Tag)
 
     def set_consumer(
         self,
@@ -434,7 +419,7 @@ class ServedHistory(ServedWriting):
         )
         request = ClientRequest("setConsumer", path={"consumer": name}, body=body)
         answer = send_keyless(self._connection, request)
-        return read_consumer(self._connection.decode(answer, bodies.ConsumerOutput))
+        return self._connection.decode(answer, Consumer)
 
     def entity_history(
         self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str | None = None
@@ -450,8 +435,7 @@ class ServedHistory(ServedWriting):
                 ("branch", self._choose(branch)),
             ),
         )
-        found = self._connection.ask_for(request, bodies.EntityHistoryOutput)
-        return read_entity_history(found)
+        return self._connection.ask_for(request, EntityHistory)
 
 
 def _as_decisions(given: Decisions) -> list[dict[str, object]] | None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import ClassVar
 
 import msgspec
 
 from omnigraph.evolution.migration_plan import MigrationNote, MigrationPlan
 from omnigraph.evolution.migration_steps import Step
 from omnigraph.identity import TableKey
-from omnigraph.result import Result
-from omnigraph.storage.manifest import Commit
+from omnigraph.result import Result, WriteResult
+from omnigraph.wire.commit_results import Commit
 
 
 class TableEffect(StrEnum):
@@ -72,11 +71,11 @@ class AppliedSteps(Result, frozen=True):
     mutations: tuple[AppliedMutation, ...]
 
 
-class SchemaApplyResult(Result, frozen=True, kw_only=True):
+class SchemaApplyResult(WriteResult, frozen=True, kw_only=True):
     """The result of an apply or, with `dry_run`, its preview."""
 
-    attributes: ClassVar[tuple[str, ...]] = ("is_replayed",)
-
+    uri: str | None = None
+    """The address of the graph, as a server gives it."""
     supported: bool
     step_count: int
     steps: tuple[Step, ...]
@@ -91,13 +90,7 @@ class SchemaApplyResult(Result, frozen=True, kw_only=True):
     tables: tuple[ChangedTable, ...]
     actor_id: str | None
     commit: Commit | None
-    is_replayed: bool = False
-    """True if replayed from an earlier apply under the same idempotency key."""
 
     @property
     def plan(self) -> MigrationPlan:
         return MigrationPlan(self.supported, self.step_count, self.steps, self.notes)
-
-    def wire(self) -> dict[str, object]:
-        commit = self.commit.wire() if self.commit else None
-        return {**Result.wire(msgspec.structs.replace(self, commit=None)), "commit": commit}

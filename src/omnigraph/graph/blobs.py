@@ -11,7 +11,6 @@ import hashlib
 import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 
 import pyarrow as pa
 
@@ -26,17 +25,12 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.storage.tables import ROW_ID, Table, read_blob_range
+from omnigraph.wire.read_results import BlobStat as BlobStat
+from omnigraph.wire.read_results import BlobStorage as BlobStorage
 
 PIECE_BYTES = 4 << 20
 """How much of a blob is read at once."""
 _LARGEST_OFFSET = (1 << 63) - 1
-
-
-class BlobStorage(StrEnum):
-    """Who keeps the bytes."""
-
-    MANAGED = "managed"
-    EXTERNAL = "external"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,38 +53,6 @@ class ByteRange:
     @property
     def length(self) -> int:
         return self.end - self.start
-
-
-@dataclass(frozen=True, slots=True)
-class BlobStat:
-    """The metadata of a blob.
-
-    A managed blob has a size and a strong ETag, which changes with every write to its table; an
-    external one has the address its bytes are at, and nothing is known of them.
-    """
-
-    entity_kind: str
-    type_name: str
-    entity_id: str
-    property: str
-    storage: BlobStorage
-    size: int | None
-    etag: str | None
-    uri: str | None
-    snapshot_id: str
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "entity_kind": self.entity_kind,
-            "type_name": self.type_name,
-            "entity_id": self.entity_id,
-            "property": self.property,
-            "storage": str(self.storage),
-            "size": self.size,
-            "etag": self.etag,
-            "uri": self.uri,
-            "snapshot_id": self.snapshot_id,
-        }
 
 
 class Blob:

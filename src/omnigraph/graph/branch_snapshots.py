@@ -27,7 +27,7 @@ from omnigraph.identity import BranchName, CommitId
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import (
-    Commit,
+    CommitRecord,
     History,
     ManifestSnapshot,
     ManifestState,
@@ -137,7 +137,7 @@ class BranchSnapshots:
         """
         return self.of_commit(self.commit(commit_id, branch))
 
-    def of_commit(self, commit: Commit) -> CatalogSnapshot:
+    def of_commit(self, commit: CommitRecord) -> CatalogSnapshot:
         """The same of a commit that is known."""
         ref = self.authoring_ref(commit)
         with self._retry_while_alive(ref):
@@ -170,29 +170,31 @@ class BranchSnapshots:
             manifest = self.root.manifests.read(self.root.manifest(ref.incarnation), version)
         return self._make_view(Snapshot(self.root, ref, manifest))
 
-    def commits(self, branch: str) -> tuple[Commit, ...]:
+    def commits(self, branch: str) -> tuple[CommitRecord, ...]:
         """Every commit the branch can see, newest first."""
         ref, newest = self._read_newest_of(normalize_branch(branch))
         with self._retry_while_alive(ref):
             return self._get_history(ref, newest).commits(newest)
 
-    def commits_at(self, snapshot: Snapshot) -> Mapping[CommitId, Commit]:
+    def commits_at(self, snapshot: Snapshot) -> Mapping[CommitId, CommitRecord]:
         """Every commit that is visible at a snapshot, in no particular order."""
         with self._retry_while_alive(snapshot.ref):
             history = self._get_history(snapshot.ref, snapshot.manifest)
             return history.commits_by_id(snapshot.manifest)
 
-    def find_commit(self, snapshot: Snapshot, is_wanted: Callable[[Commit], bool]) -> Commit | None:
+    def find_commit(
+        self, snapshot: Snapshot, is_wanted: Callable[[CommitRecord], bool]
+    ) -> CommitRecord | None:
         """A commit that is visible at a snapshot; any of several."""
         with self._retry_while_alive(snapshot.ref):
             return self._get_history(snapshot.ref, snapshot.manifest).find(
                 snapshot.manifest, is_wanted
             )
 
-    def commit(self, commit_id: str, branch: str) -> Commit:
+    def commit(self, commit_id: str, branch: str) -> CommitRecord:
         return self._find_on_branch(commit_id, branch)[0]
 
-    def commits_with(self, commit_id: str, branch: str) -> dict[CommitId, Commit]:
+    def commits_with(self, commit_id: str, branch: str) -> dict[CommitId, CommitRecord]:
         """Every commit of the first branch that can see this one, the bound branch first."""
         _, ref, newest = self._find_on_branch(commit_id, branch)
         with self._retry_while_alive(ref):
@@ -200,7 +202,7 @@ class BranchSnapshots:
 
     def _find_on_branch(
         self, commit_id: str, branch: str
-    ) -> tuple[Commit, BranchRef, ManifestSnapshot]:
+    ) -> tuple[CommitRecord, BranchRef, ManifestSnapshot]:
         wanted, bound = CommitId(commit_id.strip()), normalize_branch(branch)
         for name in self._list_from(bound):
             try:
@@ -220,7 +222,7 @@ class BranchSnapshots:
         yield bound
         yield from (name for name in list_names(self.root.store) if name != bound)
 
-    def commits_starting(self, prefix: str, branch: str) -> dict[CommitId, Commit]:
+    def commits_starting(self, prefix: str, branch: str) -> dict[CommitId, CommitRecord]:
         """The commits whose ids start like this: of the branch or, if it has none, of all."""
         bound = normalize_branch(branch)
         found = {c.commit_id: c for c in self.commits(bound) if c.commit_id.startswith(prefix)}
@@ -242,7 +244,7 @@ class BranchSnapshots:
             self._forget_unless_of(newest.generation)
             return self._histories.setdefault(ref.incarnation, History())
 
-    def authoring_ref(self, commit: Commit) -> BranchRef:
+    def authoring_ref(self, commit: CommitRecord) -> BranchRef:
         """The branch a commit was made on, by the name it has now."""
         try:
             return self.ref_of(commit.incarnation, BranchName(commit.branch))

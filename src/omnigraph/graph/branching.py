@@ -7,17 +7,19 @@ beside the branches, with what it is about to do, before it does it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields, replace
+
+import msgspec
 
 from omnigraph.errors import BranchNotFound
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.open_graph import GraphHandle
-from omnigraph.graph.results import CreatedBranch, DeletedBranch
 from omnigraph.graph.revisions import HEAD, RevisionLike, find_commit, format_revision
 from omnigraph.policy.decision import Action
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch, normalize_deletable_branch
-from omnigraph.storage.refs import BranchRef, Tag, create_tag, find_ref, list_refs
+from omnigraph.storage.refs import BranchRef, create_tag, find_ref, list_refs
+from omnigraph.wire.commit_results import Tag
+from omnigraph.wire.write_results import CreatedBranch, DeletedBranch
 from omnigraph.writer.change import CatalogSnapshot, WriteOptions
 
 _ID = "incarnation"
@@ -76,7 +78,7 @@ class BranchVerbs(GraphHandle):
         commit = find_commit(self._open.views, wanted, branch)
         if at is not None:
             self._guard.allow(Action.READ, branch=commit.branch, actor=actor)
-        return create_tag(self._open.views.root, name, commit, actor or self.actor)
+        return create_tag(self._open.views.root, name, commit, actor or self.actor).shown
 
 
 def create_branch(
@@ -146,7 +148,7 @@ def delete_branch(root: GraphRoot, options: WriteOptions) -> DeletedBranch:
     from omnigraph.storage import graph_branches
 
     name = options.branch
-    gone = DeletedBranch(name.strip(), options.actor)
+    gone = DeletedBranch(name=name.strip(), actor_id=options.actor)
     key = WriteKey.of(options, "delete_branch")
 
     def delete(planned: Mapping[str, str]) -> DeletedBranch:
@@ -161,12 +163,20 @@ def delete_branch(root: GraphRoot, options: WriteOptions) -> DeletedBranch:
     normalize_deletable_branch(name)
     request = BranchRequest(DeletedBranch, lambda: _identify(root, name), delete, find_deleted)
     done, is_replayed = do_once(root, key, request)
-    return replace(done, is_replayed=is_replayed)
+    return msgspec.structs.replace(done, is_replayed=is_replayed)
 
 
 def _describe(ref: BranchRef, *, is_replayed: bool = False) -> CreatedBranch:
-    members = {one.name: getattr(ref, one.name) for one in fields(ref)}
-    return CreatedBranch(**members, is_replayed=is_replayed)
+    return CreatedBranch(
+        name=ref.name,
+        parent=ref.parent,
+        actor_id=ref.actor_id,
+        incarnation=ref.incarnation,
+        fork_version=ref.fork_version,
+        fork_head=ref.fork_head,
+        created_at=ref.created_at,
+        is_replayed=is_replayed,
+    )
 
 
 def _find_branch(root: GraphRoot, name: str, planned: Mapping[str, str]) -> BranchRef | None:

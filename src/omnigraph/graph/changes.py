@@ -23,22 +23,17 @@ from omnigraph.graph.reading import ReadVerbs
 from omnigraph.graph.revisions import RevisionLike, find_commit, format_revision
 from omnigraph.identity import CommitId
 from omnigraph.policy.decision import Action
-from omnigraph.storage.consumers import Consumer, set_consumer
-from omnigraph.storage.manifest import Commit
+from omnigraph.storage.consumers import set_consumer
+from omnigraph.storage.manifest import CommitRecord
 from omnigraph.storage.refs import BranchRef, find_ref
 from omnigraph.storage.tables import find_changed_keys
+from omnigraph.wire.commit_results import Commit, Consumer
 
 if TYPE_CHECKING:
-    from omnigraph.history.change_feed import (
-        Baseline,
-        CommitChanges,
-        FeedPage,
-        PageLimits,
-        TokenBinding,
-    )
+    from omnigraph.history.change_feed import Baseline, PageLimits, TokenBinding
     from omnigraph.history.diff import Diff
     from omnigraph.history.entity_changes import ChangeFilter, FindKeys, State
-    from omnigraph.history.entity_history import EntityHistory
+    from omnigraph.wire.change_results import CommitChanges, EntityHistory, FeedPage
 
 
 class ChangeVerbs(ReadVerbs):
@@ -227,12 +222,12 @@ class BranchHistory:
     views: BranchSnapshots
     ref: BranchRef
     head: CommitId
-    commits: Mapping[CommitId, Commit]
+    commits: Mapping[CommitId, CommitRecord]
     binding: TokenBinding
     find_keys: FindKeys
     _states: Cache[CommitId, State] = field(default_factory=lambda: Cache(2), repr=False)
 
-    def state(self, commit: Commit) -> State:
+    def state(self, commit: CommitRecord) -> State:
         """The graph right after a commit, which must be the head that its state names."""
         return self._states.value(
             commit.commit_id, lambda: make_state(self.views.of_commit(commit))
@@ -310,7 +305,7 @@ def find_position(history: BranchHistory, text: str) -> CommitId:
 
 def read_commit(
     views: BranchSnapshots,
-    commit: Commit,
+    commit: CommitRecord,
     wanted: ChangeFilter,
     limits: PageLimits,
     page_token: str | None,
@@ -400,4 +395,4 @@ def note_consumer(
     # What the feed does not come to keeps nothing.
     unread = walk_commits(history, commit_id, history.head)
     commit, lasts_us = history.commits[commit_id], int(lasts_s * 1_000_000)
-    return set_consumer(views.root, name, history.ref, commit, lasts_us, unread)
+    return set_consumer(views.root, name, history.ref, commit, lasts_us, unread).shown

@@ -19,12 +19,7 @@ from omnigraph.graph.maintenance_verbs import GraphMaintenance, MaintenanceVerbs
 from omnigraph.graph.merging import MergeVerbs
 from omnigraph.graph.mutating import StoredQueryVerbs
 from omnigraph.graph.open_graph import OpenGraph
-from omnigraph.graph.results import (
-    CreatedBranch,
-    DeletedBranch,
-    RecoveredWrite,
-    render_types_html,
-)
+from omnigraph.graph.results import RecoveredWrite
 from omnigraph.graph.schema_changes import SchemaVerbs
 from omnigraph.graph.undo import UndoVerbs
 from omnigraph.identity import MAIN
@@ -35,11 +30,12 @@ from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import check_actor, normalize_branch
 from omnigraph.storage.refs import list_names
 from omnigraph.stored_queries.query_registry import QueryRegistry
+from omnigraph.wire.read_results import render_types_html
+from omnigraph.wire.write_results import CreatedBranch, DeletedBranch
 
 if TYPE_CHECKING:
     from omnigraph.storage.clone_graph import CloneResult
-    from omnigraph.storage.consumers import Consumer
-    from omnigraph.storage.refs import Tag
+    from omnigraph.wire.commit_results import Consumer, Tag
 
 
 class Verbs(
@@ -354,7 +350,7 @@ class Graph(Verbs, GraphMaintenance):
         from omnigraph.storage.refs import list_tags
 
         self._guard.allow(Action.READ)
-        return list_tags(self._open.views.root.store)
+        return [tag.shown for tag in list_tags(self._open.views.root.store)]
 
     def delete_tag(self, name: str) -> Tag:
         """Delete a tag; its commit is kept as long as anything else needs it.
@@ -367,7 +363,7 @@ class Graph(Verbs, GraphMaintenance):
 
         self._open.require_writable()
         self._guard.allow(Action.CHANGE)
-        return delete_tag(self._open.views.root, name)
+        return delete_tag(self._open.views.root, name).shown
 
     def consumers(self) -> list[Consumer]:
         """List all consumers of the change feeds by name.
@@ -379,7 +375,7 @@ class Graph(Verbs, GraphMaintenance):
         from omnigraph.storage.consumers import list_consumers
 
         self._guard.allow(Action.READ)
-        return list_consumers(self._open.views.root.store)
+        return [one.shown for one in list_consumers(self._open.views.root.store)]
 
     def delete_consumer(self, name: str) -> Consumer:
         """Delete a consumer; cleanup may then remove what only it protected.
@@ -392,7 +388,7 @@ class Graph(Verbs, GraphMaintenance):
 
         self._open.require_writable()
         self._guard.allow(Action.CHANGE)
-        return delete_consumer(self._open.views.root, name)
+        return delete_consumer(self._open.views.root, name).shown
 
     # --- maintenance ----------------------------------------------------------------------------
 

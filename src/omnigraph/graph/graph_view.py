@@ -16,13 +16,14 @@ from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.guard import NO_GUARD, Guard
 from omnigraph.graph.queries import QueryResult, QuerySettings
-from omnigraph.graph.results import PlanText, SnapshotInfo, TableInfo, render_types_html
+from omnigraph.graph.results import PlanText
 from omnigraph.graph.row_forms import TypeRows
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.explain import Notes, explain_json, explain_text
 from omnigraph.plan.nodes import Plan, ReadPlan
 from omnigraph.policy.decision import Action
+from omnigraph.wire.read_results import SnapshotInfo, TableInfo, render_types_html
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph_forms import Entities
@@ -213,7 +214,7 @@ class GraphView:
         view = self._view
         snapshot, seen = view.snapshot, view.catalog.by_table_key
         tables = tuple(
-            TableInfo(key, entry.path, entry.version, entry.owner_branch, entry.row_count)
+            TableInfo.of(key, entry.path, entry.version, entry.owner_branch, entry.row_count)
             for key, entry in snapshot.entries.items()
             if key in seen
         )

@@ -30,11 +30,12 @@ from omnigraph.storage.graph_branches import (
     withdraw_request,
 )
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.manifest import Commit
+from omnigraph.storage.manifest import CommitRecord, show_commit
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.typed_reading import convert_into
+from omnigraph.wire.write_results import RecordedWrite
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
@@ -70,30 +71,32 @@ class WriteKey:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedWrite:
-    """A write that was made under a key: what it was answered, and its commit if it made one."""
+class KeptWrite:
+    """A write that was made under a key: its answer, and its commit if it made one."""
 
     key: str
     operation: str
     digest: str
     answer: Mapping[str, object]
-    commit: Commit | None
+    commit: CommitRecord | None
 
-    def wire(self) -> dict[str, object]:
-        return {
-            "key": self.key,
-            "operation": self.operation,
-            "commit": self.commit.wire() if self.commit else None,
-            "answer": dict(self.answer),
-        }
+    @property
+    def shown(self) -> RecordedWrite:
+        """The write as every surface shows it."""
+        return RecordedWrite(
+            key=self.key,
+            operation=self.operation,
+            commit=show_commit(self.commit),
+            answer=self.answer,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class KeyedWrite:
     """What became of a write: a commit, none, or one that was made before."""
 
-    commit: Commit | None
-    kept: RecordedWrite | None = None
+    commit: CommitRecord | None
+    kept: KeptWrite | None = None
 
 
 def write_once(
@@ -148,7 +151,7 @@ class _KeyedChange:
     ) -> None:
         self._branches, self._change, self._key = branches, change, key
         self._describe = describe
-        self.kept: RecordedWrite | None = None
+        self.kept: KeptWrite | None = None
 
     @property
     def kind(self) -> WriterKind:
@@ -178,7 +181,7 @@ class _KeyedChange:
         return self._change.may_retry(cause)
 
 
-def find_write(branches: BranchReader, key: str, actor: str | None, branch: str) -> RecordedWrite:
+def find_write(branches: BranchReader, key: str, actor: str | None, branch: str) -> KeptWrite:
     """The write an actor made on a branch under a key.
 
     Raises:
@@ -190,17 +193,15 @@ def find_write(branches: BranchReader, key: str, actor: str | None, branch: str)
     record = find_request(branches.root.store, key, actor)
     if record is None or record.answer is None:
         raise WriteNotFound(key)
-    return RecordedWrite(record.key, record.operation, record.digest, record.answer, None)
+    return KeptWrite(record.key, record.operation, record.digest, record.answer, None)
 
 
-def find_recorded(
-    branches: BranchReader, branch: str, key: WriteKey | None
-) -> RecordedWrite | None:
+def find_recorded(branches: BranchReader, branch: str, key: WriteKey | None) -> KeptWrite | None:
     """The write that was made on a branch under this key, if there is one."""
     return None if key is None else _find(branches, branches.read_newest(branch).snapshot, key)
 
 
-def _find(branches: BranchReader, snapshot: Snapshot, key: WriteKey) -> RecordedWrite | None:
+def _find(branches: BranchReader, snapshot: Snapshot, key: WriteKey) -> KeptWrite | None:
     commit = branches.find_commit(snapshot, _is_of(key.key, key.actor))
     kept = None if commit is None else _decode(commit)
     if kept is not None and kept.digest != key.digest:
@@ -208,19 +209,19 @@ def _find(branches: BranchReader, snapshot: Snapshot, key: WriteKey) -> Recorded
     return kept
 
 
-def _is_of(key: str, actor: str | None) -> Callable[[Commit], bool]:
-    def is_wanted(commit: Commit) -> bool:
+def _is_of(key: str, actor: str | None) -> Callable[[CommitRecord], bool]:
+    def is_wanted(commit: CommitRecord) -> bool:
         record = commit.details.get(_MEMBER)
         return isinstance(record, Mapping) and record.get("key") == key and commit.actor_id == actor
 
     return is_wanted
 
 
-def _decode(commit: Commit) -> RecordedWrite:
+def _decode(commit: CommitRecord) -> KeptWrite:
     record = commit.details[_MEMBER]
     assert isinstance(record, Mapping), "it was found by its key"
     answer = record.get("answer")
-    return RecordedWrite(
+    return KeptWrite(
         key=str(record.get("key")),
         operation=str(record.get("operation")),
         digest=str(record.get("digest")),

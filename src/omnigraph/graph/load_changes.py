@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Protocol
 
+import msgspec
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
@@ -19,21 +20,22 @@ from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.engines import EngineOptions, open_tasks
 from omnigraph.graph.idempotency import KeyedWrite, WriteKey, write_once
 from omnigraph.graph.input_forms import StreamInput, TaskInput, is_frame, is_table
-from omnigraph.graph.results import LoadResult, SkippedRows
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.bulk_load import DistributedWrite, LoadJob, Measured, open_staged_load
+from omnigraph.pipeline.bulk_load import LoadJob, Measured, StagedWrite, open_staged_load
 from omnigraph.pipeline.kernels.embed_kernel import forget_answers
 from omnigraph.pipeline.staged_input import FileSource, FrameSource, Source, TableSource
 from omnigraph.pipeline.staging_area import StagingArea, spool_input
 from omnigraph.storage import graph_branches
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
+from omnigraph.storage.manifest import show_commit
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_heartbeat import continue_heartbeat
 from omnigraph.typed_reading import convert_into
+from omnigraph.wire.write_results import LoadResult, SkippedRows, list_loaded
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer
 
@@ -115,10 +117,12 @@ def load_result(
         branch_created=bool(answer["branch_created"]),
         mode=str(request.mode),
         engine="local",
-        nodes=counts.nodes,
-        edges=counts.edges,
+        engine_reason=None,
+        loaded_nodes=list_loaded(counts.nodes),
+        loaded_edges=list_loaded(counts.edges),
+        total_entities=sum(counts.nodes.values()) + sum(counts.edges.values()),
         actor_id=request.write.actor,
-        commit=written.commit,
+        commit=show_commit(written.commit),
         is_replayed=kept is not None,
     )
 
@@ -227,16 +231,21 @@ def _plan_tasks(
 
 
 def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
-    return replace(
+    return msgspec.structs.replace(
         result,
         engine=measured.engine,
-        spark_app_id=measured.spark_app_id,
-        stages=tuple(stage.wire() for stage in measured.stages),
+        measured_app_id=measured.spark_app_id,
+        measured_stages=tuple(stage.wire() for stage in measured.stages),
         rows=measured.rows,
         bytes=measured.bytes,
-        seconds=measured.seconds,
+        seconds=round(measured.seconds, 3),
+        measured_rate=_divide(measured.rows, measured.seconds),
         skipped=SkippedRows(measured.left.total, tuple(measured.left.first)),
     )
+
+
+def _divide(rows: int, seconds: float) -> float | None:
+    return round(rows / seconds, 1) if rows and seconds else None
 
 
 def _list_chunks(records: object) -> Iterable[bytes] | None:
@@ -260,7 +269,7 @@ def _make_source(records: Any, spool: str | None) -> Source:  # noqa: ANN401 - a
 # --- rows staged before ---------------------------------------------------------------------------
 
 
-def commit_rows(views: BranchSnapshots, write: DistributedWrite) -> str | None:
+def commit_rows(views: BranchSnapshots, write: StagedWrite) -> str | None:
     """Commit rows that others staged; None if the branch has a commit of the same origin already.
 
     Raises:
@@ -285,7 +294,7 @@ class _StagedLoad:
 
     views: BranchSnapshots
     change: _Load
-    write: DistributedWrite
+    write: StagedWrite
     kind = WriterKind.LOAD
     is_costly = True
 

@@ -9,10 +9,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from omnigraph.errors import BadRequest
 from omnigraph.graph.engines import EngineOptions, LoadEngineName, ModeName
 from omnigraph.graph.open_graph import GraphHandle
-from omnigraph.graph.results import LoadResult
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.output_files import OutputFile, output_file
 from omnigraph.pipeline.spark_environment import find_java
@@ -20,6 +21,7 @@ from omnigraph.pipeline.spark_session import find_active_session, is_local
 from omnigraph.policy.decision import Action
 from omnigraph.settings import LoadEngine, Settings
 from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.wire.write_results import LoadResult
 
 if TYPE_CHECKING:
     from omnigraph.execution.load_input import LoadMode
@@ -172,7 +174,7 @@ def _load_input(
         )
         request = replace(request, key=request.make_key(content))
     loaded = load(writer, planned, request, replace(runs_on, engine=chosen.engine))
-    return replace(loaded, engine_reason=chosen.reason)
+    return msgspec.structs.replace(loaded, engine_reason=chosen.reason)
 
 
 # --- the choice of the engine ---------------------------------------------------------------------

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import (
     BadRequest,
     BranchNotFound,
-    MergeConflict,
     MergeConflicts,
     OmniError,
     PreconditionFailed,
@@ -28,17 +26,25 @@ from omnigraph.graph.schema_changes import adopt_schema
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import Commit, RowCounts
+from omnigraph.storage.manifest import CommitRecord, show_commit
 from omnigraph.storage.staged import Merging, Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.typed_reading import convert_into
+from omnigraph.wire.commit_results import RowCounts
+from omnigraph.wire.merge_results import (
+    MergeOutcome,
+    MergeResult,
+    TableCounts,
+    list_conflicts,
+    with_conflicts,
+)
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
-    from omnigraph.graph.idempotency import RecordedWrite, WriteKey
-    from omnigraph.history.ancestry import Commits, MergeOutcome
+    from omnigraph.graph.idempotency import KeptWrite, WriteKey
+    from omnigraph.history.ancestry import Commits
     from omnigraph.history.conflict_resolution import Given, Take
-    from omnigraph.history.merge import Decided, MergePlan, TableCounts
+    from omnigraph.history.merge import Decided, MergePlan
     from omnigraph.writer.driver import Writer
 
 
@@ -110,7 +116,7 @@ class MergeVerbs(GraphHandle):
         )
         with self._hiding_conflicts(into, actor):
             result = merge_branches(self._open.views, self._open.writer, request)
-        return replace(result, conflicts=self._hide_values(result.conflicts, into, actor))
+        return with_conflicts(result, self._hide_values(result.conflicts, into, actor))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,58 +142,6 @@ class MergeRequest:
 
         asked = (self.source.strip(), self.resolve, list(self.decisions))
         return WriteKey.of(self.options, "merge", *asked)
-
-
-@dataclass(frozen=True, slots=True)
-class MergeResult:
-    """What a merge did, or with `dry_run` would do."""
-
-    source: str
-    target: str
-    outcome: MergeOutcome
-    base_commit_ids: tuple[str, ...]
-    tables: tuple[TableCounts, ...]
-    """What was taken over, for each type that is concerned."""
-    conflicts: tuple[MergeConflict, ...]
-    """Only a dry run gives any: otherwise they are an error."""
-    resolved: Mapping[str, int]
-    """How many conflicts each rule decided."""
-    actor_id: str | None
-    dry_run: bool
-    engine: str = "local"
-    """Where rows were compared."""
-    commit: Commit | None = None
-    branch_deleted: bool | None = None
-    branch_delete_error: str | None = None
-    is_replayed: bool = False
-    """Whether it was made before, under the same idempotency key."""
-
-    @property
-    def conflict_table(self) -> pa.Table:
-        """The conflicts as a table, one row each, with the three sides as JSON."""
-        from omnigraph.history.conflicts import build_conflict_table
-
-        return build_conflict_table(self.conflicts)
-
-    def wire(self) -> dict[str, object]:
-        body: dict[str, object] = {
-            "source": self.source,
-            "target": self.target,
-            "outcome": str(self.outcome),
-            "dry_run": self.dry_run,
-            "base_commit_ids": list(self.base_commit_ids),
-            "tables": [table.wire() for table in self.tables],
-            "conflicts": [{**conflict.wire(), "take": None} for conflict in self.conflicts],
-            "resolved": dict(self.resolved),
-            "actor_id": self.actor_id,
-            "engine": self.engine,
-            "commit": self.commit.wire() if self.commit else None,
-        }
-        if self.branch_deleted is not None:
-            body["branch_deleted"] = self.branch_deleted
-        if self.branch_delete_error is not None:
-            body["branch_delete_error"] = self.branch_delete_error
-        return body
 
 
 def merge_branches(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> MergeResult:
@@ -234,7 +188,6 @@ def _carry_schema(
     Not if the merge would be refused anyway. Gives the head the target has then, if it was
     insisted on one.
     """
-    from omnigraph.history.ancestry import MergeOutcome
     from omnigraph.history.branch_schemas import list_lacking_steps
 
     source, target = views.read_newest(request.source), views.read_newest(request.target)
@@ -290,7 +243,6 @@ class BranchMerge:
         return self.plan
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
-        from omnigraph.history.ancestry import MergeOutcome
         from omnigraph.history.merge_staging import stage_merge
 
         plan = self.plan_on(view)
@@ -317,7 +269,7 @@ class BranchMerge:
             "target": self.plan.target.branch,
             "outcome": str(self.plan.relation.outcome),
             "base_commit_ids": list(self.plan.relation.bases),
-            "tables": [msgspec.to_builtins(one) for one in self.plan.changes.counts],
+            "tables": record_counts(self.plan.changes.counts),
             "resolved": dict(self.plan.changes.resolved),
         }
 
@@ -342,6 +294,16 @@ def list_row_counts(counts: Iterable[TableCounts]) -> tuple[RowCounts, ...]:
     return tuple(one for one in every if one.inserted or one.updated or one.deleted)
 
 
+def record_counts(counts: Iterable[TableCounts]) -> list[dict[str, object]]:
+    """Encode the counts of a merge as its commit keeps them for whoever asks again."""
+    members = ("table_key", "inserted", "updated", "deleted", "conflicts")
+    return [{name: getattr(one, name) for name in members} for one in counts]
+
+
+def read_recorded_counts(recorded: object) -> tuple[TableCounts, ...]:
+    return tuple(TableCounts.of(**one) for one in convert_into(recorded, list[dict[str, Any]]))
+
+
 def _list_commits(
     views: BranchSnapshots, source: CatalogSnapshot, target: CatalogSnapshot
 ) -> Commits:
@@ -353,7 +315,7 @@ def _list_commits(
 
 
 def _make_result(
-    request: MergeRequest, plan: MergePlan, engine: MergeEngine, commit: Commit | None
+    request: MergeRequest, plan: MergePlan, engine: MergeEngine, commit: CommitRecord | None
 ) -> MergeResult:
     return MergeResult(
         source=plan.source.branch,
@@ -361,32 +323,30 @@ def _make_result(
         outcome=plan.relation.outcome,
         base_commit_ids=plan.relation.bases,
         tables=plan.changes.counts,
-        conflicts=plan.changes.conflicts,
+        listed_conflicts=list_conflicts(plan.changes.conflicts),
         resolved=plan.changes.resolved,
         actor_id=request.options.actor,
         dry_run=request.dry_run,
         engine=engine.used,
-        commit=commit,
+        commit=show_commit(commit),
     )
 
 
-def _make_replayed_result(request: MergeRequest, recorded: RecordedWrite) -> MergeResult:
+def _make_replayed_result(request: MergeRequest, recorded: KeptWrite) -> MergeResult:
     """Return the result of the first time, from what is recorded with the commit."""
-    from omnigraph.history.ancestry import MergeOutcome
-    from omnigraph.history.merge import TableCounts
-
     answer = recorded.answer
     return MergeResult(
         source=str(answer["source"]),
         target=str(answer["target"]),
         outcome=MergeOutcome(str(answer["outcome"])),
         base_commit_ids=convert_into(answer["base_commit_ids"], tuple[str, ...]),
-        tables=convert_into(answer["tables"], tuple[TableCounts, ...]),
-        conflicts=(),
+        tables=read_recorded_counts(answer["tables"]),
+        listed_conflicts=(),
         resolved=convert_into(answer["resolved"], dict[str, int]),
         actor_id=request.options.actor,
         dry_run=False,
-        commit=recorded.commit,
+        engine="local",
+        commit=show_commit(recorded.commit),
         is_replayed=True,
     )
 
@@ -399,9 +359,11 @@ def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeR
         graph_branches.delete(views.root, result.source)
     except OmniError as error:
         if result.is_replayed and isinstance(error, BranchNotFound):
-            return replace(result, branch_deleted=True)
-        return replace(result, branch_deleted=False, branch_delete_error=error.message)
-    return replace(result, branch_deleted=True)
+            return msgspec.structs.replace(result, branch_deleted=True)
+        return msgspec.structs.replace(
+            result, branch_deleted=False, branch_delete_error=error.message
+        )
+    return msgspec.structs.replace(result, branch_deleted=True)
 
 
 # --- decisions ------------------------------------------------------------------------------------

@@ -13,7 +13,6 @@ from omnigraph.graph.guard import Guard
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.queries import QueryResult
 from omnigraph.graph.reading import ReadVerbs
-from omnigraph.graph.results import MutationResult
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
@@ -21,11 +20,13 @@ from omnigraph.plan.nodes import MutationPlan
 from omnigraph.policy.decision import Action
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
+from omnigraph.storage.manifest import show_commit
 from omnigraph.storage.staged import Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.stored_queries import QueryRegistry
 from omnigraph.stored_queries.query_registry import StoredQuery, describe_queries
 from omnigraph.types.parameters import coerce_parameters
+from omnigraph.wire.write_results import MutationResult
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ def commit_mutation(writer: Writer, mutation: Mutation, options: WriteOptions) -
         affected_nodes=int(str(answer["affected_nodes"])),
         affected_edges=int(str(answer["affected_edges"])),
         actor_id=options.actor,
-        commit=written.commit,
+        commit=show_commit(written.commit),
         is_replayed=written.kept is not None,
     )
 

@@ -37,6 +37,7 @@ from omnigraph.plan.statistics import Estimator, Statistics
 from omnigraph.settings import TraversalMode, TraversalSettings
 from omnigraph.types.parameters import coerce_parameters
 from omnigraph.types.to_json import encode_rows
+from omnigraph.wire.read_results import QueryRows, ReadTarget
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -295,15 +296,24 @@ class QueryResult(RowForms):
         >>> document["query_name"], document["target"]["branch"], document["row_count"]
         ('q', 'main', 2)
         """
+        return self.document(javascript=javascript).wire()
+
+    def document(self, *, javascript: bool = False) -> QueryRows:
+        """Return the rows in one document, with values as JSON shows them.
+
+        >>> found = graph.query("query q() { match { $p: Person } return { $p.name } }").document()
+        >>> found.row_count, found.rows[0]
+        (2, {'p.name': 'Ada'})
+        """
         rows = encode_rows(self._table, javascript=javascript)
-        return {
-            "query_name": self.query_name,
-            "target": self.target,
-            "row_count": len(rows),
-            "columns": self.columns,
-            "rows": rows,
-            "graph_commit_id": self.commit_id,
-        }
+        return QueryRows(
+            query_name=self.query_name,
+            target=ReadTarget(**self.target),
+            row_count=len(rows),
+            columns=self.columns,
+            rows=rows,
+            graph_commit_id=self.commit_id,
+        )
 
     def __repr__(self) -> str:
         return f"QueryResult({self.query_name!r}, columns={self.columns})"

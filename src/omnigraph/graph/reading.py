@@ -16,15 +16,17 @@ from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.open_graph import GraphHandle, list_recoveries
 from omnigraph.graph.queries import QueryResult
-from omnigraph.graph.results import PlanText, SnapshotInfo
+from omnigraph.graph.results import PlanText
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision, format_revision
 from omnigraph.graph.row_forms import TypeRows
 from omnigraph.language.source import SourceText
 from omnigraph.policy.decision import Action
-from omnigraph.storage.manifest import Commit, RecoveryAudit
+from omnigraph.storage.manifest import RecoveryAudit
+from omnigraph.wire.commit_results import Commit
+from omnigraph.wire.read_results import SnapshotInfo
+from omnigraph.wire.write_results import RecordedWrite
 
 if TYPE_CHECKING:
-    from omnigraph.graph.idempotency import RecordedWrite
     from omnigraph.plan.query_lint import LintReport
 
 
@@ -198,7 +200,8 @@ class ReadVerbs(GraphHandle):
             tuple(types),
             tuple(kinds),
         )
-        return self._hide_tables(list_commits(self._open.views, branch, asked), branch)
+        found = list_commits(self._open.views, branch, asked)
+        return self._hide_tables(tuple(one.shown for one in found), branch)
 
     def _hide_tables(self, commits: tuple[Commit, ...], branch: str) -> tuple[Commit, ...]:
         """Commits without what they did to types that are hidden from the actor."""
@@ -226,7 +229,7 @@ class ReadVerbs(GraphHandle):
         self._guard.allow(Action.READ)
         wanted, where = format_revision(commit_id), self._choose(branch)
         found = revisions.find_commit(self._open.views, wanted, where)
-        return self._hide_tables((found,), where)[0]
+        return self._hide_tables((found.shown,), where)[0]
 
     def snapshot(self, branch: str | None = None) -> SnapshotInfo:
         """The table versions that make up a branch now.
@@ -295,7 +298,7 @@ class ReadVerbs(GraphHandle):
 
         self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
         who = actor or self.actor
-        return find_write(self._open.views, idempotency_key, who, self._choose(branch))
+        return find_write(self._open.views, idempotency_key, who, self._choose(branch)).shown
 
     def recovery_list(self, branch: str | None = None) -> tuple[RecoveryAudit, ...]:
         """The recovered writes recorded on a branch.

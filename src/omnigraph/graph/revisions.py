@@ -19,7 +19,7 @@ from omnigraph.errors import (
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.identity import BranchName
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import Commit
+from omnigraph.storage.manifest import CommitRecord
 from omnigraph.storage.refs import find_ref, find_tag, normalize_tag, read_tag
 from omnigraph.types.temporal import find_epoch_milliseconds
 
@@ -107,7 +107,7 @@ def resolve_revision(views: BranchSnapshots, text: str, branch: str) -> Revision
     return _STATES[kind](views, name, branch)
 
 
-def find_commit(views: BranchSnapshots, text: str, branch: str) -> Commit:
+def find_commit(views: BranchSnapshots, text: str, branch: str) -> CommitRecord:
     """A commit by its id, the beginning of it, or anything else that names one.
 
     Its state need not be there any more where its id, a tag or a time names it.
@@ -170,17 +170,19 @@ def _find_meaning(views: BranchSnapshots, wanted: str, branch: str) -> tuple[str
     return (meanings[0] if meanings else None), wanted
 
 
-def _show_commit(views: BranchSnapshots, commit: Commit) -> Revision:
+def _show_commit(views: BranchSnapshots, commit: CommitRecord) -> Revision:
     return Revision(views.of_commit(commit), commit.commit_id)
 
 
-def _find_head(views: BranchSnapshots, place: Revision, branch: str) -> Commit:
+def _find_head(views: BranchSnapshots, place: Revision, branch: str) -> CommitRecord:
     head = place.view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     return views.commit(head, branch)
 
 
-def _step_back(views: BranchSnapshots, newest: Commit, steps: str, branch: str) -> Commit:
+def _step_back(
+    views: BranchSnapshots, newest: CommitRecord, steps: str, branch: str
+) -> CommitRecord:
     """The commit so many first parents before another one; `~` is one, `~2~1` three."""
     count = sum(int(digits or 1) for digits in steps.split("~")[1:])
     commits = views.commits_with(newest.commit_id, branch)
@@ -200,12 +202,12 @@ def _find_branch(views: BranchSnapshots, name: str, branch: str) -> Revision:  #
     return Revision(views.read_newest(name), None)
 
 
-def _find_tagged(views: BranchSnapshots, name: str, branch: str) -> Commit:
+def _find_tagged(views: BranchSnapshots, name: str, branch: str) -> CommitRecord:
     tag = read_tag(views.root.store, normalize_tag(name))
     return views.commit(tag.commit_id, branch)
 
 
-def _find_by_prefix(views: BranchSnapshots, prefix: str, branch: str) -> Commit:
+def _find_by_prefix(views: BranchSnapshots, prefix: str, branch: str) -> CommitRecord:
     commit_id = prefix.strip()
     if len(commit_id) == 26 or not _COMMIT.fullmatch(commit_id):
         return views.commit(commit_id, branch)
@@ -224,7 +226,7 @@ def _find_text_version(views: BranchSnapshots, text: str, branch: str) -> Revisi
     return find_version(views, int(text), branch)
 
 
-def _find_by_time(views: BranchSnapshots, text: str, branch: str) -> Commit:
+def _find_by_time(views: BranchSnapshots, text: str, branch: str) -> CommitRecord:
     milliseconds = find_epoch_milliseconds(text)
     if milliseconds is None:
         raise BadRequest(f"'{text}' is not a time; write one such as 2026-11-16T08:30:00Z")
@@ -240,7 +242,7 @@ def _find_text_snapshot(views: BranchSnapshots, text: str, branch: str) -> Revis
     return find_snapshot(views, text, branch)
 
 
-_COMMITS: Mapping[str, Callable[[BranchSnapshots, str, str], Commit]] = {
+_COMMITS: Mapping[str, Callable[[BranchSnapshots, str, str], CommitRecord]] = {
     "tag": _find_tagged,
     "commit": _find_by_prefix,
     "time": _find_by_time,
@@ -326,7 +328,9 @@ def require_countable(limit: int | None) -> None:
         raise BadOptions(f"{limit} commits cannot be listed")
 
 
-def list_commits(views: BranchSnapshots, branch: str, asked: CommitRange) -> tuple[Commit, ...]:
+def list_commits(
+    views: BranchSnapshots, branch: str, asked: CommitRange
+) -> tuple[CommitRecord, ...]:
     """The commits of a branch that are asked for, newest first.
 
     Raises:
@@ -334,7 +338,7 @@ def list_commits(views: BranchSnapshots, branch: str, asked: CommitRange) -> tup
         TypeNotFound: a type that neither the schema nor any commit knows.
     """
     every = views.commits(branch)
-    found: Sequence[Commit] = every
+    found: Sequence[CommitRecord] = every
     if asked.before is not None:
         found = _keep_older(views, found, asked.before, branch)
     if asked.after is not None:
@@ -348,8 +352,8 @@ def list_commits(views: BranchSnapshots, branch: str, asked: CommitRange) -> tup
 
 
 def _keep_older(
-    views: BranchSnapshots, commits: Sequence[Commit], limit: str, branch: str
-) -> Sequence[Commit]:
+    views: BranchSnapshots, commits: Sequence[CommitRecord], limit: str, branch: str
+) -> Sequence[CommitRecord]:
     time = _find_time_limit(limit)
     if time is not None:
         return [commit for commit in commits if commit.created_at <= time]
@@ -357,8 +361,8 @@ def _keep_older(
 
 
 def _keep_newer(
-    views: BranchSnapshots, commits: Sequence[Commit], limit: str, branch: str
-) -> Sequence[Commit]:
+    views: BranchSnapshots, commits: Sequence[CommitRecord], limit: str, branch: str
+) -> Sequence[CommitRecord]:
     time = _find_time_limit(limit)
     if time is not None:
         return [commit for commit in commits if commit.created_at > time]
@@ -373,7 +377,9 @@ def _find_time_limit(limit: str) -> int | None:
     return None if milliseconds is None else milliseconds * 1_000 + 999
 
 
-def _find_index(views: BranchSnapshots, commits: Sequence[Commit], limit: str, branch: str) -> int:
+def _find_index(
+    views: BranchSnapshots, commits: Sequence[CommitRecord], limit: str, branch: str
+) -> int:
     wanted = find_commit(views, limit, branch)
     for index, commit in enumerate(commits):
         if commit.commit_id == wanted.commit_id:
@@ -382,7 +388,7 @@ def _find_index(views: BranchSnapshots, commits: Sequence[Commit], limit: str, b
 
 
 def _check_types(
-    views: BranchSnapshots, commits: Sequence[Commit], branch: str, types: Sequence[str]
+    views: BranchSnapshots, commits: Sequence[CommitRecord], branch: str, types: Sequence[str]
 ) -> None:
     known = {type_.name for type_ in views.read_newest(branch).catalog.by_table_key.values()}
     known |= {one.type_name for commit in commits for one in commit.tables}
@@ -391,6 +397,6 @@ def _check_types(
             raise TypeNotFound(name)
 
 
-def _may_concern(commit: Commit, types: Sequence[str]) -> bool:
+def _may_concern(commit: CommitRecord, types: Sequence[str]) -> bool:
     """Whether a commit changed rows of the types; one that does not say what it did may have."""
     return commit.kind is None or any(one.type_name in types for one in commit.tables)

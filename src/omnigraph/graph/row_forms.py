@@ -14,9 +14,9 @@ from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest, MissingPackage, TypeNotFound
 from omnigraph.execution.stored_rows import build_logical_schema, read_all, read_batches
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
-from omnigraph.graph.results import render_html_table
 from omnigraph.pipeline.spark_environment import require_spark
 from omnigraph.types.to_json import encode_rows, encode_values_as_json
+from omnigraph.wire.read_results import render_html_table
 
 if TYPE_CHECKING:
     import polars as pl

@@ -25,7 +25,7 @@ from omnigraph.language.source import SourceText
 from omnigraph.policy.decision import Action
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import SCHEMA_SOURCE, normalize_branch
-from omnigraph.storage.manifest import Commit, History
+from omnigraph.storage.manifest import CommitRecord, History, show_commit
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.typed_reading import convert_into
 from omnigraph.writer.change import CatalogSnapshot, WriteOptions
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from omnigraph.evolution.migration_plan import MigrationPlan
     from omnigraph.evolution.schema_apply import SchemaApply
     from omnigraph.evolution.table_rewrites import ColumnWriters
-    from omnigraph.graph.idempotency import RecordedWrite
+    from omnigraph.graph.idempotency import KeptWrite
     from omnigraph.writer.driver import Writer
 
 _OLD_SCHEMA = (
@@ -272,7 +272,7 @@ def _describe(change: SchemaApply, mutations: Sequence[Mutation]) -> dict[str, o
     return AppliedSteps(plan.steps, plan.notes, tables, _list_runs(mutations)).wire()
 
 
-def _make_replayed_result(options: WriteOptions, kept: RecordedWrite) -> SchemaApplyResult:
+def _make_replayed_result(options: WriteOptions, kept: KeptWrite) -> SchemaApplyResult:
     """The same as the first time, from what was kept with the commit."""
     from omnigraph.evolution.apply_result import AppliedSteps, SchemaApplyResult
 
@@ -290,7 +290,7 @@ def _make_replayed_result(options: WriteOptions, kept: RecordedWrite) -> SchemaA
         manifest_version=kept.commit.manifest_version,
         tables=known.tables,
         actor_id=options.actor,
-        commit=kept.commit,
+        commit=show_commit(kept.commit),
         is_replayed=True,
     )
 
@@ -312,7 +312,7 @@ def _make_result(
     options: WriteOptions,
     change: SchemaApply,
     mutations: Sequence[Mutation],
-    commit: Commit | None,
+    commit: CommitRecord | None,
 ) -> SchemaApplyResult:
     from omnigraph.evolution.apply_result import SchemaApplyResult
 
@@ -330,7 +330,7 @@ def _make_result(
         manifest_version=snapshot.manifest_version,
         tables=change.outline.tables,
         actor_id=options.actor,
-        commit=commit,
+        commit=show_commit(commit),
     )
 
 

@@ -4,41 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-import msgspec
-import pyarrow as pa
 
 from omnigraph.errors import (
     BadRequest,
     CommitHasNoParent,
-    MergeConflict,
     MergeConflicts,
     ReadSetChanged,
     SchemaContractMismatch,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.merging import list_row_counts, load_decisions, read_decisions
+from omnigraph.graph.merging import (
+    list_row_counts,
+    load_decisions,
+    read_decisions,
+    read_recorded_counts,
+    record_counts,
+)
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.revisions import RevisionLike, find_commit, format_revision, resolve_revision
 from omnigraph.identity import CommitId
 from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import Commit
+from omnigraph.storage.manifest import CommitRecord, show_commit
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.staged import Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.typed_reading import convert_into
+from omnigraph.wire.merge_results import ApplyOutcome, ApplyResult, list_conflicts, with_conflicts
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
-    from omnigraph.graph.idempotency import RecordedWrite, WriteKey
+    from omnigraph.graph.idempotency import KeptWrite, WriteKey
     from omnigraph.history.ancestry import PastState, PastStates
     from omnigraph.history.conflict_resolution import Given
     from omnigraph.history.conflicts import ConflictWords
-    from omnigraph.history.merge import StatePlan, TableCounts
+    from omnigraph.history.merge import StatePlan
     from omnigraph.writer.driver import Writer
 
 
@@ -194,17 +196,7 @@ class UndoVerbs(GraphHandle):
             self._open.require_writable()
         with self._hiding_conflicts(branch, actor):
             result = verb(self._open.views, self._open.writer, request)
-        return replace(result, conflicts=self._hide_values(result.conflicts, branch, actor))
-
-
-class ApplyOutcome(StrEnum):
-    """What became of a branch to which a commit was applied."""
-
-    REVERTED = "reverted"
-    CHERRY_PICKED = "cherry_picked"
-    RESTORED = "restored"
-    UNCHANGED = "unchanged"
-    """It had everything already; there is no new commit."""
+        return with_conflicts(result, self._hide_values(result.conflicts, branch, actor))
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,48 +219,6 @@ class ApplyRequest:
         decided = [dict(one) for one in self.decisions]
         asked = (self.commit.strip(), self.parent, self.resolve, decided)
         return WriteKey.of(self.options, operation, *asked)
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
-    """What a revert, a cherry-pick or a restore did, or with `dry_run` would do."""
-
-    branch: str
-    outcome: ApplyOutcome
-    applied_commit_id: str
-    """The commit that was reverted, picked or restored."""
-    tables: tuple[TableCounts, ...]
-    """What it changed, for each type that is concerned."""
-    conflicts: tuple[MergeConflict, ...]
-    """Only a dry run gives any: otherwise they are an error."""
-    resolved: Mapping[str, int]
-    """How many conflicts each rule decided."""
-    actor_id: str | None
-    dry_run: bool
-    commit: Commit | None = None
-    """The new commit."""
-    is_replayed: bool = False
-    """Whether it was made before, under the same idempotency key."""
-
-    @property
-    def conflict_table(self) -> pa.Table:
-        """The conflicts as a table, one row each, with the three sides as JSON."""
-        from omnigraph.history.conflicts import build_conflict_table
-
-        return build_conflict_table(self.conflicts)
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "branch": self.branch,
-            "outcome": str(self.outcome),
-            "applied_commit_id": self.applied_commit_id,
-            "dry_run": self.dry_run,
-            "tables": [table.wire() for table in self.tables],
-            "conflicts": [{**conflict.wire(), "take": None} for conflict in self.conflicts],
-            "resolved": dict(self.resolved),
-            "actor_id": self.actor_id,
-            "commit": self.commit.wire() if self.commit else None,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,7 +309,7 @@ def _find_commit_and_parent(
     return past.read(commit.commit_id), past.read(parent)
 
 
-def _require_no_schema_change(commit: Commit) -> None:
+def _require_no_schema_change(commit: CommitRecord) -> None:
     """Rows are brought over, a schema is not: what must be undone of it is planned as steps."""
     recorded = commit.details.get("schema")
     if isinstance(recorded, dict):
@@ -386,7 +336,7 @@ def _collect_past(
     return PastStates(views.root, commits, refs, snapshot.state)
 
 
-def _choose_parent(commit: Commit, number: int | None) -> CommitId:
+def _choose_parent(commit: CommitRecord, number: int | None) -> CommitId:
     parents = commit.parents
     if not parents:
         raise CommitHasNoParent(commit.commit_id)
@@ -469,7 +419,7 @@ class CommitChange:
         return {
             "outcome": str(self.operation.outcome),
             "applied_commit_id": self.applied,
-            "tables": [msgspec.to_builtins(one) for one in self.plan.counts],
+            "tables": record_counts(self.plan.counts),
             "resolved": dict(self.plan.resolved),
         }
 
@@ -511,28 +461,26 @@ def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
         outcome=ApplyOutcome.UNCHANGED if is_unchanged else change.operation.outcome,
         applied_commit_id=change.applied,
         tables=plan.counts,
-        conflicts=plan.conflicts,
+        listed_conflicts=list_conflicts(plan.conflicts),
         resolved=plan.resolved,
         actor_id=request.options.actor,
         dry_run=request.dry_run,
-        commit=written.commit,
+        commit=show_commit(written.commit),
     )
 
 
-def _make_replayed_result(request: ApplyRequest, recorded: RecordedWrite) -> ApplyResult:
+def _make_replayed_result(request: ApplyRequest, recorded: KeptWrite) -> ApplyResult:
     """Return the result of the first time, from what is recorded with the commit."""
-    from omnigraph.history.merge import TableCounts
-
     answer = recorded.answer
     return ApplyResult(
         branch=normalize_branch(request.options.branch),
         outcome=ApplyOutcome(str(answer["outcome"])),
         applied_commit_id=str(answer["applied_commit_id"]),
-        tables=convert_into(answer["tables"], tuple[TableCounts, ...]),
-        conflicts=(),
+        tables=read_recorded_counts(answer["tables"]),
+        listed_conflicts=(),
         resolved=convert_into(answer["resolved"], dict[str, int]),
         actor_id=request.options.actor,
         dry_run=False,
-        commit=recorded.commit,
+        commit=show_commit(recorded.commit),
         is_replayed=True,
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +23,7 @@ from omnigraph.history.equality import Mask, compare_entities
 from omnigraph.identity import ID_COLUMN, CommitId, TableKey
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest import (
-    Commit,
+    CommitRecord,
     ManifestSnapshot,
     ManifestState,
     MergedState,
@@ -34,16 +33,9 @@ from omnigraph.storage.manifest import (
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import ROW_ADDRESS, Table
+from omnigraph.wire.merge_results import MergeOutcome
 
-Commits = Mapping[CommitId, Commit]
-
-
-class MergeOutcome(StrEnum):
-    """What merging one head into another comes to."""
-
-    ALREADY_UP_TO_DATE = "already_up_to_date"
-    FAST_FORWARD = "fast_forward"
-    MERGED = "merged"
+Commits = Mapping[CommitId, CommitRecord]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +109,7 @@ class PastStates:
     def __init__(
         self,
         root: GraphRoot,
-        commits: Mapping[CommitId, Commit],
+        commits: Mapping[CommitId, CommitRecord],
         refs: Iterable[BranchRef],
         now: ManifestState,
     ) -> None:

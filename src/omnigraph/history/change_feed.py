@@ -29,7 +29,6 @@ from omnigraph.errors import (
 from omnigraph.execution.stored_rows import export_jsonl
 from omnigraph.history.entity_changes import (
     ChangeFilter,
-    EntityChange,
     FindKeys,
     State,
     TypePair,
@@ -38,8 +37,15 @@ from omnigraph.history.entity_changes import (
     pair_types,
 )
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest import Commit
+from omnigraph.storage.manifest import CommitRecord
 from omnigraph.typed_reading import decode_into
+from omnigraph.wire.change_results import (
+    BaselineEnd,
+    CommitBlock,
+    CommitChanges,
+    EntityChange,
+    FeedPage,
+)
 
 MAX_TOKEN_CHARS = 4_096
 MAX_ID_CHARS = 256
@@ -212,7 +218,7 @@ class Source(Protocol):
     def head(self) -> CommitId: ...
 
     @property
-    def commits(self) -> Mapping[CommitId, Commit]: ...
+    def commits(self) -> Mapping[CommitId, CommitRecord]: ...
 
     @property
     def binding(self) -> TokenBinding: ...
@@ -220,79 +226,9 @@ class Source(Protocol):
     @property
     def find_keys(self) -> FindKeys: ...
 
-    def state(self, commit: Commit) -> State:
+    def state(self, commit: CommitRecord) -> State:
         """The graph right after a commit. Raises `HistoricalVersionReclaimed` if it is gone."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class CommitBlock:
-    """A commit and what it changed, or a part of that."""
-
-    commit: Commit
-    changes: tuple[EntityChange, ...]
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "cause": describe_cause(self.commit),
-            "changes": [one.wire() for one in self.changes],
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class FeedPage:
-    """Some of the feed: with a page token its last commit goes on, with a cursor it is whole."""
-
-    blocks: tuple[CommitBlock, ...]
-    next_page_token: str | None = None
-    cursor: str | None = None
-    caught_up: bool | None = None
-
-    @property
-    def position(self) -> str:
-        """Where the next page starts."""
-        position = self.next_page_token or self.cursor
-        assert position is not None, "a page ends with one of the two"
-        return position
-
-    def wire(self) -> dict[str, object]:
-        body: dict[str, object] = {"blocks": [block.wire() for block in self.blocks]}
-        if self.next_page_token is not None:
-            return body | {"next_page_token": self.next_page_token}
-        return body | {"cursor": self.cursor, "caught_up": self.caught_up}
-
-
-@dataclass(frozen=True, slots=True)
-class CommitChanges:
-    """What one commit changed against its first parent, or a part of that."""
-
-    commit: Commit
-    changes: tuple[EntityChange, ...]
-    next_page_token: str | None = None
-
-    def wire(self) -> dict[str, object]:
-        body: dict[str, object] = {
-            "cause": describe_cause(self.commit),
-            "changes": [one.wire() for one in self.changes],
-        }
-        token = self.next_page_token
-        return body if token is None else body | {"next_page_token": token}
-
-
-def describe_cause(commit: Commit) -> dict[str, object]:
-    """A commit as the feed tells of it; what it has not is left out."""
-    optional = {
-        "parent_commit_id": commit.parent_commit_id,
-        "merged_parent_commit_id": commit.merged_parent_commit_id,
-        "actor_id": commit.actor_id,
-    }
-    return {
-        "graph_commit_id": commit.commit_id,
-        **{name: value for name, value in optional.items() if value is not None},
-        "graph_manifest_version": commit.manifest_version,
-        "authored_branch": commit.branch,
-        "authored_at": commit.created_at,
-    }
 
 
 # --- one commit -------------------------------------------------------------------------------
@@ -300,7 +236,7 @@ def describe_cause(commit: Commit) -> dict[str, object]:
 
 def commit_changes(
     source: Source,
-    commit: Commit,
+    commit: CommitRecord,
     wanted: ChangeFilter,
     limits: PageLimits,
     page_token: str | None = None,
@@ -328,10 +264,12 @@ def commit_changes(
         rest = encode_token(
             FeedTokenKind.COMMIT_PAGE, source.binding, commit.commit_id, position=last
         )
-    return CommitChanges(commit, tuple(page.taken), rest)
+    return CommitChanges.of(commit.shown, tuple(page.taken), rest)
 
 
-def list_changed_types(source: Source, commit: Commit, wanted: ChangeFilter) -> list[TypePair]:
+def list_changed_types(
+    source: Source, commit: CommitRecord, wanted: ChangeFilter
+) -> list[TypePair]:
     """The types of a commit in the fixed order, each with its table before and after it.
 
     Raises:
@@ -347,7 +285,7 @@ def list_changed_types(source: Source, commit: Commit, wanted: ChangeFilter) -> 
 
 
 def _iterate_changes(
-    source: Source, commit: Commit, wanted: ChangeFilter, position: Position | None = None
+    source: Source, commit: CommitRecord, wanted: ChangeFilter, position: Position | None = None
 ) -> Iterator[EntityChange]:
     """What a commit changed, behind a position, in the order that never changes."""
     pairs = list_changed_types(source, commit, wanted)
@@ -386,7 +324,7 @@ class _Page:
         """Take what fits; gives the last change taken if more would follow."""
         self.taken = []
         for change in changes:
-            size = len(msgspec.json.encode(change.wire()))
+            size = len(msgspec.json.encode(change))
             is_full = self.count >= self.limits.changes or self.size + size > self.limits.bytes
             if is_full and self.count:
                 return Position.at(*self._last) if self.taken else _AT_ITS_START
@@ -440,7 +378,7 @@ def poll(source: Source, position: str, wanted: ChangeFilter, limits: PageLimits
             raise ChangeFeedGap(cursor, commit.commit_id) from error
         if rest is _AT_ITS_START:
             break
-        blocks.append(CommitBlock(commit, tuple(page.taken)))
+        blocks.append(CommitBlock.of(commit.shown, tuple(page.taken)))
         if rest is not None:
             token = encode_token(
                 FeedTokenKind.FEED_PAGE,
@@ -489,7 +427,7 @@ def find_first_commit(source: Source) -> CommitId:
     return at.commit_id
 
 
-def walk_commits(source: Source, read: CommitId, cut: CommitId) -> list[Commit]:
+def walk_commits(source: Source, read: CommitId, cut: CommitId) -> list[CommitRecord]:
     """The commits of the first-parent line behind what was read up to the cut, oldest first.
 
     Raises:
@@ -563,7 +501,9 @@ class Baseline:
                 yield msgspec.json.decode(line)
 
     def wire(self) -> dict[str, object]:
-        return {
-            "snapshot_commit_id": self.snapshot_commit_id,
-            "resume_cursor": self.resume_cursor,
-        }
+        return self.end.wire()
+
+    @property
+    def end(self) -> BaselineEnd:
+        """The commit and the cursor, once every record has been read."""
+        return BaselineEnd(self.snapshot_commit_id, self.resume_cursor)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -20,20 +19,6 @@ from omnigraph.types.arrow import BLOB
 from omnigraph.types.to_json import encode_values_as_json
 
 Record = Mapping[str, JsonValue]
-
-CONFLICT_COLUMNS = pa.schema(
-    [
-        pa.field("entity_kind", pa.string()),
-        pa.field("type_name", pa.string()),
-        pa.field("entity_id", pa.string()),
-        pa.field("kind", pa.string()),
-        pa.field("message", pa.string()),
-        pa.field("base", pa.string()),
-        pa.field("source", pa.string()),
-        pa.field("target", pa.string()),
-    ]
-)
-"""The columns of conflicts as a table; the three sides are JSON objects, null where absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +51,6 @@ CHERRY_PICK_WORDS = ConflictWords(
     "was inserted by the commit and exists on the branch",
     "was changed by the commit and is different on the branch",
 )
-
-
-def build_conflict_table(conflicts: Iterable[MergeConflict]) -> pa.Table:
-    """The conflicts as rows."""
-    rows = [one.wire() for one in conflicts]
-    for row in rows:
-        for side in ("base", "source", "target"):
-            value = row[side]
-            row[side] = None if value is None else msgspec.json.encode(value).decode()
-    return pa.Table.from_pylist(rows, schema=CONFLICT_COLUMNS)
 
 
 def describe(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
@@ -14,7 +13,6 @@ from omnigraph.history.entity_changes import (
     ALL_CHANGES,
     ChangeBatch,
     ChangeFilter,
-    EntityChange,
     State,
     TypePair,
     compare_tables,
@@ -22,34 +20,11 @@ from omnigraph.history.entity_changes import (
     pair_types,
 )
 from omnigraph.identity import EntityKind
+from omnigraph.wire.change_results import DiffStats, EntityChange, TypeStats
 
 _ROWS_READ_AHEAD = 16_384
 _UNCHANGED = pa.schema([("id", pa.string()), ("op", pa.string())])
 """The columns where nothing changed."""
-
-
-@dataclass(frozen=True, slots=True)
-class TypeStats:
-    """How many entities of a type came, changed and went."""
-
-    kind: EntityKind
-    type_name: str
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-
-    @property
-    def total(self) -> int:
-        return self.inserted + self.updated + self.deleted
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "kind": str(self.kind),
-            "type_name": self.type_name,
-            "inserted": self.inserted,
-            "updated": self.updated,
-            "deleted": self.deleted,
-        }
 
 
 class Diff:
@@ -120,13 +95,12 @@ class Diff:
             tables.setdefault(batch.type_.name, []).append(_build_table(batch))
         return {name: pa.concat_tables(parts) for name, parts in tables.items()}
 
+    def count(self) -> DiffStats:
+        """Return the two snapshots, and how many entities of each type are different."""
+        return DiffStats(*self._snapshot_ids, tuple(self.stats.values()))
+
     def wire_stats(self) -> dict[str, object]:
-        before, after = self._snapshot_ids
-        return {
-            "from": before,
-            "to": after,
-            "stats": [one.wire() for one in self.stats.values()],
-        }
+        return self.count().wire()
 
 
 def list_rows_of_diff(found: Diff) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Protocol
 
 import numpy as np
@@ -25,17 +24,12 @@ from omnigraph.storage.manifest import TableEntry
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import ChangedKeys, Table, find_changed_keys, read_rows_at_addresses
 from omnigraph.types.to_json import encode_image_values
+from omnigraph.wire.change_results import Endpoints, EntityChange, Image, NamedType, Op
 
 ROWS_PER_BATCH = 4_096
 
 Mask = npt.NDArray[np.bool_]
 FindKeys = Callable[[Table | None, Table | None], ChangedKeys]
-
-
-class Op(StrEnum):
-    INSERT = "insert"
-    UPDATE = "update"
-    DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,68 +320,15 @@ def _read_ends(
 _STRUCTURAL = ("id", "src", "dst")
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoints:
-    source: str
-    target: str
-
-    def wire(self) -> dict[str, object]:
-        return {"from": self.source, "to": self.target}
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """An entity at one moment: its properties and, of an edge, its ends."""
-
-    properties: Mapping[str, object]
-    endpoints: Endpoints | None = None
-
-    def wire(self) -> dict[str, object]:
-        body: dict[str, object] = {"properties": self.properties}
-        return body if self.endpoints is None else body | {"endpoints": self.endpoints.wire()}
-
-
-@dataclass(frozen=True, slots=True)
-class EntityChange:
-    """One entity that was inserted, updated or deleted.
-
-    With images, an insert has `after`, a delete `before` and an update both. Without, an edge
-    has its `endpoints`.
-    """
-
-    kind: EntityKind
-    type_name: str
-    type_id: str
-    id: str
-    op: Op
-    before: Image | None = None
-    after: Image | None = None
-    endpoints: Endpoints | None = None
-
-    def wire(self) -> dict[str, object]:
-        body: dict[str, object] = {
-            "kind": str(self.kind),
-            "type": {"id": self.type_id, "name": self.type_name},
-            "id": self.id,
-            "op": str(self.op),
-        }
-        for name in ("before", "after", "endpoints"):
-            value: Image | Endpoints | None = getattr(self, name)
-            if value is not None:
-                body[name] = value.wire()
-        return body
-
-
 def iterate_changes(batch: ChangeBatch) -> Iterator[EntityChange]:
     """The changes of a batch one by one; columns are converted as a whole first."""
     type_ = batch.type_
     before = _spread_images(batch.before, batch.has_before)
     after = _spread_images(batch.after, batch.has_after)
     ends = [None] * len(batch) if batch.ends is None else _convert_endpoints(batch.ends)
+    named = NamedType(batch.type_id, type_.name)
     for at, (id, op) in enumerate(zip(batch.ids.to_pylist(), batch.ops(), strict=True)):
-        yield EntityChange(
-            type_.kind, type_.name, batch.type_id, id, op, before[at], after[at], ends[at]
-        )
+        yield EntityChange(type_.kind, named, id, op, before[at], after[at], ends[at])
 
 
 def convert_images(rows: pa.Table) -> list[Image]:

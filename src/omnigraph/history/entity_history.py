@@ -10,57 +10,22 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import HistoricalVersionReclaimed
 from omnigraph.execution.stored_rows import read_by_id
-from omnigraph.history.change_feed import Source, describe_cause
-from omnigraph.history.entity_changes import Image, convert_images
-from omnigraph.identity import ID_COLUMN, EntityKind, TableIdentity
-from omnigraph.storage.manifest import Commit, TableEntry
+from omnigraph.history.change_feed import Source
+from omnigraph.history.entity_changes import convert_images
+from omnigraph.identity import ID_COLUMN, TableIdentity
+from omnigraph.storage.manifest import CommitRecord, TableEntry
 from omnigraph.storage.tables import ROW_ID, UPDATED_AT
+from omnigraph.wire.change_results import EntityHistory, EntityVersion, Image
 
 EXISTING = "existing"
 """What an entity was at the oldest commit that can still be read."""
 
 
 @dataclass(frozen=True, slots=True)
-class EntityVersion:
-    """What a commit made of an entity; without an image it was deleted."""
-
-    commit: Commit
-    op: str
-    image: Image | None
-
-    def wire(self) -> dict[str, object]:
-        image = None if self.image is None else self.image.wire()
-        return {"cause": describe_cause(self.commit), "op": self.op, "image": image}
-
-
-@dataclass(frozen=True, slots=True)
-class EntityHistory:
-    """Every version of an entity, newest first.
-
-    `is_complete` says whether all of the history could be read; cleanup removes old commits.
-    """
-
-    kind: EntityKind
-    type_name: str
-    id: str
-    versions: tuple[EntityVersion, ...]
-    is_complete: bool
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "kind": str(self.kind),
-            "type_name": self.type_name,
-            "id": self.id,
-            "versions": [one.wire() for one in self.versions],
-            "complete": self.is_complete,
-        }
-
-
-@dataclass(frozen=True, slots=True)
 class _Seen:
     """An entity at a commit: in which table it was looked for, and what was found."""
 
-    commit: Commit
+    commit: CommitRecord
     entry: TableEntry | None
     image: Image | None
     written_at: int | None
@@ -84,7 +49,7 @@ def read_entity_history(source: Source, type_: NodeType | EdgeType, id: str) -> 
     return EntityHistory(type_.kind, type_.name, id, tuple(versions), is_complete)
 
 
-def _list_line(source: Source) -> list[Commit]:
+def _list_line(source: Source) -> list[CommitRecord]:
     """The commits from the head to the first one, by first parents."""
     line, at = [], source.commits.get(source.head)
     while at is not None:
@@ -100,7 +65,7 @@ class _HistoryScan:
         self._source, self._identity, self._id = source, identity, id
         self._last: _Seen | None = None
 
-    def find_versions(self, line: Sequence[Commit]) -> list[EntityVersion]:
+    def find_versions(self, line: Sequence[CommitRecord]) -> list[EntityVersion]:
         """Every version, found by halving the line wherever something may have changed.
 
         Raises:
@@ -109,25 +74,27 @@ class _HistoryScan:
         oldest, newest = self._look(line[-1]), self._look(line[0])
         versions = list(self._find_between(line, newest, oldest))
         if oldest.image is not None:
-            versions.append(EntityVersion(oldest.commit, "insert", oldest.image))
+            versions.append(EntityVersion.of(oldest.commit.shown, "insert", oldest.image))
         return versions
 
     def _find_between(
-        self, line: Sequence[Commit], newest: _Seen, oldest: _Seen
+        self, line: Sequence[CommitRecord], newest: _Seen, oldest: _Seen
     ) -> Iterator[EntityVersion]:
         """What changed after the oldest commit of a line, up to the newest."""
         if len(line) < 2 or _is_unchanged_between(line, newest, oldest):
             return
         if len(line) == 2:
             if newest.image != oldest.image:
-                yield EntityVersion(newest.commit, _choose_op(oldest, newest), newest.image)
+                yield EntityVersion.of(
+                    newest.commit.shown, _choose_op(oldest, newest), newest.image
+                )
             return
         half = len(line) // 2
         middle = self._look(line[half])
         yield from self._find_between(line[: half + 1], newest, middle)
         yield from self._find_between(line[half:], middle, oldest)
 
-    def walk(self, line: Sequence[Commit]) -> tuple[list[EntityVersion], bool]:
+    def walk(self, line: Sequence[CommitRecord]) -> tuple[list[EntityVersion], bool]:
         """The versions up to the first commit that is gone, and whether there was none."""
         versions: list[EntityVersion] = []
         later: _Seen | None = None
@@ -137,16 +104,16 @@ class _HistoryScan:
                 seen = self._look(commit)
                 if later is not None and later.image != seen.image:
                     op = _choose_op(seen, later)
-                    versions.append(EntityVersion(later.commit, op, later.image))
+                    versions.append(EntityVersion.of(later.commit.shown, op, later.image))
                 later = seen
         except HistoricalVersionReclaimed:
             is_complete = False
         if later is not None and later.image is not None:
             op = "insert" if is_complete else EXISTING
-            versions.append(EntityVersion(later.commit, op, later.image))
+            versions.append(EntityVersion.of(later.commit.shown, op, later.image))
         return versions, is_complete
 
-    def _look(self, commit: Commit) -> _Seen:
+    def _look(self, commit: CommitRecord) -> _Seen:
         """The entity at a commit; a table that did not move since the last look is not read."""
         state = self._source.state(commit)
         types = {t.identity: t for t in state.catalog.by_table_key.values()}
@@ -174,7 +141,7 @@ def _choose_op(earlier: _Seen, later: _Seen) -> str:
     return "delete" if later.image is None else "update"
 
 
-def _is_unchanged_between(line: Sequence[Commit], newest: _Seen, oldest: _Seen) -> bool:
+def _is_unchanged_between(line: Sequence[CommitRecord], newest: _Seen, oldest: _Seen) -> bool:
     """Whether the entity certainly was the same at every commit of a line, from both of its ends.
 
     The versions of a table only rise on the branch that owns it. So where both ends show the same

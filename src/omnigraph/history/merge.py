@@ -31,7 +31,6 @@ from omnigraph.history.ancestry import (
     Commits,
     LatestChange,
     LocatedRows,
-    MergeOutcome,
     PastState,
     PastStates,
     Relation,
@@ -63,11 +62,12 @@ from omnigraph.history.three_way import (
     merge_table,
 )
 from omnigraph.identity import CommitId, TableKey
-from omnigraph.storage.manifest import Commit, SetVersion, TableEntry
+from omnigraph.storage.manifest import CommitRecord, SetVersion, TableEntry
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, read_rows_at_addresses
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.types.arrow import BLOB
+from omnigraph.wire.merge_results import MergeOutcome, TableCounts
 from omnigraph.writer.change import CatalogSnapshot
 
 _KEPT_ROWS = 16_384
@@ -77,28 +77,6 @@ _KEPT_BYTES = 64 << 20
 
 Decided = Mapping[tuple[TableKey, str], Take]
 """What was decided about single entities."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableCounts:
-    """What a merge does to one table: what came, changed and went in the target."""
-
-    table_key: TableKey
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    conflicts: int = 0
-
-    def wire(self) -> dict[str, object]:
-        entity_kind, _, type_name = self.table_key.partition(":")
-        return {
-            "entity_kind": entity_kind,
-            "type_name": type_name,
-            "inserted": self.inserted,
-            "updated": self.updated,
-            "deleted": self.deleted,
-            "conflicts": self.conflicts,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +126,7 @@ class TableMergePlan:
     @property
     def counts(self) -> TableCounts:
         was, now, settled = self.taken.has("target"), self.taken.has("source"), self.settled
-        return TableCounts(
+        return TableCounts.of(
             self.entry.table_key,
             int((~was & now).sum()) + settled.added,
             int((was & now).sum()) + settled.rows.num_rows - settled.added,
@@ -193,7 +171,7 @@ class MergePlan:
     source: Snapshot
     target: Snapshot
     changes: StatePlan = StatePlan()
-    history: tuple[Commit, ...] = ()
+    history: tuple[CommitRecord, ...] = ()
     """Commits of the source that the target cannot see yet."""
     needs_schema: bool = False
     """Whether the target must be given the schema of the source first."""
@@ -254,7 +232,7 @@ _CHECKED = frozenset(
 
 def _is_proven(
     relation: Relation,
-    history: Sequence[Commit],
+    history: Sequence[CommitRecord],
     source: CatalogSnapshot,
     target: CatalogSnapshot,
 ) -> bool:
@@ -337,7 +315,7 @@ def _choose_base(target: Snapshot, past: PastStates, base: CommitId) -> PastStat
     return past.read(base)
 
 
-def _list_unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[Commit, ...]:
+def _list_unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[CommitRecord, ...]:
     """The commits the source came from and the target did not, each after its parents."""
     assert source.head is not None, "what is merged has a head"
     assert target.head is not None, "what is merged into has a head"

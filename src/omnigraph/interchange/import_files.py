@@ -15,7 +15,6 @@ from omnigraph.errors import BadRequest, GraphNotFound, RowProblem, RowsRejected
 from omnigraph.graph.engines import LoadEngineName, ModeName
 from omnigraph.graph.graph import Graph, init
 from omnigraph.graph.graph import open as open_graph
-from omnigraph.graph.results import LoadResult
 from omnigraph.interchange.find_tables import Sources, open_sources
 from omnigraph.interchange.propose_schema import place_ids, propose_schema
 from omnigraph.interchange.read_records import read_networkx
@@ -35,6 +34,7 @@ from omnigraph.plan.compile import compile_catalog
 from omnigraph.settings import Settings
 from omnigraph.types.column_values import convert_array
 from omnigraph.types.row_problems import ProblemCode
+from omnigraph.wire.write_results import LoadResult
 
 
 @dataclass(frozen=True, slots=True)

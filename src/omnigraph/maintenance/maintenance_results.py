@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from omnigraph.result import Result
-from omnigraph.storage.manifest import Commit
+from omnigraph.wire.commit_results import Commit
 
 MANIFEST_KEY = "__manifest"
 """The name of the manifest among the tables."""

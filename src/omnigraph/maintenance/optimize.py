@@ -42,7 +42,7 @@ from omnigraph.maintenance.optimize_steps import (
 from omnigraph.progress import working
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import Commit, TableEntry, read_newest
+from omnigraph.storage.manifest import CommitRecord, TableEntry, read_newest, show_commit
 from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.recovery.recover_writes import revoke_late_effects
 from omnigraph.storage.refs import read_ref
@@ -153,7 +153,7 @@ def optimize(
     manifest = () if options.indexes_only else (_compact_manifest(run),)
     branch = normalize_branch(options.write.branch)
     commit_id = None if commit is None else commit.commit_id
-    return OptimizeResult(branch, (*_report(run), *manifest), commit_id, commit)
+    return OptimizeResult(branch, (*_report(run), *manifest), commit_id, show_commit(commit))
 
 
 def _compact_tables(run: _OptimizeRun) -> None:
@@ -323,7 +323,7 @@ class _StepCommit:
         return False
 
 
-def _record_commit(run: _OptimizeRun) -> Commit | None:
+def _record_commit(run: _OptimizeRun) -> CommitRecord | None:
     """Record the one commit of the whole run; it changes no table."""
     options = run.options
     published = run.writer.write(_CommitRecord(options.kind), options.write)

@@ -27,7 +27,7 @@ from omnigraph.storage.graph_lifecycle import GENESIS_VERSION
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import CONSUMERS, MANIFEST, TAGS
 from omnigraph.storage.manifest import (
-    Commit,
+    CommitRecord,
     History,
     ManifestSnapshot,
     MergedState,
@@ -130,9 +130,9 @@ class ReachabilityScan:
         self._histories: dict[str | None, History] = defaultdict(History)
         self._verified: set[tuple[str, str | None, int]] = set()
         self._known_refs: set[Place] = set()
-        self._merges: dict[str | None, list[Commit]] = {}
+        self._merges: dict[str | None, list[CommitRecord]] = {}
         self._versions: dict[str | None, list[int]] = {}
-        self._commits: dict[str | None, tuple[int, list[Commit]]] = {}
+        self._commits: dict[str | None, tuple[int, list[CommitRecord]]] = {}
         self._records = RecordMemory(REF_RECORDS)
 
     def mark(self) -> Reachable:
@@ -320,7 +320,7 @@ class ReachabilityScan:
 
     def _list_own_commits(
         self, ref: BranchRef, newest: Mapping[str | None, ManifestSnapshot]
-    ) -> list[Commit]:
+    ) -> list[CommitRecord]:
         """Return the commits authored on the branch itself, newest first."""
         manifest = newest[ref.incarnation]
         if manifest.location.branch != ref.incarnation:
@@ -334,7 +334,7 @@ class ReachabilityScan:
 
     def _list_retained(
         self,
-        commits: Mapping[str | None, list[Commit]],
+        commits: Mapping[str | None, list[CommitRecord]],
         newest: Mapping[str | None, ManifestSnapshot],
         pinned: Mapping[str | None, set[int]],
     ) -> dict[str | None, frozenset[int]]:
@@ -429,7 +429,7 @@ class ReachabilityScan:
     # --- suspended writers ------------------------------------------------------------------------
 
     def _list_lease_floors(
-        self, commits: Mapping[str | None, list[Commit]]
+        self, commits: Mapping[str | None, list[CommitRecord]]
     ) -> dict[str | None, int]:
         """Return the newest manifest version of each branch that every live writer has seen."""
         limit = self.root.now_us() - int(LEASE_GRACE_S * 1_000_000)

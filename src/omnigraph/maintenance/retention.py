@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from omnigraph.errors import BadOptions
-from omnigraph.storage.manifest import Commit
+from omnigraph.storage.manifest import CommitRecord
 
 RECOMMENDED_KEEP = 10
 FLOOR = 3
@@ -42,7 +42,7 @@ class Retention:
         if age is not None and not (math.isfinite(age) and age >= 0):
             raise BadOptions(f"{age} s is not a valid age")
 
-    def list_retained(self, commits: Sequence[Commit], now_us: int) -> list[Commit]:
+    def list_retained(self, commits: Sequence[CommitRecord], now_us: int) -> list[CommitRecord]:
         """Return the commits of one branch, given newest first, that must stay readable."""
         count = 0 if self.keep is None else max(self.keep, 1)
         if self.older_than_s is None:

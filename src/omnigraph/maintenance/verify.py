@@ -31,7 +31,13 @@ from omnigraph.maintenance.verify_storage import (
 from omnigraph.progress import working
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import MANIFEST, SCHEMA_SOURCE
-from omnigraph.storage.manifest import Commit, History, SchemaContract, TableEntry, read_manifest
+from omnigraph.storage.manifest import (
+    CommitRecord,
+    History,
+    SchemaContract,
+    TableEntry,
+    read_manifest,
+)
 from omnigraph.storage.recovery import examine, list_operations, list_pending_intents
 from omnigraph.storage.refs import BranchRef, list_names, read_ref
 from omnigraph.storage.snapshot import Snapshot
@@ -308,7 +314,7 @@ def _verify_history(snapshot: Snapshot, report: Report) -> None:
         report.wrong("history", error.message, snapshot.branch)
         return
     report.checked["commits"] += len(commits)
-    by_id: dict[str, Commit] = {commit.commit_id: commit for commit in commits}
+    by_id: dict[str, CommitRecord] = {commit.commit_id: commit for commit in commits}
     head = snapshot.head
     if head is not None and head not in by_id:
         report.wrong("history", f"the head {head} has no commit", snapshot.branch)

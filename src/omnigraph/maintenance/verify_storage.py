@@ -25,7 +25,13 @@ from omnigraph.storage.layout import (
     TAGS,
 )
 from omnigraph.storage.local_fence import find_lock_damage
-from omnigraph.storage.manifest import Commit, History, ManifestSnapshot, read_manifest, read_newest
+from omnigraph.storage.manifest import (
+    CommitRecord,
+    History,
+    ManifestSnapshot,
+    read_manifest,
+    read_newest,
+)
 from omnigraph.storage.objects import StoreKind
 from omnigraph.storage.orphans import find_candidates_damage
 from omnigraph.storage.refs import (
@@ -127,7 +133,7 @@ class AffectedCommits:
                 return ()
             return tuple(c.commit_id for c in history if self._shows(c, path, place))
 
-    def _shows(self, commit: Commit, path: str, place: str) -> bool:
+    def _shows(self, commit: CommitRecord, path: str, place: str) -> bool:
         key = (commit.incarnation, commit.manifest_version)
         if key not in self._shown:
             self._shown[key] = self._tables(*key)
@@ -346,7 +352,7 @@ def _find_lost_newest(
     ]
 
 
-def _commits(manifest: ManifestSnapshot) -> tuple[Commit, ...]:
+def _commits(manifest: ManifestSnapshot) -> tuple[CommitRecord, ...]:
     try:
         return History().commits(manifest)
     except OmniError:

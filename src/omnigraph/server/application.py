@@ -35,31 +35,34 @@ from omnigraph.wire.error_bodies import describe_error
 from omnigraph.wire.http_protocol import REQUEST_ID, RouteSpec
 from omnigraph.wire.openapi import describe_api
 from omnigraph.wire.route_table import ROUTES
+from omnigraph.wire.server_state import GraphList, Health, ListedGraph, QuarantinedGraph, Readiness
 
 
 async def health(call: Call) -> Response:
     """Report liveness; no graph is accessed."""
-    body: dict[str, object] = {
-        "status": "ok",
-        "version": __version__,
-        "internal_schema_version": INTERNAL_SCHEMA_VERSION,
-    }
     source = call.service.options.server.source_version
-    return json_response(body if source is None else {**body, "source_version": source})
+    return json_response(
+        Health(
+            status="ok",
+            version=__version__,
+            internal_schema_version=INTERNAL_SCHEMA_VERSION,
+            source_version=source,
+        )
+    )
 
 
 async def ready(call: Call) -> Response:
     """Report readiness; ids of graphs are not disclosed, since no token is needed."""
     service = call.service
-    body = {
-        "ready": not service.is_draining,
-        "status": "draining" if service.is_draining else "serving",
-        "booted_serving_digest": service.configuration.digest,
-        "state_revision": service.graphs.revision,
-        "served_graph_count": len(service.graphs.served),
-        "quarantined_graph_count": len(service.graphs.quarantined),
-        "shutdown_grace_seconds": service.options.server.grace_s,
-    }
+    body = Readiness(
+        ready=not service.is_draining,
+        status="draining" if service.is_draining else "serving",
+        booted_serving_digest=service.configuration.digest,
+        state_revision=service.graphs.revision,
+        served_graph_count=len(service.graphs.served),
+        quarantined_graph_count=len(service.graphs.quarantined),
+        shutdown_grace_seconds=service.options.server.grace_s,
+    )
     return json_response(body, 503 if service.is_draining else 200)
 
 
@@ -70,12 +73,10 @@ async def openapi(call: Call) -> Response:
 async def list_graphs(call: Call) -> Response:
     call.authorize(Action.GRAPH_LIST)
     graphs = call.service.graphs
-    served = [{"graph_id": id, "uri": f"{call.base_url}/graphs/{id}"} for id in graphs.served]
-    quarantined = [
-        {"graph_id": id, "reason": "it could not be opened; the log says why"}
-        for id in graphs.quarantined
-    ]
-    return json_response({"graphs": served, "quarantined": quarantined})
+    served = (ListedGraph(id, f"{call.base_url}/graphs/{id}") for id in graphs.served)
+    why = "it could not be opened; the log says why"
+    quarantined = (QuarantinedGraph(id, why) for id in graphs.quarantined)
+    return json_response(GraphList(tuple(served), tuple(quarantined)))
 
 
 Handler = Callable[[Call], Awaitable[Response]]

@@ -19,13 +19,15 @@ from omnigraph.errors import (
 )
 from omnigraph.policy import Action
 from omnigraph.server.http_request import Call
-from omnigraph.server.http_responses import StreamResponse, json_response
+from omnigraph.server.http_responses import StreamResponse, write_response
 from omnigraph.wire.http_protocol import ENTITY_KIND, OCTETS, SNAPSHOT_ID
+from omnigraph.wire.write_results import PutBlob
 
 if TYPE_CHECKING:
-    from omnigraph.graph.blobs import Blob, BlobStat
+    from omnigraph.graph.blobs import Blob
     from omnigraph.graph.graph import GraphView
-    from omnigraph.graph.results import MutationResult
+    from omnigraph.wire.read_results import BlobStat
+    from omnigraph.wire.write_results import MutationResult
 
 _RANGE = re.compile(r"bytes=\s*(\d{0,18})-(\d{0,18})\s*", re.IGNORECASE)
 _TAG = re.compile(r'\s*(W/)?"([^"]*)"\s*')
@@ -192,10 +194,7 @@ async def put_blob(call: Call) -> Response:
         stat, done = await call.write(lambda: _write_blob(call, branch, data, key))
     assert done.commit is not None, "a blob that was written is in a commit"
     call.log_commit(done.commit, branch, replayed=done.is_replayed)
-    return json_response(
-        {"blob": stat.wire(), "commit": done.commit.wire()},
-        headers=call.replay_header(is_replayed=done.is_replayed),
-    )
+    return write_response(PutBlob(blob=stat, commit=done.commit, is_replayed=done.is_replayed))
 
 
 def _write_blob(

@@ -24,11 +24,12 @@ from omnigraph.server.http_responses import (
     json_response,
     paginate,
 )
+from omnigraph.wire.commit_results import CommitList, ConsumerList, TagList
 from omnigraph.wire.http_protocol import ARROW_STREAM, JSON, LINES, NDJSON
 from omnigraph.wire.request_bodies import ConsumerSetRequest, TagCreateRequest
 
 if TYPE_CHECKING:
-    from omnigraph.graph.results import Commit
+    from omnigraph.wire.commit_results import Commit
 
 
 MAX_COMMITS = 10_000
@@ -49,7 +50,7 @@ async def list_commits(call: Call) -> Response:
     before, after = call.find("before"), call.find("after")
     types, kinds = call.list("type"), call.list("commit_kind")
 
-    def work() -> dict[str, object]:
+    def work() -> CommitList:
         commits = call.graph.commits(branch)
         rest = commits if token is None else _list_after(commits, *token)
         if before or after or types or kinds:
@@ -59,11 +60,11 @@ async def list_commits(call: Call) -> Response:
             wanted = {commit.commit_id for commit in chosen}
             rest = [commit for commit in rest if commit.commit_id in wanted]
         page = rest[:limit]
-        body: dict[str, object] = {"commits": [commit.wire() for commit in page]}
+        token_after = None
         if len(rest) > limit:
             head = commits[0].commit_id if token is None else token[0]
-            body["next_page_token"] = encode_page_token(head, page[-1].commit_id)
-        return body
+            token_after = encode_page_token(head, page[-1].commit_id)
+        return CommitList(commits=tuple(page), next_page_token=token_after)
 
     return json_response(await call.read(work))
 
@@ -88,7 +89,7 @@ def _list_after(commits: Sequence[Commit], head: str, last: str) -> Sequence[Com
 async def get_commit(call: Call) -> Response:
     call.authorize(Action.READ)
     wanted = _read_commit_id(call)
-    return json_response(await call.read(lambda: call.graph.commit(wanted).wire()))
+    return json_response(await call.read(lambda: call.graph.commit(wanted)))
 
 
 async def get_commit_changes(call: Call) -> Response:
@@ -108,7 +109,7 @@ async def get_commit_changes(call: Call) -> Response:
             types=call.list("type"),
             ops=call.list("op"),
             max_changes=limit,
-        ).wire()
+        )
     )
     return json_response(page)
 
@@ -139,7 +140,7 @@ async def poll_changes(call: Call) -> Response:
             max_changes=limit,
             max_commits=max_commits,
             branch=branch,
-        ).wire()
+        )
     )
     return json_response(page)
 
@@ -166,7 +167,7 @@ async def diff(call: Call) -> Response:
         )
 
     if media == JSON:
-        return json_response(await call.read(lambda: start().wire_stats()))
+        return json_response(await call.read(lambda: start().count()))
 
     def begin() -> tuple[bytes, Iterator[bytes]]:
         found = start()
@@ -184,7 +185,7 @@ async def diff(call: Call) -> Response:
 def _encode_changes(found: Diff) -> Iterator[bytes]:
     changes, encoder = iter(found), msgspec.json.Encoder()
     while block := list(islice(changes, _LINES_AT_ONCE)):
-        yield encoder.encode_lines([change.wire() for change in block])
+        yield encoder.encode_lines(block)
 
 
 async def get_entity_history(call: Call) -> Response:
@@ -192,9 +193,7 @@ async def get_entity_history(call: Call) -> Response:
     call.authorize(Action.READ, branch)
     type_name, id = call.find("type") or "", call.find("id") or ""
     found = await call.read(
-        lambda: call.graph.entity_history(
-            type_name, id, kind=call.find("entity"), branch=branch
-        ).wire()
+        lambda: call.graph.entity_history(type_name, id, kind=call.find("entity"), branch=branch)
     )
     return json_response(found)
 
@@ -205,15 +204,15 @@ async def get_write(call: Call) -> Response:
     call.authorize(Action.CHANGE, branch)
     key = call.request.path_params["key"]
     found = await call.read(lambda: call.graph.find_write(key, branch=branch, actor=call.actor))
-    return json_response(found.wire())
+    return json_response(found)
 
 
 async def list_tags(call: Call) -> Response:
     call.authorize(Action.READ)
     limit = call.read_limit(_MAX_ENTRIES)
     tags = await call.read(call.graph.tags)
-    page, more = paginate(tags, lambda tag: tag.name, call.find("page_token"), limit)
-    return json_response({"tags": [tag.wire() for tag in page], **more})
+    page, token = paginate(tags, lambda tag: tag.name, call.find("page_token"), limit)
+    return json_response(TagList(tags=tuple(page), next_page_token=token))
 
 
 async def create_tag(call: Call) -> Response:
@@ -225,7 +224,7 @@ async def create_tag(call: Call) -> Response:
             lambda: call.graph.tag(body.name, body.at, branch=branch, actor=call.actor)
         )
     call.log_write(branch)
-    return json_response(created.wire())
+    return json_response(created)
 
 
 async def delete_tag(call: Call) -> Response:
@@ -234,15 +233,15 @@ async def delete_tag(call: Call) -> Response:
     with call.admit(_REQUEST_BYTES):
         deleted = await call.write(lambda: call.graph.delete_tag(name))
     call.log_write(deleted.branch)
-    return json_response(deleted.wire())
+    return json_response(deleted)
 
 
 async def list_consumers(call: Call) -> Response:
     call.authorize(Action.READ)
     limit = call.read_limit(_MAX_ENTRIES)
     found = await call.read(call.graph.consumers)
-    page, more = paginate(found, lambda one: one.name, call.find("page_token"), limit)
-    return json_response({"consumers": [one.wire() for one in page], **more})
+    page, token = paginate(found, lambda one: one.name, call.find("page_token"), limit)
+    return json_response(ConsumerList(consumers=tuple(page), next_page_token=token))
 
 
 async def set_consumer(call: Call) -> Response:
@@ -258,7 +257,7 @@ async def set_consumer(call: Call) -> Response:
             lambda: call.graph.set_consumer(name, body.position, lasts=lasts, branch=branch)
         )
     call.log_write(branch)
-    return json_response(created.wire())
+    return json_response(created)
 
 
 async def delete_consumer(call: Call) -> Response:
@@ -267,4 +266,4 @@ async def delete_consumer(call: Call) -> Response:
     with call.admit(_REQUEST_BYTES):
         deleted = await call.write(lambda: call.graph.delete_consumer(name))
     call.log_write(deleted.branch)
-    return json_response(deleted.wire())
+    return json_response(deleted)

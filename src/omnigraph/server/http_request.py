@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 from starlette.requests import Request
@@ -44,7 +44,6 @@ from omnigraph.wire.http_protocol import (
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph, GraphView
-    from omnigraph.graph.results import Commit
 
 T = TypeVar("T")
 BodyT = TypeVar("BodyT", bound=msgspec.Struct)
@@ -205,6 +204,13 @@ def decode_body(data: bytes, kind: type[BodyT]) -> BodyT:
         raise BadRequest(f"the body: {refused.reason}") from None
     except msgspec.ValidationError as error:
         raise BadRequest(f"the body: {error}") from None
+
+
+class _Identified(Protocol):
+    """A commit, of which only the id is logged."""
+
+    @property
+    def commit_id(self) -> str: ...
 
 
 @dataclass(slots=True)
@@ -392,7 +398,9 @@ class Call(ParsedRequest):
         """Log and audit a write that creates no commit."""
         self._audit("write", branch, None)
 
-    def log_commit(self, commit: Commit | None, branch: str, *, replayed: bool = False) -> None:
+    def log_commit(
+        self, commit: _Identified | None, branch: str, *, replayed: bool = False
+    ) -> None:
         """Log, count and audit a commit; a replayed one is only logged."""
         if commit is not None and not replayed:
             self.service.metrics.count_commit(self.route.operation)

@@ -15,8 +15,9 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from omnigraph.errors import BadRequest, NotAcceptable
+from omnigraph.result import WriteResult
 from omnigraph.types.to_json import encode_lines
-from omnigraph.wire.http_protocol import ARROW_STREAM, JSON
+from omnigraph.wire.http_protocol import ARROW_STREAM, JSON, REPLAYED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +36,12 @@ def json_response(
 ) -> Response:
     """Return a response with one JSON document."""
     return Response(msgspec.json.encode(body), status, headers, JSON)
+
+
+def write_response(result: WriteResult) -> Response:
+    """Return the response to a write; a header marks that of a repeated one."""
+    headers = {REPLAYED: "true"} if result.is_replayed else None
+    return json_response(result.as_document(), headers=headers)
 
 
 def choose_media(accept: str | None, offered: tuple[str, ...]) -> str:
@@ -202,13 +209,10 @@ def decode_page_token(token: str | None, count: int) -> tuple[str, ...] | None:
 
 def paginate(
     entries: Iterable[T], name_of: Callable[[T], str], token: str | None, limit: int
-) -> tuple[list[T], dict[str, str]]:
-    """Return one page of the entries in name order, and its `next_page_token` member.
-
-    The member is absent on the last page.
-    """
+) -> tuple[list[T], str | None]:
+    """Return one page of the entries in name order, and the token of the next one."""
     ordered, after = sorted(entries, key=name_of), decode_page_token(token, 1)
     start = bisect_right(ordered, after[0], key=name_of) if after else 0
     page = ordered[start : start + limit]
     has_more = start + limit < len(ordered)
-    return page, {"next_page_token": encode_page_token(name_of(page[-1]))} if has_more else {}
+    return page, encode_page_token(name_of(page[-1])) if has_more else None

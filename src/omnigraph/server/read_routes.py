@@ -25,6 +25,7 @@ from omnigraph.server.request_limits import CHUNK_BYTES, QueryLimits
 from omnigraph.server.write_routes import run_mutation
 from omnigraph.stored_queries import StoredQuery
 from omnigraph.wire.http_protocol import ARROW_STREAM, COMMIT_ID, JSON, LINES, NDJSON, QUERY_NAME
+from omnigraph.wire.read_results import Explanation, QueryList, SchemaText, SnapshotInfo
 from omnigraph.wire.request_bodies import (
     ChangeBaselineRequest,
     ExplainRequest,
@@ -42,10 +43,10 @@ async def get_snapshot(call: Call) -> Response:
     if place is None:
         call.authorize(Action.READ, branch)
 
-    def work() -> dict[str, object]:
+    def work() -> SnapshotInfo:
         if place is not None:
             call.authorize_place(place, branch)
-        return call.graph.at(place, branch=branch).info().wire()
+        return call.graph.at(place, branch=branch).info()
 
     return json_response(await call.read(work))
 
@@ -54,12 +55,12 @@ async def get_schema(call: Call) -> Response:
     given, snapshot = call.find("branch"), call.find("snapshot")
     if given is None and snapshot is None:
         call.authorize(Action.READ)
-        return json_response({"schema_source": await call.read(lambda: call.graph.schema)})
+        return json_response(SchemaText(await call.read(lambda: call.graph.schema)))
     branch = call.read_branch_unless(given, snapshot)
     if branch is not None:
         call.authorize(Action.READ, branch)
     source = await call.read(lambda: _open_view(call, branch, snapshot).schema)
-    return json_response({"schema_source": source})
+    return json_response(SchemaText(source))
 
 
 async def list_rows(call: Call) -> Response:
@@ -93,13 +94,13 @@ async def explain(call: Call) -> Response:
     settings = call.service.options.server
     limits = QueryLimits(settings.query_timeout_s, settings.query_rows, settings.query_bytes)
 
-    def work() -> dict[str, object]:
+    def work() -> Explanation:
         view = _open_view(call, branch, body.snapshot)
         if body.analyze:
             result = view.query(body.query, body.name, body.params, limits=limits)
-            return {"text": "\n".join(result.profile().lines())}
+            return Explanation("\n".join(result.profile().lines()))
         text = view.explain(body.query, body.name, body.params)
-        return {"text": str(text), "plan": view.explain_json(body.query, body.name)}
+        return Explanation(str(text), view.explain_json(body.query, body.name))
 
     return json_response(await call.read_limited(limits, work))
 
@@ -139,7 +140,7 @@ async def run_query(call: Call, body: QueryRequest, media: str) -> Response:
     def work() -> tuple[int, Response]:
         view = _open_view(call, branch, body.snapshot)
         result = view.query(body.query, body.name, body.params, limits=limits)
-        return len(result), json_response(result.wire())
+        return len(result), json_response(result.document())
 
     rows, answer = await call.read_limited(limits, work)
     call.service.metrics.count_rows(rows)
@@ -183,7 +184,7 @@ def _open_view(call: Call, branch: str | None, snapshot: str | None) -> GraphVie
 async def list_queries(call: Call) -> Response:
     """List the stored queries that the actor may invoke."""
     call.authorize(Action.READ, MAIN)
-    return json_response({"queries": await call.read(lambda: call.graph.stored_queries())})
+    return json_response(QueryList(await call.read(lambda: call.graph.stored_queries())))
 
 
 async def invoke_query(call: Call) -> Response:
@@ -256,7 +257,7 @@ async def capture_baseline(call: Call) -> Response:
 
         def blocks() -> Iterator[bytes]:
             yield from baseline.jsonl()
-            yield msgspec.json.encode({"baseline": baseline.wire()}) + b"\n"
+            yield msgspec.json.encode({"baseline": baseline.end}) + b"\n"
 
         return blocks()
 

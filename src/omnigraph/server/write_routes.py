@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
+import msgspec
 from starlette.responses import Response
 
 from omnigraph.errors import MergeConflicts, SchemaOfCluster
 from omnigraph.language.source import SourceText
 from omnigraph.policy import Action
 from omnigraph.server.http_request import Call
-from omnigraph.server.http_responses import json_response, paginate
+from omnigraph.server.http_responses import json_response, paginate, write_response
 from omnigraph.wire.http_protocol import NDJSON
+from omnigraph.wire.read_results import BranchList
 from omnigraph.wire.request_bodies import (
     ApplyCommitRequest,
     BranchCreateRequest,
@@ -26,12 +28,13 @@ from omnigraph.wire.request_bodies import (
     SchemaPlanRequest,
     name_mutation,
 )
+from omnigraph.wire.write_results import CreatedBranch, DeletedBranch
 
 if TYPE_CHECKING:
     from omnigraph.graph.engines import ModeName
     from omnigraph.graph.graph import Graph
-    from omnigraph.graph.results import LoadResult
-    from omnigraph.graph.undo import ApplyResult
+    from omnigraph.wire.merge_results import ApplyResult
+    from omnigraph.wire.write_results import LoadResult
 
 
 MAX_BRANCHES = 10_000
@@ -65,7 +68,7 @@ async def run_mutation(call: Call, body: MutateRequest, size: int) -> Response:
             )
         )
     call.log_commit(done.commit, branch, replayed=done.is_replayed)
-    return json_response(done.wire(), headers=call.replay_header(is_replayed=done.is_replayed))
+    return write_response(done)
 
 
 async def plan_schema(call: Call) -> Response:
@@ -113,10 +116,7 @@ async def apply_schema(call: Call) -> Response:
             )
         )
     call.log_commit(done.commit, branch, replayed=done.is_replayed)
-    return json_response(
-        {"uri": call.graph_url, **done.wire()},
-        headers=call.replay_header(is_replayed=done.is_replayed),
-    )
+    return write_response(msgspec.structs.replace(done, uri=call.graph_url))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ async def load(call: Call) -> Response:
         branch, base, mode, body.partial, body.match, body.expected_head, body.message
     )
     done = await _run_load(call, wanted, body.data.encode(), size)
-    return _load_response(call, done, {"uri": call.graph_url, **done.wire()})
+    return write_response(msgspec.structs.replace(done, uri=call.graph_url))
 
 
 async def load_ndjson(call: Call) -> Response:
@@ -159,7 +159,7 @@ async def load_ndjson(call: Call) -> Response:
         call.find("message"),
     )
     done = await _run_load(call, wanted, data, len(data))
-    return _load_response(call, done, done.wire())
+    return write_response(done)
 
 
 async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> LoadResult:
@@ -186,10 +186,6 @@ async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> Lo
     return done
 
 
-def _load_response(call: Call, done: LoadResult, document: dict[str, object]) -> Response:
-    return json_response(document, headers=call.replay_header(is_replayed=done.is_replayed))
-
-
 def _read_branches(call: Call, branch: str | None, base: str | None) -> tuple[str, str | None]:
     return call.read_branch(branch), None if base is None else call.read_branch(base)
 
@@ -205,8 +201,8 @@ async def list_branches(call: Call) -> Response:
     call.authorize(Action.READ)
     limit = call.read_limit(MAX_BRANCHES)
     names = await call.read(call.graph.branches)
-    page, more = paginate(names, str, call.find("page_token"), limit)
-    return json_response({"branches": page, **more})
+    page, token = paginate(names, str, call.find("page_token"), limit)
+    return json_response(BranchList(branches=page, next_page_token=token))
 
 
 async def create_branch(call: Call) -> Response:
@@ -220,7 +216,7 @@ async def create_branch(call: Call) -> Response:
                 name, source=source, commit=body.commit, actor=call.actor, idempotency_key=key
             )
         )
-    return _branch_response(call, name, created.wire(), is_replayed=created.is_replayed)
+    return _branch_response(call, name, created)
 
 
 async def rename_branch(call: Call) -> Response:
@@ -234,8 +230,8 @@ async def rename_branch(call: Call) -> Response:
         created = await call.write(
             lambda: call.graph.rename_branch(name, new_name, idempotency_key=key)
         )
-    document = {**created.wire(), "renamed_from": name}
-    return _branch_response(call, new_name, document, is_replayed=created.is_replayed)
+    renamed = msgspec.structs.replace(created, renamed_from=name)
+    return _branch_response(call, new_name, renamed)
 
 
 async def delete_branch(call: Call) -> Response:
@@ -243,16 +239,13 @@ async def delete_branch(call: Call) -> Response:
     call.authorize(Action.BRANCH_DELETE, None, name)
     with call.admit(_REQUEST_BYTES):
         deleted = await call.write(lambda: call.graph.delete_branch(name, idempotency_key=key))
-    return _branch_response(call, name, deleted.wire(), is_replayed=deleted.is_replayed)
+    return _branch_response(call, name, deleted)
 
 
-def _branch_response(
-    call: Call, branch: str, document: Mapping[str, object], *, is_replayed: bool
-) -> Response:
-    if not is_replayed:
+def _branch_response(call: Call, branch: str, done: CreatedBranch | DeletedBranch) -> Response:
+    if not done.is_replayed:
         call.log_write(branch)
-    headers = call.replay_header(is_replayed=is_replayed)
-    return json_response({"uri": call.graph_url, **document}, headers=headers)
+    return write_response(msgspec.structs.replace(done, uri=call.graph_url))
 
 
 async def merge_branches(call: Call) -> Response:
@@ -282,7 +275,7 @@ async def merge_branches(call: Call) -> Response:
             call.service.metrics.count_conflict()
             raise
     call.log_commit(done.commit, target, replayed=done.is_replayed)
-    return json_response(done.wire(), headers=call.replay_header(is_replayed=done.is_replayed))
+    return write_response(done)
 
 
 async def revert(call: Call) -> Response:
@@ -348,4 +341,4 @@ async def _change_branch(
             call.service.metrics.count_conflict()
             raise
     call.log_commit(done.commit, branch, replayed=done.is_replayed)
-    return json_response(done.wire(), headers=call.replay_header(is_replayed=done.is_replayed))
+    return write_response(done)

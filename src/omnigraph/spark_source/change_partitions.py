@@ -20,13 +20,12 @@ from omnigraph.history.entity_changes import (
     ChangeBatch,
     ChangeFilter,
     Mask,
-    Op,
     TypePair,
     compare_tables,
 )
 from omnigraph.identity import CommitId
 from omnigraph.pipeline.spark_columns import cast_to_schema, to_spark_type
-from omnigraph.storage.manifest import Commit, TableEntry
+from omnigraph.storage.manifest import CommitRecord, TableEntry
 from omnigraph.storage.tables import (
     ChangedKeys,
     PinnedTable,
@@ -35,6 +34,7 @@ from omnigraph.storage.tables import (
     find_changed_keys,
 )
 from omnigraph.types.to_json import encode_image_texts
+from omnigraph.wire.change_results import Op
 
 PIECES_PER_TASK = 32
 """So many small pieces are read by one task: starting one costs more than reading them."""
@@ -145,7 +145,7 @@ def plan_changes(
 
 
 def _add_advice(
-    error: HistoricalVersionReclaimed | ChangeSchemaBoundary, commit: Commit
+    error: HistoricalVersionReclaimed | ChangeSchemaBoundary, commit: CommitRecord
 ) -> ChangeFeedGap | ChangeSchemaBoundary:
     if isinstance(error, ChangeSchemaBoundary):
         return ChangeSchemaBoundary(error.commit_id, error.type_name, START_AGAIN)
@@ -154,7 +154,7 @@ def _add_advice(
 
 def _list_pieces(
     history: BranchHistory,
-    commit: Commit,
+    commit: CommitRecord,
     wanted: ChangeFilter,
     only: NodeType | EdgeType | None,
     rows_per_task: int,

@@ -26,7 +26,7 @@ from omnigraph.progress import Work, working
 from omnigraph.result import Result
 from omnigraph.storage.consumers import (
     CONSUMER_RECORDS,
-    Consumer,
+    ConsumerRecord,
     list_consumers,
     list_needed_commits,
 )
@@ -53,7 +53,7 @@ from omnigraph.storage.layout import (
     make_tables_folder,
     tag_ref,
 )
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.commits import CommitRecord
 from omnigraph.storage.manifest.manifest_reader import History, read_manifest
 from omnigraph.storage.manifest.manifest_state import SchemaContract, TableEntry
 from omnigraph.storage.objects.object_store import ObjectStore, StoreKind
@@ -62,7 +62,7 @@ from omnigraph.storage.refs import (
     REF_RECORDS,
     TAG_RECORDS,
     BranchRef,
-    Tag,
+    TagRecord,
     list_refs,
     list_tags,
     note_named,
@@ -146,8 +146,8 @@ class Plan:
     contract: SchemaContract
     versions: Mapping[Place, frozenset[int]]
     files: frozenset[str]
-    tags: Sequence[Tag]
-    consumers: Sequence[Consumer]
+    tags: Sequence[TagRecord]
+    consumers: Sequence[ConsumerRecord]
     """Those that can go on with the copy: what they have yet to read is copied."""
 
     def count(self) -> tuple[int, int]:
@@ -185,7 +185,7 @@ def make_plan(root: GraphRoot, cut: Cut, *, shallow: bool) -> Plan:
 
 def _list_served_consumers(
     root: GraphRoot, cut: Cut, versions: Mapping[Place, frozenset[int]]
-) -> Iterator[Consumer]:
+) -> Iterator[ConsumerRecord]:
     refs = {ref.incarnation: ref for ref in cut.refs}
     for consumer in list_consumers(root.store):
         ref = refs.get(consumer.incarnation)
@@ -198,13 +198,13 @@ def _list_served_consumers(
                 yield consumer
 
 
-def _is_copied(commit: Commit, versions: Mapping[Place, frozenset[int]]) -> bool:
+def _is_copied(commit: CommitRecord, versions: Mapping[Place, frozenset[int]]) -> bool:
     return commit.manifest_version in versions.get((MANIFEST, commit.incarnation), frozenset())
 
 
 class _Planner:
     def __init__(
-        self, root: GraphRoot, cut: Cut, pool: ThreadPoolExecutor, tags: Sequence[Tag]
+        self, root: GraphRoot, cut: Cut, pool: ThreadPoolExecutor, tags: Sequence[TagRecord]
     ) -> None:
         self._root, self._cut, self._pool, self._tags = root, cut, pool, tags
 

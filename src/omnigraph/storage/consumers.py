@@ -13,16 +13,17 @@ from omnigraph.errors import ConflictError, ConsumerNotFound, StorageError
 from omnigraph.identity import BranchName, CommitId
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import CONSUMERS, make_consumer_path, normalize_name
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.commits import CommitRecord
 from omnigraph.storage.objects.object_store import ObjectStore, Versioned
 from omnigraph.storage.orphans import require_retained_manifest, require_retained_versions
 from omnigraph.storage.refs import BranchRef, find_branch
 from omnigraph.storage.sealed_records import NamedRecords, create_logged, remove_logged
 from omnigraph.storage.writer_fence import is_valid
+from omnigraph.wire import commit_results
 
 
 @dataclass(frozen=True, slots=True)
-class Consumer:
+class ConsumerRecord:
     """A reader of the feed of a branch: up to which commit it has read, and until when it counts.
 
     `expires_at` is microseconds since the Unix epoch.
@@ -38,18 +39,20 @@ class Consumer:
     def is_expired(self, now_us: int) -> bool:
         return now_us >= self.expires_at
 
-    def wire(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "graph_branch": self.branch,
-            "graph_commit_id": self.commit_id,
-            "expires_at": self.expires_at,
-            "updated_at": self.updated_at,
-        }
+    @property
+    def shown(self) -> commit_results.Consumer:
+        """The consumer as every surface shows it."""
+        return commit_results.Consumer(
+            name=self.name,
+            branch=self.branch,
+            commit_id=self.commit_id,
+            expires_at=self.expires_at,
+            updated_at=self.updated_at,
+        )
 
 
 CONSUMER_RECORDS = NamedRecords(
-    "consumer", CONSUMERS, make_consumer_path, Consumer, unread=("nonce",)
+    "consumer", CONSUMERS, make_consumer_path, ConsumerRecord, unread=("nonce",)
 )
 """The nonce makes every state of a consumer another one."""
 
@@ -62,10 +65,10 @@ def set_consumer(
     root: GraphRoot,
     name: str,
     ref: BranchRef,
-    commit: Commit,
+    commit: CommitRecord,
     lasts_us: int,
-    unread: Sequence[Commit] = (),
-) -> Consumer:
+    unread: Sequence[CommitRecord] = (),
+) -> ConsumerRecord:
     """Note that a consumer has read a branch up to this commit, whatever was noted before.
 
     `unread` are the commits that came after it.
@@ -81,7 +84,7 @@ def set_consumer(
         # Read before the look at the fence: what others note from then on is not replaced.
         known = root.store.find_versioned(make_consumer_path(wanted))
         now = root.now_us()
-        consumer = Consumer(
+        consumer = ConsumerRecord(
             name=wanted,
             branch=str(ref.name),
             incarnation=ref.incarnation,
@@ -100,7 +103,7 @@ def set_consumer(
     return consumer
 
 
-def _require_lasting(root: GraphRoot, commit: Commit, unread: Sequence[Commit]) -> None:
+def _require_lasting(root: GraphRoot, commit: CommitRecord, unread: Sequence[CommitRecord]) -> None:
     require_retained_manifest(root, commit.branch, commit.incarnation, commit.manifest_version)
     versions: dict[str | None, list[int]] = {}
     for one in unread:
@@ -109,7 +112,7 @@ def _require_lasting(root: GraphRoot, commit: Commit, unread: Sequence[Commit]) 
         require_retained_versions(root, root.manifest(incarnation), numbers)
 
 
-def _put(root: GraphRoot, consumer: Consumer, known: Versioned | None) -> None:
+def _put(root: GraphRoot, consumer: ConsumerRecord, known: Versioned | None) -> None:
     path = make_consumer_path(consumer.name)
     body = CONSUMER_RECORDS.encode(consumer, nonce=root.ids.next())
     try:
@@ -127,22 +130,22 @@ def _put(root: GraphRoot, consumer: Consumer, known: Versioned | None) -> None:
         )
 
 
-def find_consumer(store: ObjectStore, name: str) -> Consumer | None:
+def find_consumer(store: ObjectStore, name: str) -> ConsumerRecord | None:
     return CONSUMER_RECORDS.find(store, name)
 
 
-def list_consumers(store: ObjectStore) -> list[Consumer]:
+def list_consumers(store: ObjectStore) -> list[ConsumerRecord]:
     """Every consumer in the order of names; one deleted while we look is left out."""
     return [_name_branch(store, consumer) for consumer in CONSUMER_RECORDS.list_all(store)]
 
 
-def _name_branch(store: ObjectStore, consumer: Consumer) -> Consumer:
+def _name_branch(store: ObjectStore, consumer: ConsumerRecord) -> ConsumerRecord:
     """The consumer with the name that its branch has now."""
     ref = find_branch(store, BranchName(consumer.branch), consumer.incarnation)
     return consumer if ref is None else replace(consumer, branch=str(ref.name))
 
 
-def delete_consumer(root: GraphRoot, name: str) -> Consumer:
+def delete_consumer(root: GraphRoot, name: str) -> ConsumerRecord:
     """Forget a consumer; what only it kept may be cleaned away from now on."""
     wanted = normalize_consumer(name)
     with root.acquire_fence() as guard:
@@ -155,8 +158,8 @@ def delete_consumer(root: GraphRoot, name: str) -> Consumer:
 
 
 def list_needed_commits(
-    consumer: Consumer, head: CommitId | None, commits: Mapping[CommitId, Commit]
-) -> Iterator[Commit]:
+    consumer: ConsumerRecord, head: CommitId | None, commits: Mapping[CommitId, CommitRecord]
+) -> Iterator[CommitRecord]:
     """The commits a consumer still needs: the one it has read up to, and those after it.
 
     `commits` are all that its branch can see, `head` the newest of them.

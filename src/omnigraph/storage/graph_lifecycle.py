@@ -39,7 +39,12 @@ from omnigraph.storage.layout import (
     make_tables_folder,
     probe_path,
 )
-from omnigraph.storage.manifest.commits import INIT_KIND, Commit, CommitMetadata, encode_commit
+from omnigraph.storage.manifest.commits import (
+    INIT_KIND,
+    CommitMetadata,
+    CommitRecord,
+    encode_commit,
+)
 from omnigraph.storage.manifest.manifest_changes import (
     Publication,
     Register,
@@ -376,7 +381,7 @@ def _create_manifest(
     pins = [SetVersion(t.identity, t.table_key, versions[t.identity], None, 0) for t in tables]
     publication = Publication(changes=(*changes, *pins), commit=genesis, contract=contract)
     state = apply_publication(ManifestState(), publication, MAIN, None, None)
-    commit = Commit.publish(genesis, branch=MAIN, manifest_version=GENESIS_VERSION)
+    commit = CommitRecord.publish(genesis, branch=MAIN, manifest_version=GENESIS_VERSION)
     stamp = {STAMP_KEY: str(INTERNAL_SCHEMA_VERSION)}
     rows, lineage = encode_rows(state, [encode_commit(commit)])
     staged = stage_manifest_rows(

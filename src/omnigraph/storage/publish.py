@@ -10,7 +10,7 @@ from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasCont
 from omnigraph.identity import CommitId
 from omnigraph.storage.concurrent_calls import read_boot_clock
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.manifest.commits import Commit, encode_audit, encode_commit
+from omnigraph.storage.manifest.commits import CommitRecord, encode_audit, encode_commit
 from omnigraph.storage.manifest.manifest_changes import (
     Publication,
     apply_publication,
@@ -45,7 +45,7 @@ class Published:
     """The manifest after a publish, and the commit it recorded."""
 
     manifest: ManifestSnapshot
-    commit: Commit | None
+    commit: CommitRecord | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class PreparedPublish:
 
     base: ManifestSnapshot
     publication: Publication
-    commit: Commit | None
+    commit: CommitRecord | None
     state: ManifestState
     file: StateFile
     staged: StagedTransaction
@@ -157,12 +157,14 @@ def _require_shown(root: GraphRoot, prepared: PreparedPublish, reached: int) -> 
     )
 
 
-def _commit(base: ManifestSnapshot, ref: BranchRef, publication: Publication) -> Commit | None:
+def _commit(
+    base: ManifestSnapshot, ref: BranchRef, publication: Publication
+) -> CommitRecord | None:
     if publication.commit is None:
         return None
     head = base.state.head_of(ref.name, ref.incarnation)
     parent: CommitId | None = head.commit_id if head else ref.fork_head
-    return Commit.publish(
+    return CommitRecord.publish(
         publication.commit,
         branch=ref.name,
         manifest_version=base.version + 1,

@@ -31,7 +31,7 @@ from omnigraph.storage.layout import (
     normalize_name,
     tag_ref,
 )
-from omnigraph.storage.manifest.commits import Commit
+from omnigraph.storage.manifest.commits import CommitRecord
 from omnigraph.storage.manifest.manifest_reader import read_newest
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.orphans import require_retained_manifest
@@ -49,6 +49,7 @@ from omnigraph.storage.tables.location import TableLocation, is_flat_name
 from omnigraph.storage.tables.table_branches import has_own_versions
 from omnigraph.storage.writer_fence import is_valid
 from omnigraph.typed_reading import decode_into
+from omnigraph.wire import commit_results
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +81,6 @@ class BranchRef:
     def place(self) -> str:
         """The revision that names its newest commit."""
         return f"branch:{self.name}"
-
-    def wire(self) -> dict[str, object]:
-        """The response to creating it."""
-        return {"from": self.parent, "name": self.name, "actor_id": self.actor_id}
 
 
 MAIN_REF = BranchRef(MAIN)
@@ -356,7 +353,7 @@ def _incarnations(files: Iterable[str]) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Tag:
+class TagRecord:
     """A name for a commit, with where that commit was made."""
 
     name: str
@@ -368,21 +365,18 @@ class Tag:
     actor_id: str | None = None
 
     @property
-    def place(self) -> str:
-        """The revision that names its commit."""
-        return self.commit_id
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "graph_commit_id": self.commit_id,
-            "graph_branch": self.branch,
-            "actor_id": self.actor_id,
-            "created_at": self.created_at,
-        }
+    def shown(self) -> commit_results.Tag:
+        """The tag as every surface shows it."""
+        return commit_results.Tag(
+            name=self.name,
+            commit_id=self.commit_id,
+            branch=self.branch,
+            actor_id=self.actor_id,
+            created_at=self.created_at,
+        )
 
 
-TAG_RECORDS = NamedRecords("tag", TAGS, tag_ref, Tag)
+TAG_RECORDS = NamedRecords("tag", TAGS, tag_ref, TagRecord)
 
 
 def normalize_tag(name: str) -> str:
@@ -393,7 +387,9 @@ def normalize_tag(name: str) -> str:
     return tag
 
 
-def create_tag(root: GraphRoot, name: str, commit: Commit, actor_id: str | None = None) -> Tag:
+def create_tag(
+    root: GraphRoot, name: str, commit: CommitRecord, actor_id: str | None = None
+) -> TagRecord:
     """Name a commit for good.
 
     Raises:
@@ -401,7 +397,7 @@ def create_tag(root: GraphRoot, name: str, commit: Commit, actor_id: str | None 
         HistoricalVersionReclaimed: cleanup has removed what the commit shows.
         BranchNotFound: the branch it was made on is being deleted.
     """
-    tag = Tag(
+    tag = TagRecord(
         name=normalize_tag(name),
         commit_id=commit.commit_id,
         branch=commit.branch,
@@ -421,7 +417,7 @@ def create_tag(root: GraphRoot, name: str, commit: Commit, actor_id: str | None 
     return tag
 
 
-def _require_kept(root: GraphRoot, tag: Tag) -> None:
+def _require_kept(root: GraphRoot, tag: TagRecord) -> None:
     """Raise, and take the tag back, if what it names is gone or going.
 
     Where the fence is a lease, whoever makes a tag may have slept before that. Neither a cleanup
@@ -439,7 +435,7 @@ def _require_kept(root: GraphRoot, tag: Tag) -> None:
             raise
 
 
-def _put(store: ObjectStore, tag: Tag) -> None:
+def _put(store: ObjectStore, tag: TagRecord) -> None:
     body = TAG_RECORDS.encode(tag)
     try:
         is_made = create_logged(store, tag_ref(tag.name), body)
@@ -451,23 +447,23 @@ def _put(store: ObjectStore, tag: Tag) -> None:
         raise AlreadyExists(f"tag '{tag.name}' already exists; tags do not move")
 
 
-def find_tag(store: ObjectStore, name: str) -> Tag | None:
+def find_tag(store: ObjectStore, name: str) -> TagRecord | None:
     return TAG_RECORDS.find(store, name)
 
 
-def read_tag(store: ObjectStore, name: str) -> Tag:
+def read_tag(store: ObjectStore, name: str) -> TagRecord:
     found = find_tag(store, name)
     if found is None:
         raise TagNotFound(name)
     return found
 
 
-def list_tags(store: ObjectStore) -> list[Tag]:
+def list_tags(store: ObjectStore) -> list[TagRecord]:
     """Every tag in the order of names; one deleted while we look is left out."""
     return TAG_RECORDS.list_all(store)
 
 
-def delete_tag(root: GraphRoot, name: str) -> Tag:
+def delete_tag(root: GraphRoot, name: str) -> TagRecord:
     """Remove a tag; its commit stays as long as anything else keeps it."""
     with root.acquire_fence() as guard:
         tag = read_tag(root.store, normalize_tag(name))

@@ -12,7 +12,7 @@ from omnigraph.errors import AlreadyExists, OmniError
 from omnigraph.identity import ID_COLUMN, CommitId, OperationId
 from omnigraph.storage.graph_lifecycle import NewTable
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.manifest.commits import Commit, MergedState, MergedTable
+from omnigraph.storage.manifest.commits import CommitRecord, MergedState, MergedTable
 from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.manifest_state import TableEntry
 from omnigraph.storage.snapshot import Snapshot
@@ -101,7 +101,7 @@ class Merging:
     """The other side of a merge, as it was taken."""
 
     source: Snapshot
-    history: tuple[Commit, ...]
+    history: tuple[CommitRecord, ...]
     """Those of its commits that the target cannot see yet."""
 
     @property

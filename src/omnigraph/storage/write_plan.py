@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from omnigraph.identity import BranchName, CommitId, OperationId, TableIdentity, TableKey
-from omnigraph.storage.manifest.commits import Commit, CommitMetadata, RecoveryAudit
+from omnigraph.storage.manifest.commits import CommitMetadata, CommitRecord, RecoveryAudit
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
     Publication,
@@ -118,7 +118,7 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
     commit: CommitMetadata
     records_commit: bool = True
     """Whether the history gets the commit; maintenance may do without."""
-    history: tuple[Commit, ...] = ()
+    history: tuple[CommitRecord, ...] = ()
     """Commits of another branch that become visible here, because a merge brings them in."""
 
     @property

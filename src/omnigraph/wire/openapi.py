@@ -6,12 +6,14 @@ Generated from the route table and the types of request and response bodies.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
+from omnigraph.result import Result
 from omnigraph.version import __version__
 from omnigraph.wire.http_protocol import (
     IDEMPOTENCY_KEY,
@@ -48,7 +50,13 @@ _GRAPH_ID = {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$"}
 @lru_cache(maxsize=2)
 def describe_api(*, has_auth: bool = True) -> dict[str, Any]:
     """Return the OpenAPI document; security schemes only if tokens are used."""
-    _, components = msgspec.json.schema_components(list_schemas(), ref_template=_REF)
+    bodies = list_schemas()
+    _, components = msgspec.json.schema_components(
+        bodies, ref_template=_REF, schema_hook=_describe_any
+    )
+    for kind in _walk(Result):
+        if kind.__name__ in components:
+            _describe_document(kind, components[kind.__name__])
     paths: dict[str, dict[str, Any]] = {}
     for route in ROUTES:
         described = _describe_route(route, has_auth=has_auth)
@@ -67,6 +75,35 @@ def describe_api(*, has_auth: bool = True) -> dict[str, Any]:
         scheme = {"type": "http", "scheme": "bearer"}
         document["components"]["securitySchemes"] = {"bearer_token": scheme}
     return document
+
+
+def _describe_any(kind: type) -> dict[str, Any]:
+    """Describe values of any type, which is how `object` is meant in a struct."""
+    if kind is object:
+        return {"description": "Any JSON value."}
+    raise NotImplementedError
+
+
+def _walk(kind: type[Result]) -> Iterator[type[Result]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _walk(one)
+
+
+def _describe_document(kind: type[Result], schema: dict[str, Any]) -> None:
+    """Complete the schema of a result, which leaves out members while they have their default."""
+    members = schema["properties"]
+    for name in kind.attributes:
+        members.pop(name, None)
+    if not kind.__struct_config__.omit_defaults:
+        schema["required"] = list(members)
+    for name in members.keys() - set(schema.get("required", ())):
+        member = members[name]
+        if member.pop("default", ...) is not None:
+            continue
+        choices = [one for one in member.get("anyOf", ()) if one != {"type": "null"}]
+        if len(choices) == 1:
+            members[name] = choices[0]
 
 
 def _describe_route(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:

@@ -14,6 +14,8 @@ import msgspec
 
 from omnigraph.wire import request_bodies as asks
 from omnigraph.wire import response_bodies as gives
+from omnigraph.wire.change_results import CommitChanges, DiffStats, EntityHistory, FeedPage
+from omnigraph.wire.commit_results import Commit, CommitList, Consumer, ConsumerList, Tag, TagList
 from omnigraph.wire.http_protocol import (
     ARROW_STREAM,
     BLOB,
@@ -36,13 +38,32 @@ from omnigraph.wire.http_protocol import (
     make_keyed_post,
     make_post,
 )
+from omnigraph.wire.merge_results import ApplyResult, MergeResult
+from omnigraph.wire.read_results import (
+    BranchList,
+    Explanation,
+    Lint,
+    QueryList,
+    QueryRows,
+    SchemaText,
+    SnapshotInfo,
+)
+from omnigraph.wire.server_state import ErrorBody, GraphList, Health, Readiness
+from omnigraph.wire.write_results import (
+    CreatedBranch,
+    DeletedBranch,
+    LoadResult,
+    MutationResult,
+    PutBlob,
+    RecordedWrite,
+)
 
 READING_ROUTES = (
     make_get(
         "getSnapshot",
         "snapshot",
         "Which version of which table makes up a branch, now or as it was.",
-        gives.SnapshotOutput,
+        SnapshotInfo,
         parameters=(
             BRANCH,
             QueryParameter(
@@ -74,7 +95,7 @@ READING_ROUTES = (
         "PUT",
         f"{GRAPH}/blob",
         "Write a blob as one commit; with `If-Match`, only over the value that was read.",
-        response=gives.BlobPutOutput,
+        response=PutBlob,
         parameters=(*BLOB, BRANCH),
         body_media=OCTETS,
         is_write=True,
@@ -85,7 +106,7 @@ READING_ROUTES = (
         "query",
         "Run a read query.",
         asks.QueryRequest,
-        gives.ReadOutput,
+        QueryRows,
         answer_media=ROWS,
         statuses=(504,),
     ),
@@ -94,7 +115,7 @@ READING_ROUTES = (
         "explain",
         "The plan of a query; with `analyze`, what every operator did and took.",
         asks.ExplainRequest,
-        gives.ExplainOutput,
+        Explanation,
         statuses=(504,),
     ),
     make_post(
@@ -102,7 +123,7 @@ READING_ROUTES = (
         "lint",
         "Check queries against the schema without running any.",
         asks.LintRequest,
-        gives.LintOutput,
+        Lint,
     ),
     make_get(
         "listRows",
@@ -126,13 +147,11 @@ CHANGING_ROUTES = (
         "mutate",
         "Run a mutation as one commit.",
         asks.MutateRequest,
-        gives.ChangeOutput,
+        MutationResult,
         is_conditional=True,
         statuses=(412,),
     ),
-    make_get(
-        "list_queries", "queries", "The stored queries that can be run.", gives.QueryListOutput
-    ),
+    make_get("list_queries", "queries", "The stored queries that can be run.", QueryList),
     make_keyed_post(
         "invoke_query",
         "queries/{name}",
@@ -148,7 +167,7 @@ CHANGING_ROUTES = (
         "getSchema",
         "schema",
         "The accepted schema.",
-        gives.SchemaOutput,
+        SchemaText,
         parameters=(BRANCH, SNAPSHOT),
     ),
     make_post(
@@ -171,7 +190,7 @@ CHANGING_ROUTES = (
         "load",
         "Load records as one commit; `load/ndjson` takes them without wrapping.",
         asks.LoadRequest,
-        gives.LoadOutput,
+        LoadResult,
         statuses=(412,),
     ),
     RouteSpec(
@@ -179,7 +198,7 @@ CHANGING_ROUTES = (
         "POST",
         f"{GRAPH}/load/ndjson",
         "Load JSON lines as one commit.",
-        response=gives.GraphBatchLoadOutput,
+        response=LoadResult,
         parameters=(
             BRANCH,
             QueryParameter("from", "Create the branch from this one first, if it is missing."),
@@ -218,7 +237,7 @@ BRANCH_ROUTES = (
         "listBranches",
         "branches",
         "The names of the branches.",
-        gives.BranchListOutput,
+        BranchList,
         parameters=PAGES,
     ),
     make_keyed_post(
@@ -226,14 +245,14 @@ BRANCH_ROUTES = (
         "branches",
         "Create a branch; nothing is copied.",
         asks.BranchCreateRequest,
-        gives.BranchCreateOutput,
+        CreatedBranch,
     ),
     make_keyed_post(
         "mergeBranches",
         "branches/merge",
         "Bring what a branch has into another one, as one commit.",
         asks.BranchMergeRequest,
-        gives.BranchMergeOutput,
+        MergeResult,
         statuses=(412,),
     ),
     make_keyed_post(
@@ -241,13 +260,13 @@ BRANCH_ROUTES = (
         "branches/rename",
         "Rename a branch; it stays the same branch, with its commits and its feed.",
         asks.BranchRenameRequest,
-        gives.BranchRenameOutput,
+        CreatedBranch,
     ),
     make_delete(
         "deleteBranch",
         "branches/{branch}",
         "Delete a branch.",
-        gives.BranchDeleteOutput,
+        DeletedBranch,
         is_write=True,
     ),
 )
@@ -258,7 +277,7 @@ HISTORY_ROUTES = (
         "listCommits",
         "commits",
         "The commits of a branch, newest first.",
-        gives.CommitListOutput,
+        CommitList,
         parameters=(
             BRANCH,
             QueryParameter("before", "Only commits older than this one, or up to this time."),
@@ -268,12 +287,12 @@ HISTORY_ROUTES = (
             *PAGES,
         ),
     ),
-    make_get("getCommit", "commits/{commit_id}", "One commit.", gives.CommitOutput),
+    make_get("getCommit", "commits/{commit_id}", "One commit.", Commit),
     make_get(
         "getCommitChanges",
         "commits/{commit_id}/changes",
         "What a commit changed, a page at a time.",
-        gives.CommitChangesOutput,
+        CommitChanges,
         parameters=(*PAGES, *CHANGES),
         statuses=(410,),
     ),
@@ -282,7 +301,7 @@ HISTORY_ROUTES = (
         "revert",
         "Undo what one commit did, as a new commit.",
         asks.ApplyCommitRequest,
-        gives.ApplyCommitOutput,
+        ApplyResult,
         statuses=(412,),
     ),
     make_keyed_post(
@@ -290,7 +309,7 @@ HISTORY_ROUTES = (
         "cherry-pick",
         "Do what one commit of any branch did on a branch as well, as a new commit.",
         asks.ApplyCommitRequest,
-        gives.ApplyCommitOutput,
+        ApplyResult,
         statuses=(412,),
     ),
     make_keyed_post(
@@ -298,24 +317,24 @@ HISTORY_ROUTES = (
         "restore",
         "Set a branch to what it was at a place, as a new commit.",
         asks.RestoreRequest,
-        gives.ApplyCommitOutput,
+        ApplyResult,
         statuses=(412,),
     ),
-    make_get("listTags", "tags", "The tags, by name.", gives.TagListOutput, parameters=PAGES),
+    make_get("listTags", "tags", "The tags, by name.", TagList, parameters=PAGES),
     make_post(
         "createTag",
         "tags",
         "Give a commit a permanent name.",
         asks.TagCreateRequest,
-        gives.TagOutput,
+        Tag,
     ),
-    make_delete("deleteTag", "tags/{tag}", "Delete a tag.", gives.TagOutput),
+    make_delete("deleteTag", "tags/{tag}", "Delete a tag.", Tag),
     make_get(
         "diff",
         "diff",
         "How two places differ: counts by type, every change as a line, or those of one type as "
         "Arrow.",
-        gives.DiffOutput,
+        DiffStats,
         parameters=(
             QueryParameter("before", "The place to start from.", is_required=True),
             QueryParameter("after", "The other place; the branch as it is by default."),
@@ -331,7 +350,7 @@ HISTORY_ROUTES = (
         "getEntityHistory",
         "history",
         "Every value an entity had on a branch, newest first.",
-        gives.EntityHistoryOutput,
+        EntityHistory,
         parameters=(
             *ENTITY,
             QueryParameter(
@@ -348,7 +367,7 @@ FEED_ROUTES = (
         "pollChanges",
         "changes",
         "A page of the change feed of a branch.",
-        gives.ChangeFeedOutput,
+        FeedPage,
         parameters=(
             BRANCH,
             QueryParameter("cursor", "Go on after a page that ended with this cursor."),
@@ -374,7 +393,7 @@ FEED_ROUTES = (
         "listConsumers",
         "consumers",
         "The consumers of the change feeds, by name.",
-        gives.ConsumerListOutput,
+        ConsumerList,
         parameters=PAGES,
     ),
     RouteSpec(
@@ -383,17 +402,15 @@ FEED_ROUTES = (
         f"{GRAPH}/consumers/{{consumer}}",
         "Record how far a consumer has read, so that cleanup keeps the rest for it.",
         asks.ConsumerSetRequest,
-        gives.ConsumerOutput,
+        Consumer,
         is_body_optional=True,
     ),
-    make_delete(
-        "deleteConsumer", "consumers/{consumer}", "Delete a consumer.", gives.ConsumerOutput
-    ),
+    make_delete("deleteConsumer", "consumers/{consumer}", "Delete a consumer.", Consumer),
     make_get(
         "getWrite",
         "writes/{key}",
         "What became of a write that was sent with an idempotency key.",
-        gives.WriteOutput,
+        RecordedWrite,
         parameters=(BRANCH,),
     ),
 )
@@ -405,7 +422,7 @@ SERVER_ROUTES = (
         "GET",
         "/healthz",
         "Whether the process is alive; no graph is touched.",
-        response=gives.HealthOutput,
+        response=Health,
         is_open=True,
     ),
     RouteSpec(
@@ -413,7 +430,7 @@ SERVER_ROUTES = (
         "GET",
         "/readyz",
         "Whether requests should be sent here.",
-        response=gives.ReadyOutput,
+        response=Readiness,
         is_open=True,
         statuses=(503,),
     ),
@@ -423,7 +440,7 @@ SERVER_ROUTES = (
         "GET",
         "/graphs",
         "The graphs that are served.",
-        response=gives.GraphListOutput,
+        response=GraphList,
     ),
 )
 ROUTES: tuple[RouteSpec, ...] = (
@@ -447,4 +464,4 @@ def list_schemas() -> Sequence[type[msgspec.Struct]]:
     """Every type that a body has."""
     found = {route.request for route in ROUTES} | {route.response for route in ROUTES}
     bodies = [one for one in found if one is not None]
-    return sorted([*bodies, gives.ErrorBody], key=lambda one: one.__name__)
+    return sorted([*bodies, ErrorBody], key=lambda one: one.__name__)

@@ -11,10 +11,9 @@ from omnigraph.errors import ReadSetChanged
 from omnigraph.identity import CommitId
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest import (
-    Commit,
     CommitMetadata,
+    CommitRecord,
     ManifestSnapshot,
-    RowCounts,
     SchemaChange,
     SetVersion,
 )
@@ -27,6 +26,7 @@ from omnigraph.storage.write_plan import (
     WriteRequirements,
     WriterKind,
 )
+from omnigraph.wire.commit_results import RowCounts
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class BranchReader(Protocol):
     def remember(self, ref: BranchRef, manifest: ManifestSnapshot) -> None: ...
 
     def find_commit(
-        self, snapshot: Snapshot, is_wanted: Callable[[Commit], bool]
-    ) -> Commit | None: ...
+        self, snapshot: Snapshot, is_wanted: Callable[[CommitRecord], bool]
+    ) -> CommitRecord | None: ...
 
 
 @dataclass(frozen=True, slots=True)

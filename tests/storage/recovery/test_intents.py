@@ -24,8 +24,8 @@ from omnigraph.identity import (
 )
 from omnigraph.storage.layout import RECOVERY, make_intent_path, make_table_path
 from omnigraph.storage.manifest.commits import (
-    Commit,
     CommitMetadata,
+    CommitRecord,
     MergedState,
     MergedTable,
     RowCounts,
@@ -141,7 +141,9 @@ def test_what_a_merge_brings_in_is_read_as_it_was_written():
         ),
         commit=structs.replace(PLAN.commit, merged=state),
         history=(
-            Commit.publish(PLAN.commit, branch="dev", manifest_version=4, incarnation="01ARZ"),
+            CommitRecord.publish(
+                PLAN.commit, branch="dev", manifest_version=4, incarnation="01ARZ"
+            ),
         ),
     )
     assert decode_intent(encode_intent(merge), PATH) == merge

@@ -23,7 +23,7 @@ from omnigraph.settings import MERGE_ENGINES
 
 if TYPE_CHECKING:
     from omnigraph.graph.engines import MergeEngineName
-    from omnigraph.graph.merging import MergeResult
+    from omnigraph.wire.merge_results import MergeResult
 
 
 @click.group()

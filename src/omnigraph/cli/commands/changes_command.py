@@ -30,8 +30,8 @@ from omnigraph.cli.shell_completion import FILE
 from omnigraph.cli.terminal import note, print_json
 
 if TYPE_CHECKING:
-    from omnigraph.history.change_feed import FeedPage
     from omnigraph.history.diff import Diff
+    from omnigraph.wire.change_results import FeedPage
 
 
 @click.group()

@@ -29,9 +29,9 @@ from omnigraph.cli.shared_options import (
 from omnigraph.cli.terminal import note, print_json
 
 if TYPE_CHECKING:
-    from omnigraph.graph.results import Commit
-    from omnigraph.graph.undo import ApplyResult
-    from omnigraph.history.change_feed import CommitChanges
+    from omnigraph.wire.change_results import CommitChanges
+    from omnigraph.wire.commit_results import Commit
+    from omnigraph.wire.merge_results import ApplyResult
 
 
 @click.group()

@@ -31,8 +31,8 @@ from omnigraph.output_files import OutputFile
 
 if TYPE_CHECKING:
     from omnigraph.graph.engines import LoadEngineName, ModeName
-    from omnigraph.graph.results import LoadResult
     from omnigraph.interchange.import_files import ImportResult
+    from omnigraph.wire.write_results import LoadResult
 
 
 FORMATS = ("jsonl", "parquet", "csv", "tsv")

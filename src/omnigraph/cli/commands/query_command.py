@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from omnigraph.graph.engines import EngineName
     from omnigraph.graph.graph import Graph
     from omnigraph.graph.queries import QueryResult
-    from omnigraph.graph.results import MutationResult
+    from omnigraph.wire.write_results import MutationResult
 
 
 NAME = "statement"
@@ -221,7 +221,7 @@ def invoke_mutation(
     message: str | None = None,
 ) -> MutationResult:
     """Run a stored mutation and return its result."""
-    from omnigraph.graph.results import MutationResult
+    from omnigraph.wire.write_results import MutationResult
 
     result = graph.invoke(
         name or "",

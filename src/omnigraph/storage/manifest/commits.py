@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,11 +15,12 @@ from omnigraph.identity import MAIN, CommitId, OperationId
 from omnigraph.storage.manifest.manifest_state import Row, RowKind, make_audit_row_id, make_row
 from omnigraph.storage.tables.location import is_flat_name
 from omnigraph.typed_reading import convert_into
+from omnigraph.wire import commit_results
+from omnigraph.wire.commit_results import RowCounts
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 RECOVERY_KIND, INIT_KIND = "recovery", "init"
 """What made the commits that no writer made."""
-_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +46,6 @@ class MergedState:
     tables: tuple[MergedTable, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RowCounts:
-    """Numbers of rows of a table that a commit inserted, updated and deleted."""
-
-    table_key: str
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-
-    @property
-    def type_name(self) -> str:
-        return self.table_key.partition(":")[2]
-
-
 class CommitMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a commit that is known before it is published, and never changes over retries."""
 
@@ -81,7 +67,7 @@ class CommitMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """How many rows of which tables it changed, where `kind` is known."""
 
 
-class Commit(CommitMetadata, frozen=True, kw_only=True):
+class CommitRecord(CommitMetadata, frozen=True, kw_only=True):
     """One logical change of the graph, as it was published."""
 
     branch: str
@@ -112,43 +98,35 @@ class Commit(CommitMetadata, frozen=True, kw_only=True):
         return hash(self.commit_id)
 
     @property
-    def message(self) -> str | None:
-        """The message its writer gave."""
-        said = self.details.get("message")
-        return said if isinstance(said, str) else None
-
-    @property
-    def time(self) -> datetime.datetime:
-        """The time of the commit."""
-        return _EPOCH + datetime.timedelta(microseconds=self.created_at)
-
-    @property
     def parents(self) -> tuple[CommitId, ...]:
         """The commits it came from; a merge has two."""
         both = (self.parent_commit_id, self.merged_parent_commit_id)
         return tuple(parent for parent in both if parent is not None)
 
     @property
-    def place(self) -> str:
-        """The revision that names it."""
-        return self.commit_id
-
-    @property
     def order(self) -> tuple[int, int, str]:
         """The key that sorts a history; the greatest is the newest."""
         return (self.manifest_version, self.created_at, self.commit_id)
 
+    @property
+    def shown(self) -> commit_results.Commit:
+        """The commit as every surface shows it."""
+        return commit_results.Commit(
+            commit_id=self.commit_id,
+            branch=self.branch,
+            manifest_version=self.manifest_version,
+            parent_commit_id=self.parent_commit_id,
+            merged_parent_commit_id=self.merged_parent_commit_id,
+            actor_id=self.actor_id,
+            created_at=self.created_at,
+            kind=self.kind,
+            tables=self.tables,
+            origin=self.origin,
+            details=self.details,
+        )
+
     def wire(self) -> dict[str, object]:
-        body: dict[str, object] = {
-            "graph_commit_id": self.commit_id,
-            "graph_branch": self.branch,
-            "graph_manifest_version": self.manifest_version,
-            "parent_commit_id": self.parent_commit_id,
-            "merged_parent_commit_id": self.merged_parent_commit_id,
-            "actor_id": self.actor_id,
-            "created_at": self.created_at,
-        }
-        return {**body, **self._optional}
+        return self.shown.wire()
 
     @property
     def _optional(self) -> dict[str, object]:
@@ -163,6 +141,11 @@ class Commit(CommitMetadata, frozen=True, kw_only=True):
         if self.details:
             given["details"] = dict(self.details)
         return given
+
+
+def show_commit(commit: CommitRecord | None) -> commit_results.Commit | None:
+    """Return the commit of a write as every surface shows it, if it made one."""
+    return None if commit is None else commit.shown
 
 
 class RecoveryKind(StrEnum):
@@ -215,7 +198,7 @@ class RecoveryAudit:
         }
 
 
-def encode_commit(commit: Commit) -> Row:
+def encode_commit(commit: CommitRecord) -> Row:
     metadata: dict[str, object] = {
         "parent_commit_id": commit.parent_commit_id,
         "merged_parent_commit_id": commit.merged_parent_commit_id,
@@ -235,7 +218,7 @@ def encode_commit(commit: Commit) -> Row:
     )
 
 
-def decode_commit(one: Row) -> Commit:
+def decode_commit(one: Row) -> CommitRecord:
     metadata, version = _decode_object(one), one["table_version"]
     created_at = metadata.get("created_at")
     if version is None or not isinstance(created_at, int):
@@ -246,7 +229,7 @@ def decode_commit(one: Row) -> Commit:
     details = metadata.get("details", {})
     if not isinstance(details, dict):
         raise ManifestCorrupt(f"commit {one['object_id']!r} has details that are not an object")
-    return Commit(
+    return CommitRecord(
         commit_id=CommitId(one["object_id"]),
         branch=one["table_branch"] or MAIN,
         manifest_version=version,

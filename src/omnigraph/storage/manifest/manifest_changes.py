@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from omnigraph.errors import BadRequest, ExpectedVersionMismatch, ReadSetChanged
 from omnigraph.identity import CommitId, EntityKind, TableIdentity, TableKey
 from omnigraph.storage.layout import make_table_path
-from omnigraph.storage.manifest.commits import Commit, CommitMetadata, RecoveryAudit
+from omnigraph.storage.manifest.commits import CommitMetadata, CommitRecord, RecoveryAudit
 from omnigraph.storage.manifest.manifest_state import (
     Head,
     ManifestState,
@@ -104,7 +104,7 @@ class Publication:
     commit: CommitMetadata | None = None
     audits: tuple[RecoveryAudit, ...] = ()
     contract: SchemaContract | None = None
-    history: tuple[Commit, ...] = ()
+    history: tuple[CommitRecord, ...] = ()
     """Commits of another branch that become visible here, because a merge brings them in."""
 
     @property

@@ -19,7 +19,12 @@ from omnigraph.errors import (
     StorageFailure,
 )
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest.commits import Commit, RecoveryAudit, decode_audit, decode_commit
+from omnigraph.storage.manifest.commits import (
+    CommitRecord,
+    RecoveryAudit,
+    decode_audit,
+    decode_commit,
+)
 from omnigraph.storage.manifest.manifest_state import (
     COLUMNS,
     STAMP_KEY,
@@ -305,10 +310,10 @@ class _Listed:
     """The commits visible at one version."""
 
     table_state: ManifestTableState
-    by_id: Mapping[CommitId, Commit]
+    by_id: Mapping[CommitId, CommitRecord]
 
     @cached_property
-    def newest_first(self) -> tuple[Commit, ...]:
+    def newest_first(self) -> tuple[CommitRecord, ...]:
         return sort_newest_first(self.by_id)
 
 
@@ -317,14 +322,14 @@ class History:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._seen: dict[int, tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]] = {}
+        self._seen: dict[int, tuple[tuple[CommitRecord, ...], tuple[RecoveryAudit, ...]]] = {}
         self._listed: _Listed | None = None
 
-    def commits(self, manifest: ManifestSnapshot) -> tuple[Commit, ...]:
+    def commits(self, manifest: ManifestSnapshot) -> tuple[CommitRecord, ...]:
         """Every commit visible at this version, newest first."""
         return self._list(manifest).newest_first
 
-    def commits_by_id(self, manifest: ManifestSnapshot) -> Mapping[CommitId, Commit]:
+    def commits_by_id(self, manifest: ManifestSnapshot) -> Mapping[CommitId, CommitRecord]:
         """Every commit visible at this version, by its id."""
         return self._list(manifest).by_id
 
@@ -346,18 +351,18 @@ class History:
         return tuple(sorted(found.values(), key=lambda a: (a.created_at, a.operation_id)))
 
     def find(
-        self, manifest: ManifestSnapshot, is_wanted: Callable[[Commit], bool]
-    ) -> Commit | None:
+        self, manifest: ManifestSnapshot, is_wanted: Callable[[CommitRecord], bool]
+    ) -> CommitRecord | None:
         """A commit visible at this version; any of several."""
         pieces = self._read(manifest)
         return next((c for commits, _ in pieces for c in commits if is_wanted(c)), None)
 
-    def find_commit(self, manifest: ManifestSnapshot, commit_id: CommitId) -> Commit | None:
+    def find_commit(self, manifest: ManifestSnapshot, commit_id: CommitId) -> CommitRecord | None:
         return self._list(manifest).by_id.get(commit_id)
 
     def _read(
         self, manifest: ManifestSnapshot
-    ) -> Iterable[tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]]:
+    ) -> Iterable[tuple[tuple[CommitRecord, ...], tuple[RecoveryAudit, ...]]]:
         state_ids = set(manifest.table_state.fragment_ids)
         ids = [f.id for f in manifest.table.fragments() if f.id not in state_ids]
         with self._lock:
@@ -370,7 +375,7 @@ class History:
                 return [*(self._seen[id] for id in ids), _split(recent)]
 
 
-def sort_newest_first(commits: Mapping[CommitId, Commit]) -> tuple[Commit, ...]:
+def sort_newest_first(commits: Mapping[CommitId, CommitRecord]) -> tuple[CommitRecord, ...]:
     """The commits, each before those it came from; among others the one made last first.
 
     Branches count their manifest versions on their own, so after a merge these alone say nothing.
@@ -378,7 +383,7 @@ def sort_newest_first(commits: Mapping[CommitId, Commit]) -> tuple[Commit, ...]:
     children = Counter(parent for one in commits.values() for parent in one.parents)
     ready = [_Newer(one) for id, one in commits.items() if not children[id]]
     heapify(ready)
-    ordered: list[Commit] = []
+    ordered: list[CommitRecord] = []
     while ready:
         commit = heappop(ready).commit
         ordered.append(commit)
@@ -393,7 +398,7 @@ def sort_newest_first(commits: Mapping[CommitId, Commit]) -> tuple[Commit, ...]:
 class _Newer:
     """A commit that comes first in a heap if it is the newer one."""
 
-    commit: Commit
+    commit: CommitRecord
 
     def __lt__(self, other: _Newer) -> bool:
         return self.commit.order > other.commit.order
@@ -401,7 +406,7 @@ class _Newer:
 
 def _decode(
     table: Table, fragments: list[int]
-) -> Mapping[int, tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]]:
+) -> Mapping[int, tuple[tuple[CommitRecord, ...], tuple[RecoveryAudit, ...]]]:
     rows: dict[int, list[Row]] = {id: [] for id in fragments}
     scanned = table.scan(_NAMES, fragments=fragments, with_row_address=True)
     addresses = scanned.column("_rowaddr").to_pylist()
@@ -410,7 +415,7 @@ def _decode(
     return {id: _split(found) for id, found in rows.items()}
 
 
-def _split(rows: list[Row]) -> tuple[tuple[Commit, ...], tuple[RecoveryAudit, ...]]:
+def _split(rows: list[Row]) -> tuple[tuple[CommitRecord, ...], tuple[RecoveryAudit, ...]]:
     commits = tuple(decode_commit(r) for r in rows if r["object_type"] == RowKind.GRAPH_COMMIT)
     audits = tuple(decode_audit(r) for r in rows if r["object_type"] == RowKind.RECOVERY_AUDIT)
     return commits, audits
