@@ -1,4 +1,4 @@
-"""Policies and stored queries, the same through every door that has them.
+"""Policies and stored queries, the same through every surface that has them.
 
 The library opens its graph under the rules that the server has; the command reaches storage without
 any, so it takes part only through the server.
@@ -11,9 +11,9 @@ import json
 import pytest
 
 from behaviour.entry_points import SERVED
-from behaviour.library_doors import SdkDoor
+from behaviour.library_surfaces import SdkSurface
+from behaviour.scenarios import list_error_kinds, run_everywhere
 from behaviour.served_copies import Terms
-from behaviour.told_stories import list_error_kinds, tell_everywhere
 from policy import guarded_people
 from policy.guarded_people import SCHEMA
 
@@ -51,27 +51,27 @@ PHOTO = ("node", "Person", "Ada", "photo")
 WIDER = SCHEMA.replace("age: I32?", "age: I32?  nick: String?")
 
 
-def maria(door):
-    return door.acting_as("maria")
+def maria(surface):
+    return surface.acting_as("maria")
 
 
-def bot(door):
-    return door.acting_as("bot")
+def bot(surface):
+    return surface.acting_as("bot")
 
 
-def side(door):
-    return door.acting_as("side")
+def side(surface):
+    return surface.acting_as("side")
 
 
-def will(door):
-    return door.acting_as("will")
+def will(surface):
+    return surface.acting_as("will")
 
 
-def eve(door):
-    return door.acting_as("eve")
+def eve(surface):
+    return surface.acting_as("eve")
 
 
-STORY = {
+SCENARIO = {
     "an admin loads": lambda d: maria(d).load(LINES, "append"),
     "an admin changes": lambda d: maria(d).mutate(OLDER),
     "an admin reads everything": lambda d: maria(d).query(EMAILS),
@@ -132,28 +132,28 @@ STORY = {
 }
 """What is done, in this order."""
 
-DOORS = {"sdk": SdkDoor, **SERVED}
+SURFACES = {"sdk": SdkSurface, **SERVED}
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
-    return tell_everywhere(DOORS, STORY, SCHEMA, tmp_path_factory, TERMS)
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
+    return run_everywhere(SURFACES, SCENARIO, SCHEMA, tmp_path_factory, TERMS)
 
 
-@pytest.mark.parametrize("step", STORY)
-def test_every_door_answers_alike_under_a_policy(told, step: str) -> None:
-    expected = told["sdk"][step]
-    for door in DOORS:
-        assert told[door][step] == expected, door
+@pytest.mark.parametrize("step", SCENARIO)
+def test_every_surface_answers_alike_under_a_policy(results, step: str) -> None:
+    expected = results["sdk"][step]
+    for surface in SURFACES:
+        assert results[surface][step] == expected, surface
 
 
-def test_the_story_has_denials_and_failures_of_stored_queries(told) -> None:
-    assert list_error_kinds(told["sdk"]) == {
+def test_the_scenario_has_denials_and_failures_of_stored_queries(results) -> None:
+    assert list_error_kinds(results["sdk"]) == {
         *("policy_denied", "query_not_found", "parameter_error", "bad_request"),
         *("precondition_failed", "schema_breaks_queries"),
     }
 
 
-def test_a_stored_query_is_answered_as_its_text_is(told) -> None:
-    for door in DOORS:
-        assert told[door]["a stored query is run"] == told[door]["its text is run"]
+def test_a_stored_query_is_answered_as_its_text_is(results) -> None:
+    for surface in SURFACES:
+        assert results[surface]["a stored query is run"] == results[surface]["its text is run"]

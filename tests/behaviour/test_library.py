@@ -157,7 +157,7 @@ def test_threads_share_a_graph(graph) -> None:
                     params={"n": f"t{number}-{step}"},
                 )
                 assert len(graph.query(KNOWS)) == 6
-        except BaseException as error:  # noqa: BLE001 - told by the main thread
+        except BaseException as error:  # noqa: BLE001 - reported by the main thread
             failures.append(error)
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]

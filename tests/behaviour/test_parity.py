@@ -1,4 +1,4 @@
-"""One story, told through every door on graphs that are byte for byte the same.
+"""One scenario, run on every surface on graphs that are byte for byte the same.
 
 After ids, times and addresses are masked, every document and every error must be the same
 everywhere. The direct command runs in this process here; elsewhere it is a child process.
@@ -10,8 +10,8 @@ import json
 
 import pytest
 
-from behaviour.entry_points import QUICK_DOORS
-from behaviour.told_stories import list_error_kinds, tell_everywhere
+from behaviour.entry_points import QUICK_SURFACES
+from behaviour.scenarios import list_error_kinds, run_everywhere
 
 SCHEMA = """\
 node Artist { slug: String @key  name: String  born: I32?  @range(born, 1900..2020) }
@@ -51,11 +51,11 @@ def write(*records: dict) -> str:
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
-def read_head(door, branch: str = "main") -> str:
-    return door.commits(branch)[0]["graph_commit_id"]
+def read_head(surface, branch: str = "main") -> str:
+    return surface.commits(branch)[0]["graph_commit_id"]
 
 
-STORY = {
+SCENARIO = {
     "load append": lambda d: d.load(write(*RECORDS), "append"),
     "query of every type": lambda d: d.query(EVERYTHING),
     "query with parameters": lambda d: d.query(BORN, {"y": 1960}),
@@ -184,22 +184,22 @@ STORY = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
-    return tell_everywhere(QUICK_DOORS, STORY, SCHEMA, tmp_path_factory)
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, object]]:
+    return run_everywhere(QUICK_SURFACES, SCENARIO, SCHEMA, tmp_path_factory)
 
 
-@pytest.mark.parametrize("step", STORY)
-def test_every_door_answers_alike(told, step: str) -> None:
-    expected = told["sdk"][step]
-    for door in QUICK_DOORS:
-        assert told[door][step] == expected, door
+@pytest.mark.parametrize("step", SCENARIO)
+def test_every_surface_answers_alike(results, step: str) -> None:
+    expected = results["sdk"][step]
+    for surface in QUICK_SURFACES:
+        assert results[surface][step] == expected, surface
 
 
-def test_the_story_has_successes_and_failures_of_every_kind(told) -> None:
+def test_the_scenario_has_successes_and_failures_of_every_kind(results) -> None:
     assert {
         *("branch_not_found", "commit_not_found", "parameter_error", "compile_error"),
         *("precondition_failed", "key_conflict", "rows_rejected", "constraint_violated"),
         *("merge_conflicts", "entity_not_found", "change_cursor_rejected", "parentless_commit"),
         *("already_exists", "bad_request", "bad_options", "unsupported_schema_change"),
         "tag_not_found",
-    } <= list_error_kinds(told["sdk"])
+    } <= list_error_kinds(results["sdk"])

@@ -193,9 +193,9 @@ def test_the_command_and_the_method_answer_with_the_same_fields(
     monkeypatch.setenv("OMNIGRAPH_HOME", str(place.parent / "home"))
     monkeypatch.setenv("OMNIGRAPH_EMBED_PROVIDER", "mock")
     assert run([*arguments, "--store", str(place), "--quiet", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    printed = json.loads(capsys.readouterr().out)
     if arguments[0] != "blob":  # a blob may have an address of its own
-        told.pop("uri", None)
+        printed.pop("uri", None)
     settings = omnigraph.Settings.from_environment({"OMNIGRAPH_EMBED_PROVIDER": "mock"})
     with omnigraph.open(place, settings=settings) as graph:
-        assert shape(told) == shape(json.loads(json.dumps(call(graph))))
+        assert shape(printed) == shape(json.loads(json.dumps(call(graph))))

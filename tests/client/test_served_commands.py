@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from behaviour.command_doors import in_process
+from behaviour.command_surfaces import in_process
 from omnigraph.cli.main import run
 from server.conftest import make_people
 from server.serving import ADD, serving

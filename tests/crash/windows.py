@@ -141,7 +141,7 @@ def parked(
     with watched(At(moment, action, path, thread.park, nth=nth)):
         work = open_and_work()
         thread.start(work)
-        # The door to Lance reports to whoever is installed now: the others must not be told.
+        # Native writes are reported to the installed observer: the others must not be notified.
         install_observer(None)
         try:
             yield thread

@@ -1,4 +1,4 @@
-"""The one door to visibility: what it checks, who wins a race, and what it records."""
+"""Publishing: its checks, concurrent publishes, and the records of a commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Merging branches through the door a user has: previews, rules, decisions, and what goes wrong."""
+"""Merging branches through the library: previews, rules, decisions and errors."""
 
 from __future__ import annotations
 

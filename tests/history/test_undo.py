@@ -1,4 +1,4 @@
-"""Reverting, picking and restoring commits through the door a user has."""
+"""Reverting, picking and restoring commits through the library."""
 
 from __future__ import annotations
 

@@ -65,12 +65,12 @@ class SimulatedLance:
 class Script:
     """Random commits, restores, branches and removals, with what came of each."""
 
-    def __init__(self, seed: int, door: Any, uri: str) -> None:
-        self.chance, self.door, self.uri = random.Random(seed), door, uri
+    def __init__(self, seed: int, lance: Any, uri: str) -> None:
+        self.chance, self.lance, self.uri = random.Random(seed), lance, uri
         self.places, self.log, self.rows = [uri], [], 0
-        operation = LanceOperation.Overwrite(SCHEMA, door.write(self._one_row(), uri))
-        door.commit(uri, Transaction(0, operation), max_retries=0, enable_stable_row_ids=True)
-        self.held = {uri: [door.dataset(uri)]}
+        operation = LanceOperation.Overwrite(SCHEMA, lance.write(self._one_row(), uri))
+        lance.commit(uri, Transaction(0, operation), max_retries=0, enable_stable_row_ids=True)
+        self.held = {uri: [lance.dataset(uri)]}
 
     def _one_row(self) -> pa.Table:
         self.rows += 1
@@ -97,7 +97,7 @@ class Script:
         """Describe every branch: its versions, its rows, and the files nothing names."""
         found = []
         for place in self.places:
-            newest = self.door.dataset(place)
+            newest = self.lance.dataset(place)
             self.held.setdefault(place, []).append(newest)
             ids = sorted(newest.scanner(columns=["id"]).to_table().column("id").to_pylist())
             versions = sorted(ref["version"] for ref in newest.version_refs())
@@ -118,12 +118,12 @@ class Script:
 
     def _base(self, place: str) -> Any:
         """A handle that may be outdated by a few versions."""
-        return self.chance.choice(self.held.setdefault(place, [self.door.dataset(place)])[-3:])
+        return self.chance.choice(self.held.setdefault(place, [self.lance.dataset(place)])[-3:])
 
     def _commit(self, place: str, base: Any, operation: Any) -> str:
         del place
         try:
-            done = self.door.commit(base, Transaction(base.version, operation), max_retries=0)
+            done = self.lance.commit(base, Transaction(base.version, operation), max_retries=0)
         except CommitConflictError:
             return "conflict"
         return f"version {done.version}"
@@ -136,7 +136,7 @@ class Script:
         operation = LanceOperation.Update(
             removed_fragment_ids=gone,
             updated_fragments=named,
-            new_fragments=self.door.write(self._one_row(), base),
+            new_fragments=self.lance.write(self._one_row(), base),
             update_mode="rewrite_rows",
             fields_for_preserving_frag_bitmap=[0, 1],
         )
@@ -161,11 +161,11 @@ class Script:
 
     def overwrite(self, place: str) -> str:
         base = self._base(place)
-        rows = self.door.write(self._one_row(), base)
+        rows = self.lance.write(self._one_row(), base)
         return self._commit(place, base, LanceOperation.Overwrite(base.lance_schema, rows))
 
     def restore(self, place: str) -> str:
-        newest = self.door.dataset(place)
+        newest = self.lance.dataset(place)
         versions = sorted(ref["version"] for ref in newest.version_refs())
         chosen = self.chance.choice(versions)
         return self._commit(place, newest, LanceOperation.Restore(chosen))
@@ -174,7 +174,7 @@ class Script:
         if len(self.places) > 3:
             return "enough"
         name = BRANCH.format(self.rows)
-        newest = self.door.dataset(place)
+        newest = self.lance.dataset(place)
         newest.create_branch(name, newest.version)
         self.rows += 1
         self.places.append(f"{self.uri}/tree/{name}")
@@ -184,14 +184,14 @@ class Script:
         if place == self.uri:
             return "main stays"
         try:
-            self.door.dataset(self.uri).branches.delete(place.rpartition("/")[2])
+            self.lance.dataset(self.uri).branches.delete(place.rpartition("/")[2])
         except OSError:
             return "is a parent"
         self.places.remove(place)
         return "gone"
 
     def remove(self, place: str) -> str:
-        newest = self.door.dataset(place)
+        newest = self.lance.dataset(place)
         versions = sorted(ref["version"] for ref in newest.version_refs())
         chosen = self.chance.sample(versions, self.chance.randint(1, len(versions)))
         going = newest.explain_cleanup_old_versions(
@@ -207,7 +207,7 @@ class Script:
 
     def grow_old(self, place: str) -> str:
         """Let a month pass for what is there."""
-        self.door.age(place)
+        self.lance.age(place)
         return "aged"
 
 

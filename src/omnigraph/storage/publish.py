@@ -1,4 +1,4 @@
-"""The one door by which anything becomes visible."""
+"""Publish: the one write that makes a change visible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lance as it is without our door, for the tests that pin its habits."""
+"""Direct use of Lance, for the tests that pin its behaviour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A story is a list of steps; told through a door, it is what the door answers to each."""
+"""Scenarios: named steps that run on every surface, with comparable results."""
 
 from __future__ import annotations
 
@@ -11,50 +11,50 @@ from typing import Any
 
 import pytest
 
-from behaviour.library_doors import Refused
+from behaviour.library_surfaces import Refused
 from behaviour.served_copies import ServedCopy, Terms
 
-Story = Mapping[str, Callable[..., object]]
+Scenario = Mapping[str, Callable[..., object]]
 
 ON_STORAGE = ("sdk", "cli")
-"""The doors that open the files themselves."""
+"""The surfaces that open the files themselves."""
 VOLATILE = ("created_at", "authored_at", "cursor", "resume_cursor", "table_path", "etag", "uri")
 ULID = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b")
 TEXT_NAME = re.compile("<(stdin|schema|query)>")
 
 
-def tell_everywhere(
-    doors: Mapping[str, Callable[[Path], Any]],
-    story: Story,
+def run_everywhere(
+    surfaces: Mapping[str, Callable[[Path], Any]],
+    scenario: Scenario,
     schema: str,
     folders: pytest.TempPathFactory,
     terms: Terms | None = None,
 ) -> dict[str, dict[str, object]]:
-    """Run the story on every surface; each begins with a copy of the same empty graph."""
-    first = ServedCopy.take(schema, terms, copies=len(doors))
-    told = {}
-    for name, kind in doors.items():
+    """Run the scenario on every surface; each begins with a copy of the same empty graph."""
+    first = ServedCopy.take(schema, terms, copies=len(surfaces))
+    results = {}
+    for name, kind in surfaces.items():
         root = folders.mktemp(name) / "graph.omni"
-        door = kind(root)
+        surface = kind(root)
         if terms is not None:
-            door.terms = terms
+            surface.terms = terms
         if name in ON_STORAGE:
             shutil.copytree(first.root, root)
         else:
-            door.init(schema)
-        told[name] = tell(door, story)
-    return told
+            surface.init(schema)
+        results[name] = run_scenario(surface, scenario)
+    return results
 
 
-def tell(door, story: Story) -> dict[str, object]:
+def run_scenario(surface, scenario: Scenario) -> dict[str, object]:
     """Return the answers of a surface to every step, without what differs between runs."""
-    told: dict[str, object] = {}
-    for name, step in story.items():
+    results: dict[str, object] = {}
+    for name, step in scenario.items():
         try:
-            told[name] = mask(json.loads(json.dumps(step(door))))
+            results[name] = mask(json.loads(json.dumps(step(surface))))
         except Refused as refused:
-            told[name] = {"exit": refused.code, **mask(refused.body)}
-    return told
+            results[name] = {"exit": refused.code, **mask(refused.body)}
+    return results
 
 
 def mask(value):
@@ -73,6 +73,6 @@ def mask(value):
     return TEXT_NAME.sub("<text>", ULID.sub("<id>", value))
 
 
-def list_error_kinds(told: Mapping[str, object]) -> set[str]:
-    """The kinds of all failures of a story."""
-    return {step["kind"] for step in told.values() if isinstance(step, dict) if "exit" in step}
+def list_error_kinds(results: Mapping[str, object]) -> set[str]:
+    """The kinds of all failures of a scenario."""
+    return {step["kind"] for step in results.values() if isinstance(step, dict) if "exit" in step}

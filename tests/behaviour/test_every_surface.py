@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from behaviour.entry_points import DIRECT, DOORS
-from behaviour.library_doors import Refused
+from behaviour.entry_points import DIRECT, SURFACES
+from behaviour.library_surfaces import Refused
 
 SCHEMA = """\
 node Artist { slug: String @key  name: String  born: I32?  @range(born, 1900..2020) }
@@ -24,42 +24,42 @@ def lines(*records: dict) -> str:
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
-@pytest.fixture(params=DOORS, ids=str)
-def door(request: pytest.FixtureRequest, tmp_path: Path):
-    """An empty graph behind one of the doors."""
-    chosen = DOORS[request.param](tmp_path / "graph.omni")
+@pytest.fixture(params=SURFACES, ids=str)
+def surface(request: pytest.FixtureRequest, tmp_path: Path):
+    """An empty graph behind one of the surfaces."""
+    chosen = SURFACES[request.param](tmp_path / "graph.omni")
     chosen.init(SCHEMA)
     return chosen
 
 
 @pytest.fixture
-def loaded(door):
-    door.load(lines(*RECORDS), "append")
-    return door
+def loaded(surface):
+    surface.load(lines(*RECORDS), "append")
+    return surface
 
 
 @pytest.fixture(params=DIRECT, ids=str)
 def stored(request: pytest.FixtureRequest, tmp_path: Path):
-    """A graph behind a door that leads to its storage."""
+    """A graph behind a surface that leads to its storage."""
     chosen = DIRECT[request.param](tmp_path / "graph.omni")
     chosen.init(SCHEMA)
     return chosen
 
 
-def test_a_graph_cannot_be_created_twice(door) -> None:
+def test_a_graph_cannot_be_created_twice(surface) -> None:
     with pytest.raises(Refused) as refused:
-        door.init(SCHEMA)
+        surface.init(SCHEMA)
     assert (refused.value.body["kind"], refused.value.code) == ("already_initialized", 1)
 
 
-def test_the_schema_comes_back_as_it_was_written(door) -> None:
-    assert door.schema() == SCHEMA
+def test_the_schema_comes_back_as_it_was_written(surface) -> None:
+    assert surface.schema() == SCHEMA
 
 
-def test_a_load_reports_what_it_did(door) -> None:
-    body = door.load(lines(*RECORDS), "append")
+def test_a_load_reports_what_it_did(surface) -> None:
+    body = surface.load(lines(*RECORDS), "append")
     commit = body.pop("commit")
-    assert body.pop("engine_reason"), "which differs from door to door"
+    assert body.pop("engine_reason"), "which differs from surface to surface"
     assert body == {
         "branch": "main",
         "base_branch": None,
@@ -74,7 +74,7 @@ def test_a_load_reports_what_it_did(door) -> None:
         "total_entities": 3,
         "actor_id": "act",
     }
-    assert commit == door.commits()[0] == door.commit(commit["graph_commit_id"])
+    assert commit == surface.commits()[0] == surface.commit(commit["graph_commit_id"])
 
 
 def test_a_merge_finds_edges_by_the_columns_that_are_named(loaded) -> None:

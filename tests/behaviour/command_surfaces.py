@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from behaviour.library_doors import Lines, Refused, ServedDoor
+from behaviour.library_surfaces import Lines, Refused, ServedSurface
 from behaviour.served_copies import token_of
 from commands.quick_command import quick_command
 from omnigraph.cli.main import run
 
 
-class CliDoor:
+class CliSurface:
     """The real command, in a child process."""
 
     as_actor = ("--as", "act")
@@ -132,8 +132,8 @@ class CliDoor:
     def baseline(self, types=()) -> tuple[Lines, dict]:
         out = self.root.parent / "baseline.jsonl"
         wanted = [part for name in types for part in ("--type", name)]
-        told = self._json("changes", "baseline", "--out", str(out), *wanted)
-        return [json.loads(line) for line in out.read_bytes().splitlines()], told
+        summary = self._json("changes", "baseline", "--out", str(out), *wanted)
+        return [json.loads(line) for line in out.read_bytes().splitlines()], summary
 
     def schema(self) -> str:
         return self._json("schema", "show")["schema_source"]
@@ -205,7 +205,7 @@ class CliDoor:
         return self._json("mutate", name, *given, *condition)
 
 
-class QuickCliDoor(CliDoor):
+class QuickCliSurface(CliSurface):
     """The command in this process: the same, and sooner."""
 
     def _finish(self, arguments: tuple[str, ...], stdin: str) -> tuple[int, bytes]:
@@ -228,14 +228,14 @@ def in_process(stdin: str, environment: dict[str, str]) -> Iterator[io.BytesIO]:
         yield output
 
 
-class ServedCliDoor(ServedDoor, QuickCliDoor):
+class ServedCliSurface(ServedSurface, QuickCliSurface):
     """The command with `--server`."""
 
     as_actor = ()
     actor = "act"
 
     def acting_as(self, actor: str):
-        """Return the door as another actor."""
+        """Return the surface as another actor."""
         other = copy.copy(self)
         other.actor = actor
         return other

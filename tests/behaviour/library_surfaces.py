@@ -21,7 +21,7 @@ class Refused(Exception):
         self.body, self.code = body, code
 
 
-class SdkDoor:
+class SdkSurface:
     """The embedded library."""
 
     def __init__(self, root: Path) -> None:
@@ -31,7 +31,7 @@ class SdkDoor:
     terms: Terms = Terms()
 
     def acting_as(self, actor: str):
-        """Return the door as another actor."""
+        """Return the surface as another actor."""
         other = copy.copy(self)
         other.actor = actor
         return other
@@ -186,8 +186,8 @@ class SdkDoor:
         return self._do(lambda g: g.invoke(name, params, **given).wire())
 
 
-class ServedDoor:
-    """A door that leads through a server."""
+class ServedSurface:
+    """A surface that leads through a server."""
 
     root: Path
     served: ServedCopy
@@ -196,12 +196,12 @@ class ServedDoor:
     def init(self, schema: str) -> None:
         """A copy of an empty graph that a server has."""
         if hasattr(self, "served"):
-            SdkDoor(self.root).init(schema)
+            SdkSurface(self.root).init(schema)
         self.served = ServedCopy.take(schema, self.terms)
         self.root = self.served.root
 
 
-class ClientDoor(ServedDoor, SdkDoor):
+class ClientSurface(ServedSurface, SdkSurface):
     """The library, connected to a server."""
 
     def _open(self, *, read_only: bool):

@@ -8,11 +8,11 @@ import json
 from pathlib import Path
 from urllib.parse import quote, urlencode
 
-from behaviour.library_doors import Lines, Refused, ServedDoor
+from behaviour.library_surfaces import Lines, Refused, ServedSurface
 from behaviour.served_copies import token_of
 
 
-class HttpDoor(ServedDoor):
+class HttpSurface(ServedSurface):
     """Plain HTTP, as any other program would speak it."""
 
     actor = "act"
@@ -21,7 +21,7 @@ class HttpDoor(ServedDoor):
         self.root = root
 
     def acting_as(self, actor: str):
-        """Return the door as another actor."""
+        """Return the surface as another actor."""
         other = copy.copy(self)
         other.actor = actor
         return other
