@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,6 +24,7 @@ from omnigraph.pipeline.inputs import open_filesystem, store_path
 from omnigraph.pipeline.kernels.write_kernel import group_fragments
 from omnigraph.pipeline.staging_area import decode_catalog_cached
 from omnigraph.pipeline.tasks import StageTime, Tasks
+from omnigraph.result import Result
 from omnigraph.settings import AwsSettings
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table
@@ -49,10 +51,11 @@ class ExportTask:
     place: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedFile:
+class ExportedFile(Result, frozen=True, kw_only=True):
+    """One file of an export."""
+
     table_key: TableKey
-    place: str
+    place: str = msgspec.field(name="path")
     rows: int
     bytes: int
 
@@ -155,8 +158,7 @@ SUMMARY = "_export.json"
 _FOLDERS = {EntityKind.NODE: "nodes", EntityKind.EDGE: "edges"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportResult:
+class ExportResult(Result, frozen=True, kw_only=True):
     """Result of an export."""
 
     out: str
@@ -164,32 +166,10 @@ class ExportResult:
     engine: str
     spark_app_id: str | None
     files: tuple[ExportedFile, ...]
-    stages: tuple[StageTime, ...]
+    rows: int
+    bytes: int
     seconds: float
-
-    @property
-    def rows(self) -> int:
-        return sum(file.rows for file in self.files)
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.bytes for file in self.files)
-
-    def wire(self) -> dict[str, object]:
-        return {
-            "out": self.out,
-            "format": self.format,
-            "engine": self.engine,
-            "spark_app_id": self.spark_app_id,
-            "files": [
-                {"table_key": f.table_key, "path": f.place, "rows": f.rows, "bytes": f.bytes}
-                for f in self.files
-            ],
-            "rows": self.rows,
-            "bytes": self.bytes,
-            "seconds": round(self.seconds, 3),
-            "stages": [stage.wire() for stage in self.stages],
-        }
+    stages: tuple[StageTime, ...]
 
 
 def export_files(
@@ -225,8 +205,10 @@ def export_files(
         engine=tasks.engine,
         spark_app_id=tasks.application,
         files=tuple(files),
+        rows=sum(file.rows for file in files),
+        bytes=sum(file.bytes for file in files),
+        seconds=round(time.monotonic() - began, 3),
         stages=tuple(tasks.times),
-        seconds=time.monotonic() - began,
     )
     _write_summary(place, result, snapshot, aws)
     return result

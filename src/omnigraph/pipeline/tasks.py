@@ -32,6 +32,7 @@ from omnigraph.pipeline.spark_session import (
     watch_jobs,
 )
 from omnigraph.progress import working
+from omnigraph.result import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,8 +49,8 @@ class Partition:
 
 Spec = TypeVar("Spec")
 Task = TypeVar("Task")
-Result = TypeVar("Result")
-Result_co = TypeVar("Result_co", covariant=True)
+Value = TypeVar("Value")
+Value_co = TypeVar("Value_co", covariant=True)
 
 _SCHEMA = "task long, result binary"
 
@@ -57,32 +58,28 @@ _checked: set[str] = set()
 """The applications whose executors were looked at."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageTime:
+class StageTime(Result, frozen=True):
     """Duration of one stage, and its number of tasks."""
 
     stage: str
     seconds: float
     tasks: int
 
-    def wire(self) -> dict[str, object]:
-        return {"stage": self.stage, "seconds": round(self.seconds, 3), "tasks": self.tasks}
-
 
 @dataclass(frozen=True, slots=True)
-class Job(Generic[Spec, Task, Result_co]):
+class Job(Generic[Spec, Task, Value_co]):
     """Tasks of one kind: their kernel, what all of them share, and each one's own part."""
 
-    kernel: Callable[[Spec, Task], Result_co]
+    kernel: Callable[[Spec, Task], Value_co]
     tasks: Sequence[Task]
     spec: Spec
 
 
 @dataclass(frozen=True, slots=True)
-class Done(Generic[Result_co]):
+class Done(Generic[Value_co]):
     """Result of a kernel."""
 
-    value: Result_co
+    value: Value_co
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +104,7 @@ class Refused:
         return error
 
 
-Outcome: TypeAlias = Done[Result] | Refused
+Outcome: TypeAlias = Done[Value] | Refused
 
 
 class Tasks(Protocol):
@@ -129,12 +126,12 @@ class Tasks(Protocol):
 
     def run(
         self,
-        kernel: Callable[[Spec, Task], Result],
+        kernel: Callable[[Spec, Task], Value],
         tasks: Sequence[Task],
         spec: Spec,
         *,
         stage: str = "",
-    ) -> list[Result]:
+    ) -> list[Value]:
         """The results of all tasks, in their order.
 
         Args:
@@ -146,15 +143,15 @@ class Tasks(Protocol):
         ...
 
     def run_all(
-        self, jobs: Sequence[Job[Any, Any, Result]], *, stage: str = ""
-    ) -> list[list[Result]]:
+        self, jobs: Sequence[Job[Any, Any, Value]], *, stage: str = ""
+    ) -> list[list[Value]]:
         """The results of several jobs that do not depend on each other, run at the same time."""
         ...
 
 
 def run_kernel(
-    kernel: Callable[[Spec, Task], Result], spec: Spec, task: Task
-) -> Done[Result] | Refused:
+    kernel: Callable[[Spec, Task], Value], spec: Spec, task: Task
+) -> Done[Value] | Refused:
     """The result of one task; what no second attempt would change is a result too."""
     try:
         return Done(kernel(spec, task))
@@ -162,8 +159,8 @@ def run_kernel(
         return Refused.of(refused)
 
 
-def _collect_results(outcomes: Sequence[Outcome[Result]]) -> list[Result]:
-    results: list[Result] = []
+def _collect_results(outcomes: Sequence[Outcome[Value]]) -> list[Value]:
+    results: list[Value] = []
     for outcome in outcomes:
         if isinstance(outcome, Refused):
             raise outcome.error()
@@ -172,8 +169,8 @@ def _collect_results(outcomes: Sequence[Outcome[Result]]) -> list[Result]:
 
 
 def _divide_results(
-    jobs: Sequence[Job[Any, Any, Result]], results: list[Result]
-) -> list[list[Result]]:
+    jobs: Sequence[Job[Any, Any, Value]], results: list[Value]
+) -> list[list[Value]]:
     """The results of all tasks, job by job."""
     ends = list(accumulate((len(job.tasks) for job in jobs), initial=0))
     return [results[start:end] for start, end in pairwise(ends)]
@@ -184,12 +181,12 @@ class _OneJob:
 
     def run(
         self: Tasks,
-        kernel: Callable[[Spec, Task], Result],
+        kernel: Callable[[Spec, Task], Value],
         tasks: Sequence[Task],
         spec: Spec,
         *,
         stage: str = "",
-    ) -> list[Result]:
+    ) -> list[Value]:
         return self.run_all([Job(kernel, tasks, spec)], stage=stage)[0]
 
 
@@ -203,11 +200,11 @@ class InlineTasks(_OneJob):
     times: list[StageTime] = field(default_factory=list)
 
     def run_all(
-        self, jobs: Sequence[Job[Any, Any, Result]], *, stage: str = ""
-    ) -> list[list[Result]]:
+        self, jobs: Sequence[Job[Any, Any, Value]], *, stage: str = ""
+    ) -> list[list[Value]]:
         started = time.monotonic()
         count = sum(len(job.tasks) for job in jobs)
-        outcomes: list[Outcome[Result]] = []
+        outcomes: list[Outcome[Value]] = []
         with working(stage, total=count, unit="tasks") as work:
             for job in jobs:
                 shared = pickle.dumps((job.kernel, job.spec))
@@ -217,7 +214,7 @@ class InlineTasks(_OneJob):
                     outcomes.append(run_kernel(kernel, spec, given))
                     work.advance()
         if count:
-            self.times.append(StageTime(stage, time.monotonic() - started, count))
+            self.times.append(StageTime(stage, round(time.monotonic() - started, 3), count))
         return _divide_results(jobs, _collect_results(outcomes))
 
 
@@ -241,8 +238,8 @@ class SparkTasks(_OneJob):
         return get_parallelism(self.session)
 
     def run_all(
-        self, jobs: Sequence[Job[Any, Any, Result]], *, stage: str = ""
-    ) -> list[list[Result]]:
+        self, jobs: Sequence[Job[Any, Any, Value]], *, stage: str = ""
+    ) -> list[list[Value]]:
         shared = [pickle.dumps((job.kernel, job.spec)) for job in jobs]
         parts = [
             (number, pickle.dumps(task)) for number, job in enumerate(jobs) for task in job.tasks
@@ -261,17 +258,17 @@ class SparkTasks(_OneJob):
 
         count = len(parts)
         frame = self.session.range(0, count, 1, count).mapInArrow(body, _SCHEMA)
-        outcomes: list[Outcome[Result]] = self.collect(frame, stage, count)
+        outcomes: list[Outcome[Value]] = self.collect(frame, stage, count)
         return _divide_results(jobs, _collect_results(outcomes))
 
     def map_rows(
         self,
         frame: DataFrame,
-        kernel: Callable[[Spec, Partition], Result],
+        kernel: Callable[[Spec, Partition], Value],
         spec: Spec,
         *,
         stage: str = "",
-    ) -> list[Result]:
+    ) -> list[Value]:
         """The results of a kernel whose tasks are the partitions of a frame, in their order."""
         blob = pickle.dumps((kernel, spec))
 
@@ -285,7 +282,7 @@ class SparkTasks(_OneJob):
             place = context.partitionId() if context is not None else 0
             yield run_task(kernel, spec, Partition(place, batches), place)
 
-        outcomes: list[Outcome[Result]] = self.collect(
+        outcomes: list[Outcome[Value]] = self.collect(
             frame.mapInArrow(body, _SCHEMA), stage, count=0
         )
         return _collect_results(outcomes)
@@ -302,7 +299,7 @@ class SparkTasks(_OneJob):
             raise
         except Exception as error:
             raise _make_failure(stage, error) from error
-        self.times.append(StageTime(stage, time.monotonic() - started, len(rows)))
+        self.times.append(StageTime(stage, round(time.monotonic() - started, 3), len(rows)))
         ordered = sorted(rows, key=lambda row: int(row[0]))
         return [pickle.loads(bytes(row[1])) for row in ordered]
 

@@ -15,6 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from omnigraph.errors import PolicyDenied
+from omnigraph.result import Result
 
 
 class Action(StrEnum):
@@ -154,22 +155,20 @@ Authority = Policy | NoPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """A decision with its request and its reason."""
+class AccessRequest:
+    """An action that an actor asks for."""
 
-    allowed: bool
     actor: str | None
     action: Action
     branch: str | None = None
     target_branch: str | None = None
     query: str | None = None
-    matched_rule: str | None = None
-    """The first rule, by id, that allows it."""
-    reason: str = ""
 
-    @property
-    def message(self) -> str:
-        verb = "allowed" if self.allowed else "denied"
+    def answer(
+        self, reason: str, rule: Rule | None = None, *, is_allowed: bool = False
+    ) -> Decision:
+        """Return the decision about it; a rule allows it."""
+        verdict = Verdict.ALLOW if is_allowed or rule is not None else Verdict.DENY
         where = "".join(
             f" {words} '{value}'"
             for words, value in (
@@ -180,22 +179,42 @@ class Decision:
             if value is not None
         )
         who = "no actor" if self.actor is None else f"actor '{self.actor}'"
-        return f"policy {verb} action '{self.action}'{where} to {who}: {self.reason}"
+        said = "allowed" if verdict is Verdict.ALLOW else "denied"
+        return Decision(
+            decision=verdict,
+            actor=self.actor,
+            action=self.action,
+            branch=self.branch,
+            target_branch=self.target_branch,
+            query=self.query,
+            matched_rule=None if rule is None else rule.id,
+            message=f"policy {said} action '{self.action}'{where} to {who}: {reason}",
+        )
 
-    def wire(self) -> dict[str, object]:
-        optional = {
-            "branch": self.branch,
-            "target_branch": self.target_branch,
-            "query": self.query,
-            "matched_rule": self.matched_rule,
-        }
-        return {
-            "decision": "allow" if self.allowed else "deny",
-            "actor": self.actor,
-            "action": str(self.action),
-            **{name: value for name, value in optional.items() if value is not None},
-            "message": self.message,
-        }
+
+class Verdict(StrEnum):
+    """The outcome of a decision."""
+
+    ALLOW = "allow"
+    DENY = "deny"
+
+
+class Decision(Result, frozen=True, kw_only=True):
+    """A decision with its request and, in its message, its reason."""
+
+    decision: Verdict
+    actor: str | None
+    action: Action
+    branch: str | None = None
+    target_branch: str | None = None
+    query: str | None = None
+    matched_rule: str | None = None
+    """The first rule, by id, that allows it."""
+    message: str
+
+    @property
+    def allowed(self) -> bool:
+        return self.decision is Verdict.ALLOW
 
 
 def decide(
@@ -211,8 +230,7 @@ def decide(
 
     Branches are compared by their exact names, without spaces around them.
     """
-    request = Decision(
-        allowed=False,
+    request = AccessRequest(
         actor=actor,
         action=action,
         branch=None if branch is None else branch.strip(),
@@ -222,15 +240,15 @@ def decide(
     if isinstance(authority, NoPolicy):
         return _decide_by_default(authority, request)
     if authority.kind is not find_kind(action):
-        return _answer(request, f"policy '{authority.name}' does not cover it")
+        return request.answer(f"policy '{authority.name}' does not cover it")
     if actor is None:
-        return _answer(request, "it needs an actor")
+        return request.answer("it needs an actor")
     if actor not in authority.actors:
-        return _answer(request, "unknown actor: not a member of any group")
+        return request.answer("unknown actor: not a member of any group")
     rules = find_rules(authority, request)
     if not rules:
-        return _answer(request, "no rule allows it")
-    return _answer(request, f"rule '{rules[0].id}'", rules[0])
+        return request.answer("no rule allows it")
+    return request.answer(f"rule '{rules[0].id}'", rules[0])
 
 
 def authorize(
@@ -262,7 +280,7 @@ def authorize(
     return decision
 
 
-def find_rules(policy: Policy, request: Decision) -> list[Rule]:
+def find_rules(policy: Policy, request: AccessRequest) -> list[Rule]:
     """Return the rules that allow a request, by ascending id."""
     if request.actor is None:
         return []
@@ -270,7 +288,7 @@ def find_rules(policy: Policy, request: Decision) -> list[Rule]:
     return [rule for rule in rules if _covers(rule, policy, request)]
 
 
-def _covers(rule: Rule, policy: Policy, request: Decision) -> bool:
+def _covers(rule: Rule, policy: Policy, request: AccessRequest) -> bool:
     if rule.queries is not None and request.query not in rule.queries:
         return False
     if rule.scope_key is None or rule.scope is BranchScope.ANY:
@@ -281,30 +299,14 @@ def _covers(rule: Rule, policy: Policy, request: Decision) -> bool:
     return (branch in policy.protected_branches) == (rule.scope is BranchScope.PROTECTED)
 
 
-def _decide_by_default(authority: NoPolicy, request: Decision) -> Decision:
+def _decide_by_default(authority: NoPolicy, request: AccessRequest) -> Decision:
     if find_kind(request.action) is BundleKind.CLUSTER:
-        return _answer(request, "only a server policy can allow it")
+        return request.answer("only a server policy can allow it")
     if authority is NoPolicy.OPEN:
-        return _answer(
-            request,
+        return request.answer(
             "without tokens and policies, everything about graphs is allowed",
             is_allowed=True,
         )
     if request.action is Action.READ and request.actor is not None:
-        return _answer(request, "without a policy, known actors may read", is_allowed=True)
-    return _answer(request, "without a policy, known actors may only read")
-
-
-def _answer(
-    request: Decision, reason: str, rule: Rule | None = None, *, is_allowed: bool = False
-) -> Decision:
-    return Decision(
-        allowed=is_allowed or rule is not None,
-        actor=request.actor,
-        action=request.action,
-        branch=request.branch,
-        target_branch=request.target_branch,
-        query=request.query,
-        matched_rule=None if rule is None else rule.id,
-        reason=reason,
-    )
+        return request.answer("without a policy, known actors may read", is_allowed=True)
+    return request.answer("without a policy, known actors may only read")

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path, PurePath
 
+import msgspec
+
 from omnigraph.errors import BadRequest
 from omnigraph.language.source import SourceText
 from omnigraph.language.yaml_reader import Value, YamlReader
@@ -23,10 +25,12 @@ from omnigraph.policy.decision import (
     Policy,
     Rule,
     ScopeKey,
+    Verdict,
     decide,
     find_action,
     find_kind,
 )
+from omnigraph.result import Result
 
 POLICY_CODES: Mapping[str, str] = {
     "B100": "The text is not YAML.",
@@ -261,19 +265,26 @@ class DecisionCase:
     query: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CaseResult:
-    case: DecisionCase
-    decision: Decision
+class CaseResult(Result, frozen=True, kw_only=True):
+    """A case, and the decision about it."""
 
-    @property
-    def passed(self) -> bool:
-        return self.decision.allowed == self.case.expects_allow
+    id: str
+    passed: bool
+    expect: Verdict
+    decision: Verdict
+    actor: str | None
+    action: Action
+    branch: str | None = None
+    target_branch: str | None = None
+    query: str | None = None
+    matched_rule: str | None = None
+    message: str
 
-    def wire(self) -> dict[str, object]:
-        expected = "allow" if self.case.expects_allow else "deny"
-        found = self.decision.wire()
-        return {"id": self.case.id, "passed": self.passed, "expect": expected, **found}
+    @classmethod
+    def of(cls, case: DecisionCase, found: Decision) -> CaseResult:
+        expected = Verdict.ALLOW if case.expects_allow else Verdict.DENY
+        facts = msgspec.structs.asdict(found)
+        return cls(id=case.id, passed=found.decision is expected, expect=expected, **facts)
 
 
 def parse_cases(source: SourceText) -> tuple[DecisionCase, ...]:
@@ -287,7 +298,7 @@ def parse_cases(source: SourceText) -> tuple[DecisionCase, ...]:
 
 def run_cases(authority: Authority, cases: Iterable[DecisionCase]) -> tuple[CaseResult, ...]:
     return tuple(
-        CaseResult(
+        CaseResult.of(
             case,
             decide(
                 authority,

@@ -28,7 +28,7 @@ from omnigraph.catalog.catalog import (
 )
 from omnigraph.errors import BadRequest
 from omnigraph.identity import PropertyId, TypeId
-from omnigraph.policy.decision import Action, Authority, Decision, Policy, decide, find_rules
+from omnigraph.policy.decision import AccessRequest, Action, Authority, Policy, decide, find_rules
 
 NO_NAMES: frozenset[str] = frozenset()
 
@@ -43,7 +43,7 @@ def find_hidden(
     """
     if not isinstance(authority, Policy) or not authority.excluded_names:
         return NO_NAMES
-    request = Decision(allowed=False, actor=actor, action=action, branch=branch)
+    request = AccessRequest(actor, action, branch)
     hidden = _intersect_exclusions([rule.excludes for rule in find_rules(authority, request)])
     if action is Action.CHANGE and decide(authority, actor, Action.READ, branch=branch).allowed:
         hidden |= find_hidden(authority, actor, Action.READ, branch)

@@ -242,7 +242,7 @@ def _find_action(word: str) -> Action:
 
 def _draw_results(results: tuple[CaseResult, ...]) -> list[str]:
     failed = [one for one in results if not one.passed]
-    lines = [f"case '{one.case.id}' failed: {one.decision.message}" for one in failed]
+    lines = [f"case '{one.id}' failed: {one.message}" for one in failed]
     return [*lines, f"{len(results) - len(failed)} of {_count_things(len(results), 'case')} passed"]
 
 
