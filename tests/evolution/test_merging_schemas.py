@@ -49,10 +49,11 @@ def test_a_row_that_got_another_value_of_an_added_property_is_changed(library, d
     library.apply_schema(DIED)
     library.mutate(RANK.format(9, "a1"))
     with pytest.raises(MergeConflicts) as refused:
-        library.merge("dev")
+        library.merge("dev", granularity="entity")
     assert [c.id for c in refused.value.conflicts] == ["a1"]
-    assert library.merge("dev", resolve="theirs").commit is not None
+    assert library.merge("dev").commit is not None
     assert values(library, "Author", "name")[1] == "D"
+    assert values(library, "Author", "rank")[1] == 9
     sound(library)
 
 

@@ -1,6 +1,9 @@
-"""Every pair of what a source and a target may do, for every kind of value."""
+"""Every pair of what a source and a target may do, for every kind of value, by property and row."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
 
 import pytest
 
@@ -14,12 +17,14 @@ node Person {
   tags: [String]?
   place: Vector(2)?
   photo: Blob?
+  note: String?
 }
 edge Knows: Person -> Person {
   age: I32?
   tags: [String]?
   place: Vector(2)?
   photo: Blob?
+  note: String?
 }
 """
 VALUES = {
@@ -29,32 +34,45 @@ VALUES = {
     "photo": ("base64:YWJj", "base64:YWJk", "base64:YWJl"),
 }
 """For each property the value at the base, in the source and in the target."""
-OPERATIONS = ["noop", "addNode", "removeNode", "addEdge", "removeEdge", "setProperty", "netZero"]
+TYPES = {"age": "I32", "tags": "[String]", "place": "Vector(2)", "photo": "Blob"}
+OPERATIONS = [
+    *("noop", "addNode", "removeNode", "addEdge", "removeEdge", "setProperty", "setOther"),
+    "netZero",
+]
+CHANGES = ("setProperty", "setOther")
 CONFLICTS = {
-    ("addNode", "addNode"): "divergent_insert",
-    ("removeNode", "addEdge"): "orphan_edge",
-    ("addEdge", "removeNode"): "orphan_edge",
-    ("removeNode", "setProperty"): "delete_vs_update",
-    ("setProperty", "removeNode"): "delete_vs_update",
-    ("setProperty", "setProperty"): "divergent_update",
+    frozenset({"addNode"}): "divergent_insert",
+    frozenset({"removeNode", "addEdge"}): "orphan_edge",
+    frozenset({"setProperty"}): "divergent_update",
+    frozenset({"setOther"}): "divergent_update",
+    **{frozenset({"removeNode", change}): "delete_vs_update" for change in CHANGES},
 }
-
+"""Whichever side does what."""
+ROW_CONFLICTS = {**CONFLICTS, frozenset(CHANGES): "divergent_update"}
+"""The conflicts of a merge by entity: rows are changed on both sides, whatever of them."""
 
 EDGE_OPERATIONS = [
-    *("noop", "addEdge", "removeEdge", "setProperty", "moveEdge", "removeNode", "netZero")
+    *("noop", "addEdge", "removeEdge", "setProperty", "setOther", "moveEdge", "removeNode"),
+    "netZero",
 ]
+EDGE_CHANGES = (*CHANGES, "moveEdge")
 EDGE_CONFLICTS = {
     frozenset({"addEdge"}): "divergent_insert",
     frozenset({"addEdge", "removeNode"}): "orphan_edge",
     frozenset({"setProperty"}): "divergent_update",
-    frozenset({"setProperty", "moveEdge"}): "divergent_update",
+    frozenset({"setOther"}): "divergent_update",
     **{
         frozenset({gone, changed}): "delete_vs_update"
         for gone in ("removeEdge", "removeNode")
-        for changed in ("setProperty", "moveEdge")
+        for changed in EDGE_CHANGES
     },
 }
 """Whichever side does what; deleting a node takes its edges along."""
+EDGE_ROW_CONFLICTS = {
+    **EDGE_CONFLICTS,
+    **{frozenset(pair): "divergent_update" for pair in combinations(EDGE_CHANGES, 2)},
+}
+Conflicts = Mapping[frozenset[str], str]
 
 
 def person(name: str, **values: object) -> dict[str, object]:
@@ -79,7 +97,9 @@ def do(branch, operation: str, kind: str, side: int) -> None:
         case "removeEdge":
             branch.mutate('query q() { delete Knows where from = "Bob" }')
         case "setProperty":
-            branch.load([person("Alice", **{kind: VALUES[kind][side]})], "merge")
+            branch.load([person("Alice", **{kind: VALUES[kind][side]})], "merge", partial=True)
+        case "setOther":
+            branch.load([person("Alice", note=f"of {side}")], "merge", partial=True)
         case "netZero":
             branch.mutate('query q() { insert Knows { from: "Dan", to: "Dan" } }')
             branch.mutate('query q() { delete Knows where from = "Dan" }')
@@ -97,9 +117,15 @@ def do_to_edges(branch, operation: str, kind: str, side: int) -> None:
         case "removeEdge":
             branch.mutate('query q() { delete Knows where id = "bc" }')
         case "setProperty":
-            branch.load([knows("bc", "Bob", **{kind: VALUES[kind][side]})], "merge")
+            update = f'update Knows set {{ {kind}: $v }} where id = "bc"'
+            text = f"query q($v: {TYPES[kind]}) {{ {update} }}"
+            branch.mutate(text, params={"v": VALUES[kind][side]})
+        case "setOther":
+            branch.mutate(
+                f'query q() {{ update Knows set {{ note: "of {side}" }} where id = "bc" }}'
+            )
         case "moveEdge":
-            branch.load([knows("bc", "Alice", **{kind: VALUES[kind][0]})], "merge")
+            branch.load([knows("bc", "Alice")], "merge", partial=True)
         case "removeNode":
             branch.mutate('query q() { delete Person where name = "Bob" }')
         case _:
@@ -136,17 +162,25 @@ def table(request, tmp_path_factory):
 @pytest.mark.parametrize("of_target", OPERATIONS)
 @pytest.mark.parametrize("of_source", OPERATIONS)
 def test_a_cell_of_the_truth_table(table, of_source, of_target):
-    check_cell(table, (of_source, of_target), do, CONFLICTS.get((of_source, of_target)))
+    check_cell(table, (of_source, of_target), do, CONFLICTS, ROW_CONFLICTS)
 
 
 @pytest.mark.parametrize("of_target", EDGE_OPERATIONS)
 @pytest.mark.parametrize("of_source", EDGE_OPERATIONS)
 def test_a_cell_of_the_truth_table_of_edges(table, of_source, of_target):
-    conflict = EDGE_CONFLICTS.get(frozenset({of_source, of_target}))
-    check_cell(table, (of_source, of_target), do_to_edges, conflict)
+    operations = (of_source, of_target)
+    check_cell(table, operations, do_to_edges, EDGE_CONFLICTS, EDGE_ROW_CONFLICTS)
 
 
-def check_cell(table, operations: tuple[str, str], doing, conflict: str | None) -> None:
+def list_kinds(conflicts) -> set[str]:
+    """The kinds of conflicts; an edge that stays because it conflicts may miss its node besides."""
+    kinds = {one.kind for one in conflicts}
+    return kinds - {"orphan_edge"} or kinds
+
+
+def check_cell(
+    table, operations: tuple[str, str], doing, conflicts: Conflicts, row_conflicts: Conflicts
+) -> None:
     (graph, kind), (of_source, of_target) = table, operations
     for name in ("source", "target"):
         if name in graph.branches():
@@ -156,14 +190,17 @@ def check_cell(table, operations: tuple[str, str], doing, conflict: str | None) 
     doing(source, of_source, kind, 1)
     doing(target, of_target, kind, 2)
     before, head = content(target), target.commits()[0]
-    if conflict is not None:
+    pair = frozenset(operations)
+    by_row = target.merge("source", dry_run=True, granularity="entity")
+    assert (
+        list_kinds(by_row.conflicts) == {row_conflicts[pair]}
+        if pair in row_conflicts
+        else not by_row.conflicts
+    )
+    if pair in conflicts:
         with pytest.raises(MergeConflicts) as raised:
             target.merge("source")
-        # An edge that stays because it conflicts may miss its node besides.
-        assert {one.kind for one in raised.value.conflicts} - {"orphan_edge"} == {conflict} - {
-            "orphan_edge"
-        }
-        assert conflict in {one.kind for one in raised.value.conflicts}
+        assert list_kinds(raised.value.conflicts) == {conflicts[pair]}
         assert content(target) == before
         assert target.commits()[0] == head
         return

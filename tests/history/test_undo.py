@@ -135,7 +135,12 @@ def test_a_revert_says_what_it_did_and_is_recorded(graph):
     assert newest.parent_commit_id == undone
     assert newest.merged_parent_commit_id is None
     assert newest.details == {
-        "revert": {"commit_id": undone, "parent_commit_id": parent, "resolved": {}},
+        "revert": {
+            "commit_id": undone,
+            "parent_commit_id": parent,
+            "granularity": "property",
+            "resolved": {},
+        },
         "message": "a mistake",
     }
 

@@ -17,7 +17,13 @@ from omnigraph.execution.read import ReadLimits
 from omnigraph.graph.blobs import ByteRange
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.embedding_verbs import GraphEmbedSummary
-from omnigraph.graph.engines import EngineName, LoadEngineName, MergeEngineName, ModeName
+from omnigraph.graph.engines import (
+    EngineName,
+    GranularityName,
+    LoadEngineName,
+    MergeEngineName,
+    ModeName,
+)
 from omnigraph.graph.input_forms import Input
 from omnigraph.graph.queries import QueryResult
 from omnigraph.graph.results import PendingWrite, PlanText, RecoveredWrite
@@ -135,6 +141,7 @@ class AsyncGraph:
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        granularity: GranularityName = ...,
         expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
@@ -288,6 +295,7 @@ class AsyncGraph:
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        granularity: GranularityName = ...,
         delete_branch: bool = ...,
         expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
@@ -383,6 +391,7 @@ class AsyncGraph:
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        granularity: GranularityName = ...,
         expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
@@ -490,6 +499,7 @@ class AsyncBranch:
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        granularity: GranularityName = ...,
         expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,
@@ -629,6 +639,7 @@ class AsyncBranch:
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        granularity: GranularityName = ...,
         delete_branch: bool = ...,
         expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
@@ -721,6 +732,7 @@ class AsyncBranch:
         dry_run: bool = ...,
         resolve: str | Mapping[str, str] | Sequence[str] | None = ...,
         decisions: str | Path | Sequence[Mapping[str, object]] = ...,
+        granularity: GranularityName = ...,
         expected_head: RevisionLike | None = ...,
         actor: str | None = ...,
         message: str | None = ...,

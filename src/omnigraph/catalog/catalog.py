@@ -150,6 +150,11 @@ class EntityType:
     def property(self, name: str) -> Property | None:
         return self.by_name.get(name)
 
+    @cached_property
+    def merges_by_entity(self) -> bool:
+        """Return whether the schema says `@merge(entity)`, so that rows merge as a whole."""
+        return any(a.name == "merge" and a.value == "entity" for a in self.annotations)
+
     def of_kind(self, kind: ConstraintKind) -> tuple[Constraint, ...]:
         return tuple(c for c in self.constraints if c.kind is kind)
 

@@ -389,6 +389,13 @@ def add_conflict_options(command: Command) -> Command:
             help="Decide conflicts: ours, theirs, newest, Type=RULE or Type.property=RULE; "
             "repeatable.",
         ),
+        click.option(
+            "--entity",
+            "granularity",
+            is_flag=True,
+            callback=lambda _context, _option, entity: "entity" if entity else "property",
+            help="Merge whole rows: one that both sides changed conflicts.",
+        ),
         click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing."),
     ):
         command = option(command)

@@ -27,7 +27,12 @@ from omnigraph.client.served_reading import ServedReading
 from omnigraph.client.served_results import ServedDiff, ServedQueryResult, StreamedRows
 from omnigraph.client.served_view import refuse_engine
 from omnigraph.errors import BadRequest, NotServed
-from omnigraph.graph.engines import LoadEngineName, MergeEngineName, ModeName
+from omnigraph.graph.engines import (
+    GranularityName,
+    LoadEngineName,
+    MergeEngineName,
+    ModeName,
+)
 from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision, format_revision
 from omnigraph.history.entity_changes import ChangeFilter
@@ -243,6 +248,7 @@ class ServedHistory(ServedWriting):
         dry_run: bool = False,
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        granularity: GranularityName = "property",
         delete_branch: bool = False,
         expected_head: RevisionLike | None = None,
         actor: str | None = None,
@@ -262,6 +268,7 @@ class ServedHistory(ServedWriting):
             dry_run=dry_run,
             resolve=_as_rules(resolve),
             decisions=_as_decisions(decisions),
+            granularity=granularity,
             delete_branch=delete_branch,
             expected_head=self._find_head(expected_head, into),
             message=message,
@@ -281,6 +288,7 @@ class ServedHistory(ServedWriting):
         dry_run: bool = False,
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        granularity: GranularityName = "property",
         expected_head: RevisionLike | None = None,
         actor: str | None = None,
         message: str | None = None,
@@ -289,7 +297,15 @@ class ServedHistory(ServedWriting):
         """Undo the changes of one commit, as a new commit; later changes are kept."""
         refuse_actor(actor)
         body = self._make_commit_request(
-            commit, branch, parent, resolve, decisions, expected_head, message, dry_run=dry_run
+            commit,
+            branch,
+            parent,
+            resolve,
+            decisions,
+            granularity,
+            expected_head,
+            message,
+            dry_run=dry_run,
         )
         return self._apply(ClientRequest("revert", body=body), idempotency_key)
 
@@ -302,6 +318,7 @@ class ServedHistory(ServedWriting):
         dry_run: bool = False,
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        granularity: GranularityName = "property",
         expected_head: RevisionLike | None = None,
         actor: str | None = None,
         message: str | None = None,
@@ -310,7 +327,15 @@ class ServedHistory(ServedWriting):
         """Apply the changes of one commit of any branch to this branch, as a new commit."""
         refuse_actor(actor)
         body = self._make_commit_request(
-            commit, branch, parent, resolve, decisions, expected_head, message, dry_run=dry_run
+            commit,
+            branch,
+            parent,
+            resolve,
+            decisions,
+            granularity,
+            expected_head,
+            message,
+            dry_run=dry_run,
         )
         return self._apply(ClientRequest("cherryPick", body=body), idempotency_key)
 
@@ -343,6 +368,7 @@ class ServedHistory(ServedWriting):
         parent: int | None,
         resolve: Rules,
         decisions: Decisions,
+        granularity: GranularityName,
         expected_head: RevisionLike | None,
         message: str | None,
         *,
@@ -356,6 +382,7 @@ class ServedHistory(ServedWriting):
             dry_run=dry_run,
             resolve=_as_rules(resolve),
             decisions=_as_decisions(decisions),
+            granularity=granularity,
             expected_head=self._find_head(expected_head, branch),
             message=message,
         )

@@ -263,6 +263,8 @@ class MergeConflict(Result, frozen=True, kw_only=True):
     id: str | None = msgspec.field(name="entity_id")
     kind: str
     message: str
+    properties: tuple[str, ...]
+    """The properties that both sides give different values, and nothing decided about."""
     base: Row | None
     source: Row | None
     target: Row | None
@@ -277,6 +279,7 @@ class MergeConflict(Result, frozen=True, kw_only=True):
         base: Row | None = None,
         source: Row | None = None,
         target: Row | None = None,
+        properties: tuple[str, ...] = (),
     ) -> MergeConflict:
         """Return a conflict about an entity of a type, by its table key."""
         entity_kind, _, type_name = type_key.partition(":")
@@ -289,6 +292,7 @@ class MergeConflict(Result, frozen=True, kw_only=True):
             base=base,
             source=source,
             target=target,
+            properties=properties,
         )
 
     @property

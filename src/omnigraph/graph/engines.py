@@ -19,6 +19,7 @@ EngineName: TypeAlias = Literal["local", "spark"]
 LoadEngineName: TypeAlias = Literal["auto", "local", "spark"]
 MergeEngineName: TypeAlias = Literal["local", "spark", "auto"]
 ModeName: TypeAlias = Literal["append", "merge", "overwrite"]
+GranularityName: TypeAlias = Literal["property", "entity"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

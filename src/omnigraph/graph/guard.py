@@ -205,6 +205,7 @@ def _hide_values(conflict: MergeConflict, whole: Catalog, seen: Catalog) -> Merg
         base=_drop_names(conflict.base, gone),
         source=_drop_names(conflict.source, gone),
         target=_drop_names(conflict.target, gone),
+        properties=tuple(name for name in conflict.properties if name not in gone),
     )
 
 

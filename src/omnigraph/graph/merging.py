@@ -11,6 +11,7 @@ import msgspec
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import (
+    BadOptions,
     BadRequest,
     BranchNotFound,
     MergeConflicts,
@@ -19,7 +20,7 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.engines import EngineOptions, MergeEngine, MergeEngineName
+from omnigraph.graph.engines import EngineOptions, GranularityName, MergeEngine, MergeEngineName
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.graph.schema_changes import adopt_schema
@@ -43,8 +44,10 @@ from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 if TYPE_CHECKING:
     from omnigraph.graph.idempotency import KeptWrite, WriteKey
     from omnigraph.history.ancestry import Commits
-    from omnigraph.history.conflict_resolution import Given, Take
+    from omnigraph.history.conflict_resolution import Take
+    from omnigraph.history.conflict_rules import Given
     from omnigraph.history.merge import Decided, MergePlan
+    from omnigraph.history.table_sides import Granularity
     from omnigraph.writer.driver import Writer
 
 
@@ -62,6 +65,7 @@ class MergeVerbs(GraphHandle):
         dry_run: bool = False,
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        granularity: GranularityName = "property",
         delete_branch: bool = False,
         expected_head: RevisionLike | None = None,
         actor: str | None = None,
@@ -81,6 +85,8 @@ class MergeVerbs(GraphHandle):
                 `Type=rule`, and `Type.property=rule` with `max`, `min`, `sum`, `union` or `append`.
             decisions: What was decided about single conflicts, as a dry run lists them with a
                 `take` of `source`, `target`, `base` or property values; or a file of that.
+            granularity: `property` takes each property from the side that changed it; with `entity`
+                a row that both sides changed conflicts, as it does for types with `@merge(entity)`.
             delete_branch: Delete the source afterwards; if that is refused, the result says so.
             expected_head: Only if `into` is at this commit.
             actor: Who the commit is recorded for.
@@ -110,6 +116,7 @@ class MergeVerbs(GraphHandle):
             options=self._make_write_options(into, actor, message, expected_head, idempotency_key),
             resolve=resolve,
             decisions=load_decisions(decisions),
+            granularity=granularity,
             dry_run=dry_run,
             delete_branch=delete_branch,
             engine=EngineOptions(engine=engine, session=session, spark_conf=spark_conf or {}),
@@ -127,6 +134,7 @@ class MergeRequest:
     options: WriteOptions
     resolve: Given = None
     decisions: Sequence[Mapping[str, object]] = ()
+    granularity: str = "property"
     dry_run: bool = False
     delete_branch: bool = False
     engine: EngineOptions = field(default_factory=EngineOptions)
@@ -140,7 +148,7 @@ class MergeRequest:
         """The key, with all that tells two merges into a branch apart."""
         from omnigraph.graph.idempotency import WriteKey
 
-        asked = (self.source.strip(), self.resolve, list(self.decisions))
+        asked = (self.source.strip(), self.resolve, list(self.decisions), self.granularity)
         return WriteKey.of(self.options, "merge", *asked)
 
 
@@ -230,16 +238,18 @@ class BranchMerge:
 
     def plan_on(self, target: CatalogSnapshot) -> MergePlan:
         from omnigraph.history.branch_schemas import list_lacking_steps
-        from omnigraph.history.conflict_resolution import parse_rules
-        from omnigraph.history.merge import plan_merge
+        from omnigraph.history.conflict_rules import parse_rules
+        from omnigraph.history.merge import MergePolicy, plan_merge
 
         request = self._request
         source = self._views.read_newest(request.source)
         catalog = (source if list_lacking_steps(target, source) else target).catalog
         rules = parse_rules(request.resolve, catalog)
         decided = read_decisions(request.decisions, catalog)
+        granularity = parse_granularity(request.granularity)
+        policy = MergePolicy(rules, decided, granularity, self.engine.run)
         commits = _list_commits(self._views, source, target)
-        self.plan = plan_merge(source, target, commits, rules, decided, self.engine.run)
+        self.plan = plan_merge(source, target, commits, policy)
         return self.plan
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
@@ -256,7 +266,7 @@ class BranchMerge:
         return PlanContent(
             stage_merge(changes, view.snapshot, ticket),
             changes.adopted,
-            details=_encode_details(plan),
+            details=self._encode_details(plan),
             merging=Merging(plan.source, plan.history),
             counts=list_row_counts(changes.counts),
         )
@@ -273,19 +283,19 @@ class BranchMerge:
             "resolved": dict(self.plan.changes.resolved),
         }
 
-    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        """It is computed again from the current state of both branches."""
-        return True
-
-
-def _encode_details(plan: MergePlan) -> dict[str, object]:
-    return {
-        "merge": {
-            "source": plan.source.branch,
-            "outcome": str(plan.relation.outcome),
-            "resolved": dict(plan.changes.resolved),
+    def _encode_details(self, plan: MergePlan) -> dict[str, object]:
+        return {
+            "merge": {
+                "source": plan.source.branch,
+                "outcome": str(plan.relation.outcome),
+                "granularity": self._request.granularity,
+                "resolved": dict(plan.changes.resolved),
+            }
         }
-    }
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
+        """Return true: it is computed again from the current state of both branches."""
+        return True
 
 
 def list_row_counts(counts: Iterable[TableCounts]) -> tuple[RowCounts, ...]:
@@ -366,7 +376,22 @@ def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeR
     return msgspec.structs.replace(result, branch_deleted=True)
 
 
-# --- decisions ------------------------------------------------------------------------------------
+# --- options --------------------------------------------------------------------------------------
+
+
+def parse_granularity(name: str) -> Granularity:
+    """Return the granularity of this name.
+
+    Raises:
+        BadOptions: there is none.
+    """
+    from omnigraph.history.table_sides import Granularity
+
+    try:
+        return Granularity(name)
+    except ValueError as error:
+        known = ", ".join(Granularity)
+        raise BadOptions(f"granularity {name!r} is not one of {known}") from error
 
 
 def load_decisions(

@@ -15,9 +15,11 @@ from omnigraph.errors import (
     SchemaContractMismatch,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.engines import GranularityName
 from omnigraph.graph.merging import (
     list_row_counts,
     load_decisions,
+    parse_granularity,
     read_decisions,
     read_recorded_counts,
     record_counts,
@@ -38,7 +40,7 @@ from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 if TYPE_CHECKING:
     from omnigraph.graph.idempotency import KeptWrite, WriteKey
     from omnigraph.history.ancestry import PastState, PastStates
-    from omnigraph.history.conflict_resolution import Given
+    from omnigraph.history.conflict_rules import Given
     from omnigraph.history.conflicts import ConflictWords
     from omnigraph.history.merge import StatePlan
     from omnigraph.writer.driver import Writer
@@ -56,6 +58,7 @@ class UndoVerbs(GraphHandle):
         dry_run: bool = False,
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        granularity: GranularityName = "property",
         expected_head: RevisionLike | None = None,
         actor: str | None = None,
         message: str | None = None,
@@ -75,6 +78,7 @@ class UndoVerbs(GraphHandle):
             dry_run: Say what would be done and what conflicts; nothing is written.
             resolve: Rules that decide conflicts; see `merge`.
             decisions: What was decided about single conflicts; see `merge`.
+            granularity: `property` or `entity`; see `merge`.
             expected_head: Only if the branch is at this commit.
             actor: Who the new commit is recorded for.
             message: Kept with the new commit.
@@ -97,6 +101,7 @@ class UndoVerbs(GraphHandle):
             parent=parent,
             resolve=resolve,
             decisions=load_decisions(decisions),
+            granularity=granularity,
             dry_run=dry_run,
         )
         return self._undo(revert, "revert", request)
@@ -110,6 +115,7 @@ class UndoVerbs(GraphHandle):
         dry_run: bool = False,
         resolve: str | Mapping[str, str] | Sequence[str] | None = None,
         decisions: str | Path | Sequence[Mapping[str, object]] = (),
+        granularity: GranularityName = "property",
         expected_head: RevisionLike | None = None,
         actor: str | None = None,
         message: str | None = None,
@@ -139,6 +145,7 @@ class UndoVerbs(GraphHandle):
             parent=parent,
             resolve=resolve,
             decisions=load_decisions(decisions),
+            granularity=granularity,
             dry_run=dry_run,
         )
         return self._undo(cherry_pick, "cherry_pick", request)
@@ -209,6 +216,7 @@ class ApplyRequest:
     """The parent of a merge its changes are relative to: 1 or 2."""
     resolve: Given = None
     decisions: Sequence[Mapping[str, object]] = ()
+    granularity: str = "property"
     dry_run: bool = False
     key: WriteKey | None = None
 
@@ -217,7 +225,7 @@ class ApplyRequest:
         from omnigraph.graph.idempotency import WriteKey
 
         decided = [dict(one) for one in self.decisions]
-        asked = (self.commit.strip(), self.parent, self.resolve, decided)
+        asked = (self.commit.strip(), self.parent, self.resolve, decided, self.granularity)
         return WriteKey.of(self.options, operation, *asked)
 
 
@@ -385,18 +393,19 @@ class CommitChange:
         return self.operation.kind
 
     def plan_on(self, target: CatalogSnapshot) -> StatePlan:
-        from omnigraph.history.conflict_resolution import parse_rules
+        from omnigraph.history.conflict_rules import parse_rules
         from omnigraph.history.merge import MergePolicy, plan_changes
 
         request = self.request
         decided = read_decisions(request.decisions, target.catalog)
         rules = parse_rules(request.resolve, target.catalog)
+        granularity = parse_granularity(request.granularity)
         self.plan = plan_changes(
             [self._base or _make_head_state(target)],
             self._source,
             target,
             _collect_past(self.views, self.applied, target),
-            MergePolicy(rules, decided, words=self.operation.words),
+            MergePolicy(rules, decided, granularity, words=self.operation.words),
             checks_rules=self._base is not None,
         )
         return self.plan
@@ -428,6 +437,7 @@ class CommitChange:
         if self._base is not None:
             both = (self._base.commit_id, self._source.commit_id)
             recorded["parent_commit_id"] = next(id for id in both if id != self.applied)
+            recorded["granularity"] = self.request.granularity
             recorded["resolved"] = dict(plan.resolved)
         return {self.operation.recorded_as: recorded}
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import JsonValue, MergeConflict
 from omnigraph.execution.stored_rows import build_logical_schema
-from omnigraph.history.conflict_resolution import CONFLICTS_AT_ONCE, ResolvedConflicts
-from omnigraph.history.equality import compare_entities
-from omnigraph.history.three_way import ConflictKind, Entities, TableSides
+from omnigraph.history.conflict_resolution import CONFLICTS_AT_ONCE, Resolver
+from omnigraph.history.table_sides import ConflictKind, Entities, TableSides
 from omnigraph.storage.tables import Table, read_rows_at_addresses
 from omnigraph.types.arrow import BLOB
 from omnigraph.types.to_json import encode_values_as_json
@@ -23,7 +21,7 @@ Record = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class ConflictWords:
-    """How to tell people what two sides did to one entity, for each of the ways."""
+    """Descriptions, for people, of what two sides did to one entity."""
 
     deleted_and_changed: str
     """By the source, and then by the target."""
@@ -54,58 +52,46 @@ CHERRY_PICK_WORDS = ConflictWords(
 
 
 def describe(
-    type_: NodeType | EdgeType, sides: TableSides, settled: ResolvedConflicts, words: ConflictWords
+    resolver: Resolver, sides: TableSides, undecided: Entities, words: ConflictWords
 ) -> Iterator[MergeConflict]:
-    """What no rule decided, by ascending id."""
-    for some in settled.undecided.batches(CONFLICTS_AT_ONCE):
-        yield from _describe(type_, sides, some, words)
+    """Describe the conflicts that no rule decided, by ascending id."""
+    for some in undecided.batches(CONFLICTS_AT_ONCE):
+        yield from _describe(resolver, sides, some, words)
 
 
 def _describe(
-    type_: NodeType | EdgeType, sides: TableSides, some: Entities, words: ConflictWords
+    resolver: Resolver, sides: TableSides, some: Entities, words: ConflictWords
 ) -> Iterator[MergeConflict]:
+    type_ = resolver.type
     images = {
         side: _read_records(getattr(sides, side), getattr(some, side), type_)
         for side in ("base", "source", "target")
     }
     kinds = some.kinds(base_is_known=sides.base_is_known)
-    blobs = _find_unlike_blobs(type_, sides, some)
+    properties = resolver.list_conflicting(sides, some)
     for at, (id, kind) in enumerate(zip(some.ids.to_pylist(), kinds, strict=True)):
         base, source, target = (images[side][at] for side in ("base", "source", "target"))
-        message = f"{type_.name} '{id}' {_explain(kind, source, target, blobs[at], words)}"
-        yield MergeConflict.of(str(kind), type_.table_key, message, id, base, source, target)
-
-
-def _find_unlike_blobs(
-    type_: NodeType | EdgeType, sides: TableSides, some: Entities
-) -> list[set[str]]:
-    """For each entity the blobs that differ, which their sizes need not tell."""
-    unlike: list[set[str]] = [set() for _ in range(len(some))]
-    for field in build_logical_schema(type_):
-        if field.type == BLOB:
-            same = compare_entities(
-                sides.source, some.source, sides.target, some.target, [field.name]
-            )
-            for at in np.flatnonzero(~same).tolist():
-                unlike[at].add(field.name)
-    return unlike
+        names = properties[at]
+        message = f"{type_.name} '{id}' {_explain(kind, source, target, names, words)}"
+        yield MergeConflict.of(
+            str(kind), type_.table_key, message, id, base, source, target, properties=names
+        )
 
 
 def _explain(
     kind: ConflictKind,
     source: Record | None,
     target: Record | None,
-    blobs: set[str],
+    names: Sequence[str],
     words: ConflictWords,
 ) -> str:
     if source is None:
         return words.deleted_and_changed
     if target is None:
         return words.changed_and_deleted
-    names = ", ".join(name for name in source if source[name] != target[name] or name in blobs)
     is_insert = kind is ConflictKind.DIVERGENT_INSERT
     what = words.inserted_twice if is_insert else words.changed_twice
-    return f"{what}{f', with different {names}' if names else ''}"
+    return f"{what}, with different {', '.join(names)}"
 
 
 def _read_records(

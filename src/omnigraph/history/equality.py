@@ -1,4 +1,4 @@
-"""When two rows are the same: by every value, typed, and by nothing else.
+"""Equality of rows: by every value, typed, and by nothing else.
 
 Null is neither an empty text nor an empty list. Numbers are compared as they are stored, so 0.0
 and -0.0 differ, but every NaN is the same. Lists and vectors are compared item by item.
@@ -20,7 +20,7 @@ Mask = npt.NDArray[np.bool_]
 ROWS_AT_ONCE = 8_192
 """How many rows of each side are in memory while they are compared."""
 BLOBS_PER_READ = 64
-"""The same of blobs."""
+"""How many blobs of each side are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,18 @@ class Images:
     table: Table
     addresses: pa.Array
     rows: pa.Table
+
+    def filter(self, mask: Mask) -> Images:
+        if mask.all():
+            return self
+        kept = pa.array(mask)
+        return Images(self.table, self.addresses.filter(kept), self.rows.filter(kept))
+
+    @property
+    def blobs(self) -> frozenset[str]:
+        """The names of the blob columns that were read."""
+        read = set(self.rows.schema.names)
+        return frozenset(f.name for f in self.table.schema if is_blob(f) and f.name in read)
 
 
 def read_images(table: Table, addresses: pa.Array, columns: Sequence[str] | None = None) -> Images:
@@ -47,9 +59,9 @@ def compare_entities(
     right: pa.Array,
     columns: Sequence[str] | None = None,
 ) -> Mask:
-    """Whether each entity is the same in two versions: absent from both, or equal.
+    """Mask the entities that are equal in two versions, or absent from both.
 
-    Its addresses are null where it is absent. With `columns` only those count.
+    Addresses are null where an entity is absent. With `columns` only those count.
     """
     present, there = _mask_valid(left), _mask_valid(right)
     same: Mask = present == there
@@ -65,19 +77,23 @@ def compare_entities(
 
 
 def compare_images(left: Images, right: Images) -> Mask:
-    """Which rows are the same on both sides; payloads of blobs are read only for a tie."""
-    read = left.rows.schema.names
-    blobs = [f.name for f in left.table.schema if is_blob(f) and f.name in read]
-    plain = [name for name in read if name not in blobs]
+    """Mask the rows that are equal on both sides; payloads of blobs are read only for a tie."""
+    blobs = left.blobs
+    plain = [name for name in left.rows.schema.names if name not in blobs]
     equal = compare_rows(left.rows.select(plain), right.rows.select(plain))
     for name in blobs:
-        equal &= _compare_sizes(left.rows.column(name), right.rows.column(name))
-        equal &= _compare_payloads(name, left, right, equal)
+        equal &= compare_blobs(name, left, right, equal)
     return equal
 
 
+def compare_blobs(name: str, left: Images, right: Images, within: Mask) -> Mask:
+    """Mask the equal blobs of one column, among the rows that are asked for."""
+    equal = within & _compare_sizes(left.rows.column(name), right.rows.column(name))
+    return _compare_payloads(name, left, right, equal)
+
+
 def compare_rows(left: pa.Table, right: pa.Table, columns: Sequence[str] | None = None) -> Mask:
-    """Which rows have the same values in every column; both tables have the same columns."""
+    """Mask the rows that have equal values in every column; both have the same columns."""
     names = left.schema.names if columns is None else columns
     equal = np.ones(left.num_rows, np.bool_)
     for name in names:
@@ -86,7 +102,7 @@ def compare_rows(left: pa.Table, right: pa.Table, columns: Sequence[str] | None 
 
 
 def compare_values(left: pa.ChunkedArray | pa.Array, right: pa.ChunkedArray | pa.Array) -> Mask:
-    """Which values of two columns of one type are the same."""
+    """Mask the equal values of two columns of one type."""
     return _compare_arrays(_combine_chunks(left), _combine_chunks(right))
 
 
@@ -107,7 +123,7 @@ def _compare_arrays(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def _compare_present(left: pa.Array, right: pa.Array) -> Mask:
-    """The same for values none of which is null."""
+    """Compare values none of which is null."""
     kind = left.type
     if pa.types.is_floating(kind):
         return _compare_numbers(left.to_numpy(), right.to_numpy())
@@ -148,7 +164,7 @@ def _mask_valid(values: pa.Array) -> Mask:
 
 
 def _compare_sizes(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
-    """Which descriptors may be of one value: both null, or both of one size."""
+    """Mask the descriptors that may be of one value: both null, or both of one size."""
     sizes = [_get_sizes(side) for side in (left, right)]
     return _compare_arrays(*sizes)
 

@@ -50,21 +50,17 @@ from omnigraph.history.conflict_resolution import (
     FindNewer,
     ResolvedConflicts,
     Resolver,
-    Rules,
     Take,
 )
+from omnigraph.history.conflict_rules import Rules
 from omnigraph.history.conflicts import MERGE_WORDS, ConflictWords, describe
-from omnigraph.history.three_way import (
-    Entities,
-    RunComparison,
-    TableSides,
-    compare_locally,
-    merge_table,
-)
+from omnigraph.history.property_merge import CombinedRows
+from omnigraph.history.table_sides import Entities, Granularity, TableSides
+from omnigraph.history.three_way import RunComparison, compare_locally, merge_table
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest import CommitRecord, SetVersion, TableEntry
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables import Table, read_rows_at_addresses
+from omnigraph.storage.tables import ADDRESSES_PER_READ, Table, read_rows_at_addresses
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.types.arrow import BLOB
 from omnigraph.wire.merge_results import MergeOutcome, TableCounts
@@ -76,21 +72,26 @@ _KEPT_BYTES = 64 << 20
 """So large are all the rows together that are kept until they are written."""
 
 Decided = Mapping[tuple[TableKey, str], Take]
-"""What was decided about single entities."""
+"""The decisions about single entities."""
 
 
 @dataclass(frozen=True, slots=True)
 class MergePolicy:
-    """Rules and single decisions for conflicts, and the engine that compares rows to find them."""
+    """The options of a merge: what decides about conflicts, and where rows are compared."""
 
     rules: Rules
     decided: Decided
+    granularity: Granularity = Granularity.PROPERTY
     run: RunComparison = compare_locally
     words: ConflictWords = MERGE_WORDS
 
+    def get_granularity(self, type_: NodeType | EdgeType) -> Granularity:
+        """Return the strictest granularity that is asked for, by the type or the caller."""
+        return Granularity.ENTITY if type_.merges_by_entity else self.granularity
+
     def make_resolver(self, type_: NodeType | EdgeType, find_newer: FindNewer) -> Resolver:
         own = {id: take for (key, id), take in self.decided.items() if key == type_.table_key}
-        return Resolver(type_, self.rules, own, find_newer)
+        return Resolver(type_, self.rules, own, find_newer, self.get_granularity(type_))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +101,16 @@ class TableMergePlan:
     type: NodeType | EdgeType
     entry: TableEntry
     sides: TableSides
-    settled: ResolvedConflicts
+    resolved: ResolvedConflicts
     taken: Entities
+    combined: tuple[CombinedRows, ...]
+    """Rows with properties of both sides."""
     conflicts: tuple[MergeConflict, ...]
-    """What no rule decided."""
+    """The conflicts that no rule decided."""
     adopted: SetVersion | None
     """The source's own version, where the target may show just that."""
     found: int
-    """How many entities conflicted, before any rule decided."""
+    """The number of entities that conflicted, before any rule decided."""
 
     @property
     def written(self) -> Entities:
@@ -117,27 +120,33 @@ class TableMergePlan:
     @property
     def deleted(self) -> pa.Array:
         gone = self.taken.filter(~self.taken.has("source")).ids
-        return pa.concat_arrays([gone, self.settled.deleted])
+        return pa.concat_arrays([gone, self.resolved.deleted])
+
+    @property
+    def rows_combined(self) -> int:
+        return sum(map(len, self.combined))
 
     @property
     def is_empty(self) -> bool:
-        return not len(self.taken) and not self.settled.rows.num_rows and not len(self.deleted)
+        has_rows = self.resolved.rows.num_rows or self.rows_combined
+        return not len(self.taken) and not has_rows and not len(self.deleted)
 
     @property
     def counts(self) -> TableCounts:
-        was, now, settled = self.taken.has("target"), self.taken.has("source"), self.settled
+        was, now, resolved = self.taken.has("target"), self.taken.has("source"), self.resolved
+        updated = int((was & now).sum()) + self.rows_combined
         return TableCounts.of(
             self.entry.table_key,
-            int((~was & now).sum()) + settled.added,
-            int((was & now).sum()) + settled.rows.num_rows - settled.added,
+            int((~was & now).sum()) + resolved.added,
+            updated + resolved.rows.num_rows - resolved.added,
             len(self.deleted),
-            len(settled.undecided),
+            len(resolved.undecided),
         )
 
 
 @dataclass(frozen=True, slots=True)
 class StatePlan:
-    """What bringing one state into another comes to; with conflicts it cannot be carried out."""
+    """The changes that bring one state into another; with conflicts they cannot be made."""
 
     tables: tuple[TableMergePlan, ...] = ()
     conflicts: tuple[MergeConflict, ...] = ()
@@ -146,7 +155,7 @@ class StatePlan:
     def resolved(self) -> Mapping[str, int]:
         counts: Counter[str] = Counter()
         for table in self.tables:
-            counts.update(table.settled.counts)
+            counts.update(table.resolved.counts)
         return dict(sorted(counts.items()))
 
     @property
@@ -155,7 +164,7 @@ class StatePlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row would change."""
+        """True if no row would change."""
         return all(table.is_empty for table in self.tables)
 
     @property
@@ -165,7 +174,7 @@ class StatePlan:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """What merging a branch comes to."""
+    """The plan of merging a branch."""
 
     relation: Relation
     source: Snapshot
@@ -174,18 +183,16 @@ class MergePlan:
     history: tuple[CommitRecord, ...] = ()
     """Commits of the source that the target cannot see yet."""
     needs_schema: bool = False
-    """Whether the target must be given the schema of the source first."""
+    """True if the target must be given the schema of the source first."""
 
 
 def plan_merge(
     source: CatalogSnapshot,
     target: CatalogSnapshot,
     commits: Commits,
-    rules: Rules,
-    decided: Decided,
-    run: RunComparison = compare_locally,
+    policy: MergePolicy,
 ) -> MergePlan:
-    """Everything about a merge that can be known before anything is written.
+    """Plan a merge: everything that can be known before anything is written.
 
     Raises:
         BadRequest: the branches have no common ancestor, or a decision is about no conflict.
@@ -202,7 +209,6 @@ def plan_merge(
     past = PastStates(into.root, commits, (from_.ref, into.ref), into.state)
     bases = [_choose_base(into, past, base) for base in relation.bases]
     brought = PastState(from_.head, from_.entries, is_head=True)
-    policy = MergePolicy(rules, decided, run)
     history = _list_unseen(commits, from_, into)
     changes = plan_changes(
         bases,
@@ -236,7 +242,7 @@ def _is_proven(
     source: CatalogSnapshot,
     target: CatalogSnapshot,
 ) -> bool:
-    """Whether the result is known to keep the schema's rules without looking at a row.
+    """Return whether the result is known to keep the schema's rules without reading a row.
 
     A fast-forward gives the target the rows of the source, all of them and no others: it has
     changed nothing since the base. Both have one schema, and every commit since the base left a
@@ -262,7 +268,7 @@ def plan_changes(
     checks_rules: bool = True,
     schema: Catalog | None = None,
 ) -> StatePlan:
-    """What the source changed since the bases, brought into the target.
+    """Plan to bring what the source changed since the bases into the target.
 
     `past` has every commit that the source or the target came from.
     Without `checks_rules` the schema's rules are taken to hold, because the result is a state in
@@ -286,7 +292,9 @@ def plan_changes(
         if _is_concerned(source, into.entries[key], bases, key):
             table = _plan_table(bases, source, target, key, past, policy, schema)
             tables.append(table)
-            kept_bytes += table.sides.release_rows(_KEPT_BYTES - kept_bytes)
+            kept_bytes += table.sides.release_rows(
+                _KEPT_BYTES - kept_bytes, keeps_target=bool(table.combined)
+            )
     _require_conflicts(policy.decided, tables)
     conflicts = [one for table in tables for one in table.conflicts]
     if checks_rules:
@@ -329,7 +337,7 @@ def _list_unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[
 def _is_concerned(
     source: PastState, target: TableEntry, bases: Sequence[PastState], key: TableKey
 ) -> bool:
-    """Whether the source has anything of a table that the target might lack."""
+    """Return whether the source has anything of a table that the target might lack."""
     theirs = source.entries.get(key)
     is_unchanged = len(bases) == 1 and bases[0].entries.get(key) == theirs
     return theirs != target and not is_unchanged
@@ -369,21 +377,23 @@ def _plan_table(
             target_is_base=is_base,
             other_bases=known[1:-1],
             find_base=lambda ids: _find_base(ids, bases, into, key, past, widening),
+            granularity=resolver.granularity,
             run=policy.run,
         )
-        settled = [resolver.settle(part.sides, part.conflicts) for part in parts]
+        resolved = [resolver.resolve(part.sides, part.conflicts) for part in parts]
         conflicts = [
             conflict
-            for part, some in zip(parts, settled, strict=True)
-            for conflict in describe(type_, part.sides, some, policy.words)
+            for part, some in zip(parts, resolved, strict=True)
+            for conflict in describe(resolver, part.sides, some.undecided, policy.words)
         ]
-    every = ResolvedConflicts.concatenate(settled, type_)
+    every = ResolvedConflicts.concatenate(resolved, type_)
     return TableMergePlan(
         type_,
         ours,
         sides,
         every,
         Entities.concatenate([every.taken, *(part.taken for part in parts)]),
+        (*(part.combined for part in parts if len(part.combined)), *every.combined),
         tuple(sorted(conflicts, key=lambda one: one.id or "")),
         _find_adopted(theirs, ours, into) if is_base else None,
         sum(len(part.conflicts) for part in parts),
@@ -398,7 +408,7 @@ def _find_base(
     past: PastStates,
     widening: ColumnWidening,
 ) -> tuple[Choice, Sequence[LocatedRows]]:
-    """Which state is the base of each entity, where the bases disagree."""
+    """Choose the state that is the base of each entity, where the bases disagree."""
 
     def open_table(commit_id: CommitId) -> Table | None:
         state = past.find(commit_id)
@@ -472,7 +482,7 @@ def _find_adopted(theirs: TableEntry, ours: TableEntry, target: Snapshot) -> Set
 
 def _require_conflicts(decided: Decided, tables: Iterable[TableMergePlan]) -> None:
     """Raise if a decision is about no conflict: it was made about another state."""
-    used = sum(table.settled.counts.get("decision", 0) for table in tables)
+    used = sum(table.resolved.counts.get("decision", 0) for table in tables)
     if used != len(decided):
         raise BadRequest(
             f"{len(decided) - used} of {len(decided)} decisions are about entities that do not "
@@ -486,7 +496,7 @@ def _require_conflicts(decided: Decided, tables: Iterable[TableMergePlan]) -> No
 def _find_broken_rules(
     tables: Iterable[TableMergePlan], target: CatalogSnapshot
 ) -> list[MergeConflict]:
-    """What the merged graph would break of the schema."""
+    """Find the rules of the schema that the merged graph would break."""
     changes = {t.entry.table_key: _make_change(t) for t in tables if not t.is_empty}
     found = find_violations(changes, target.catalog, CommittedRows(target.snapshot))
     return [MergeConflict.of(str(v.kind), v.type_key, v.message, v.id) for v in found]
@@ -498,7 +508,10 @@ def _make_change(table: TableMergePlan) -> TableChange:
     schema = pa.schema(fields)
     written = read_rows_at_addresses(table.sides.source, table.written.source, schema.names)
     parts = [part.cast(schema) for part in written]
-    parts.append(table.settled.rows.select(schema.names))
+    for combined in table.combined:
+        found = combined.read(schema.names, batch_rows=ADDRESSES_PER_READ)
+        parts += [part.cast(schema) for part in found]
+    parts.append(table.resolved.rows.select(schema.names))
     return TableChange(table.type, pa.concat_tables(parts), table.deleted)
 
 

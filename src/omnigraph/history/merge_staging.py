@@ -1,8 +1,9 @@
-"""Writing what a merge takes over onto the tables of the target."""
+"""Stage the rows that a merge takes over on the tables of the target."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeAlias
 from uuid import uuid4
 
 import pyarrow as pa
@@ -15,7 +16,8 @@ from omnigraph.execution.stored_rows import (
     convert_to_table_rows,
 )
 from omnigraph.history.merge import StatePlan, TableMergePlan
-from omnigraph.history.three_way import Entities
+from omnigraph.history.property_merge import CombinedRows
+from omnigraph.history.table_sides import Entities
 from omnigraph.identity import ID_COLUMN
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
@@ -32,11 +34,11 @@ from omnigraph.storage.tables import (
 from omnigraph.types.arrow import BLOB
 
 _BLOB_ROWS = 64
-"""How many rows with blobs are in memory at a time."""
+"""The number of rows with blobs that are in memory at a time."""
 
 
 def stage_merge(plan: StatePlan, snapshot: Snapshot, ticket: Ticket) -> tuple[StagedTable, ...]:
-    """One transaction for each table that is written; forks that are not needed are removed."""
+    """Stage a transaction for each table that is written; remove forks that are not needed."""
     staged: list[StagedTable] = []
     try:
         for table in plan.tables:
@@ -66,15 +68,22 @@ def _stage_table(table: TableMergePlan, writable: Writable, ticket: Ticket) -> S
 def _stage_rows(
     table: TableMergePlan, writable: Writable, ticket: Ticket
 ) -> StagedTransaction | None:
-    target, rows, written = writable.table, table.settled.rows, table.written
-    settled = _find_settled(table, target)
+    target, rows, written = writable.table, table.resolved.rows, table.written
+    decided = _find_decided(table, target)
     fragments: list[str] = []
-    if len(written) or rows.num_rows:
-        fragments = write_fragments(target, _convert_to_stored(table, [written, rows]))
-    # Where the rows are that are taken is known from comparing them; a fork has them there too.
-    gone = [table.taken.target.drop_null(), settled.column(ROW_ADDRESS).combine_chunks()]
-    is_written = pc.is_in(settled.column(ID_COLUMN), value_set=rows.column(ID_COLUMN))
+    if len(written) or rows.num_rows or table.combined:
+        pieces = [written, *table.combined, rows]
+        fragments = write_fragments(target, _convert_to_stored(table, pieces))
+    # The addresses of rows that are taken or combined are known from comparing them, and a fork
+    # has them there too.
+    gone = [
+        table.taken.target.drop_null(),
+        *(combined.entities.target for combined in table.combined),
+        decided.column(ROW_ADDRESS).combine_chunks(),
+    ]
+    is_written = pc.is_in(decided.column(ID_COLUMN), value_set=rows.column(ID_COLUMN))
     replaced = int(written.has("target").sum()) + int(is_written.to_numpy().sum())
+    replaced += table.rows_combined
     return stage_fragments(
         target,
         fragments,
@@ -85,17 +94,20 @@ def _stage_rows(
     )
 
 
-def _find_settled(table: TableMergePlan, target: Table) -> pa.Table:
-    """The rows of the target that conflicts were settled about: their ids and where they are."""
-    settled = table.settled
-    ids = pa.concat_arrays([settled.rows.column(ID_COLUMN).combine_chunks(), settled.deleted])
+Piece: TypeAlias = Entities | CombinedRows | pa.Table
+
+
+def _find_decided(table: TableMergePlan, target: Table) -> pa.Table:
+    """Look up the ids and addresses, in the target, of the rows that were decided by hand."""
+    resolved = table.resolved
+    ids = pa.concat_arrays([resolved.rows.column(ID_COLUMN).combine_chunks(), resolved.deleted])
     if not len(ids):
         return pa.table({ID_COLUMN: ids, ROW_ADDRESS: pa.array([], pa.uint64())})
     return target.lookup(ID_COLUMN, ids, [ID_COLUMN, ROW_ADDRESS])
 
 
-def _convert_to_stored(table: TableMergePlan, pieces: Sequence[Entities | pa.Table]) -> Rows:
-    """The rows as the table keeps them; in one piece if they are few, else as a stream."""
+def _convert_to_stored(table: TableMergePlan, pieces: Sequence[Piece]) -> Rows:
+    """Convert the rows as the table keeps them: in one piece if they are few, else as a stream."""
     schema = build_table_schema(table.type)
     parts = _iterate_parts(table, pieces)
     if sum(len(piece) for piece in pieces) <= _batch_rows(table):
@@ -109,15 +121,19 @@ def _batch_rows(table: TableMergePlan) -> int:
     return _BLOB_ROWS if has_blobs else ADDRESSES_PER_READ
 
 
-def _iterate_parts(
-    table: TableMergePlan, pieces: Sequence[Entities | pa.Table]
-) -> Iterator[pa.Table]:
-    names, rows = build_logical_schema(table.type).names, _batch_rows(table)
+def _iterate_parts(table: TableMergePlan, pieces: Sequence[Piece]) -> Iterator[pa.Table]:
     for piece in filter(len, pieces):
-        if not isinstance(piece, Entities):
+        if isinstance(piece, pa.Table):
             yield convert_to_table_rows(piece, table.type)
             continue
-        for part in read_rows_at_addresses(
-            table.sides.source, piece.source, names, batch_rows=rows, blob_bytes=True
-        ):
+        for part in _read_piece(table, piece):
             yield convert_to_table_rows(convert_from_table_rows(part, table.type), table.type)
+
+
+def _read_piece(table: TableMergePlan, piece: Entities | CombinedRows) -> Iterator[pa.Table]:
+    names, rows = build_logical_schema(table.type).names, _batch_rows(table)
+    if isinstance(piece, CombinedRows):
+        return piece.read(names, batch_rows=rows, blob_bytes=True)
+    return read_rows_at_addresses(
+        table.sides.source, piece.source, names, batch_rows=rows, blob_bytes=True
+    )

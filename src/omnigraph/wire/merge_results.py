@@ -156,5 +156,7 @@ def build_conflict_table(conflicts: Iterable[MergeConflict]) -> pa.Table:
         for side in ("base", "source", "target"):
             value = row[side]
             row[side] = None if value is None else msgspec.json.encode(value).decode()
-    names = ("entity_kind", "type_name", "entity_id", "kind", "message", "base", "source", "target")
-    return pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names]))
+    schema = [(name, pa.string()) for name in MergeConflict.__struct_encode_fields__]
+    at = MergeConflict.__struct_encode_fields__.index("properties")
+    schema[at] = ("properties", pa.list_(pa.string()))
+    return pa.Table.from_pylist(rows, schema=pa.schema(schema))

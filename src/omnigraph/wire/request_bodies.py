@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -83,6 +83,7 @@ class BranchMergeRequest(RequestBody, frozen=True, kw_only=True):
     dry_run: bool = False
     resolve: str | list[str] | dict[str, str] | None = None
     decisions: list[dict[str, Any]] | None = None
+    granularity: Literal["property", "entity"] = "property"
     expected_head: str | None = None
     message: str | None = None
 
@@ -96,6 +97,7 @@ class ApplyCommitRequest(RequestBody, frozen=True, kw_only=True):
     dry_run: bool = False
     resolve: str | list[str] | dict[str, str] | None = None
     decisions: list[dict[str, Any]] | None = None
+    granularity: Literal["property", "entity"] = "property"
     expected_head: str | None = None
     message: str | None = None
 

@@ -22,7 +22,7 @@ from omnigraph.cli.terminal import print_json
 from omnigraph.settings import MERGE_ENGINES
 
 if TYPE_CHECKING:
-    from omnigraph.graph.engines import MergeEngineName
+    from omnigraph.graph.engines import GranularityName, MergeEngineName
     from omnigraph.wire.merge_results import MergeResult
 
 
@@ -119,6 +119,7 @@ def merge(
     dry_run: bool,
     resolve: tuple[str, ...],
     decisions: str | None,
+    granularity: GranularityName,
     delete_branch: bool,
     message: str | None,
     engine: MergeEngineName,
@@ -135,6 +136,7 @@ def merge(
             dry_run=dry_run,
             resolve=resolve,
             decisions=decisions or (),
+            granularity=granularity,
             delete_branch=delete_branch,
             message=message,
             engine=engine,
