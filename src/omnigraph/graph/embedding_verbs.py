@@ -275,7 +275,7 @@ class _Embedding:
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         from omnigraph.execution.load_input import LoadMode
         from omnigraph.pipeline.bulk_embed import GraphEmbedding, list_graph_targets
-        from omnigraph.pipeline.bulk_load import StagedWrite, open_staged_load
+        from omnigraph.pipeline.bulk_load import DistributedWrite, open_staged_load
         from omnigraph.pipeline.staging_area import StagingArea
 
         self.close()
@@ -292,7 +292,7 @@ class _Embedding:
         self.vectors = sum(one.vectors for one in rows)
         if not self.vectors:
             return None
-        write = StagedWrite(
+        write = DistributedWrite(
             uri=root.uri,
             branch=self._options.branch,
             mode=LoadMode.MERGE,

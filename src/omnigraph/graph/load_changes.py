@@ -21,7 +21,7 @@ from omnigraph.graph.engines import EngineOptions, open_tasks
 from omnigraph.graph.idempotency import KeyedWrite, WriteKey, write_once
 from omnigraph.graph.input_forms import StreamInput, TaskInput, is_frame, is_table
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.bulk_load import LoadJob, Measured, StagedWrite, open_staged_load
+from omnigraph.pipeline.bulk_load import DistributedWrite, LoadJob, Measured, open_staged_load
 from omnigraph.pipeline.kernels.embed_kernel import forget_answers
 from omnigraph.pipeline.staged_input import FileSource, FrameSource, Source, TableSource
 from omnigraph.pipeline.staging_area import StagingArea, spool_input
@@ -269,7 +269,7 @@ def _make_source(records: Any, spool: str | None) -> Source:  # noqa: ANN401 - a
 # --- rows staged before ---------------------------------------------------------------------------
 
 
-def commit_rows(views: BranchSnapshots, write: StagedWrite) -> str | None:
+def commit_rows(views: BranchSnapshots, write: DistributedWrite) -> str | None:
     """Commit rows that others staged; None if the branch has a commit of the same origin already.
 
     Raises:
@@ -294,7 +294,7 @@ class _StagedLoad:
 
     views: BranchSnapshots
     change: _Load
-    write: StagedWrite
+    write: DistributedWrite
     kind = WriterKind.LOAD
     is_costly = True
 

@@ -245,7 +245,7 @@ class LoadJob:
 
 
 @dataclass(frozen=True, slots=True)
-class StagedWrite:
+class DistributedWrite:
     """Rows that executors staged, and how they become a commit."""
 
     uri: str
@@ -262,7 +262,7 @@ class StagedWrite:
     """A text kept with the commit."""
 
 
-def open_staged_load(root: GraphRoot, write: StagedWrite) -> LoadJob:
+def open_staged_load(root: GraphRoot, write: DistributedWrite) -> LoadJob:
     """Open a load of staged rows; the process that commits them checks and writes them."""
     options = LoadOptions(mode=write.mode, partial=write.partial)
     source = StagedRows(write.area, write.ir, write.splits)

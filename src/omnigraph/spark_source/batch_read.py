@@ -20,7 +20,7 @@ from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.load_changes import commit_rows
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
-from omnigraph.pipeline.bulk_load import StagedWrite
+from omnigraph.pipeline.bulk_load import DistributedWrite
 from omnigraph.pipeline.inputs import build_table_mapping
 from omnigraph.pipeline.spark_columns import cast_to_schema, make_arrow_schema
 from omnigraph.pipeline.table_scan import (
@@ -95,7 +95,7 @@ def run_query_batches(pin: Pin, query: QueryText, settings: Settings) -> Iterato
     return _open_pinned(pin, settings).query(query.text, query.name, query.params).batches()
 
 
-def commit_staged(write: StagedWrite, settings: Settings) -> str | None:
+def commit_staged(write: DistributedWrite, settings: Settings) -> str | None:
     """Staged rows as one commit, checked as every load is.
 
     Gives None, and changes nothing, where the branch has a commit of the same origin already.

@@ -19,7 +19,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.embed_on_write import list_embedded_properties
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.bulk_load import StagedWrite
+from omnigraph.pipeline.bulk_load import DistributedWrite
 from omnigraph.pipeline.inputs import ColumnMapping, build_table_mapping
 from omnigraph.pipeline.kernels.embed_kernel import make_embedder_spec
 from omnigraph.pipeline.kernels.stage_kernel import (
@@ -102,7 +102,7 @@ class _Target:
     ) -> str | None:
         options = self.options
         self._require_allowed()
-        write = StagedWrite(
+        write = DistributedWrite(
             uri=options.uri,
             branch=options.branch,
             mode=self.mode,
