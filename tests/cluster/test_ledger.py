@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from omnigraph.cluster.resources import STATE_FILE
+from omnigraph.cluster.cluster_files import STATE_FILE
 from omnigraph.cluster.state_ledger import LEDGER, StateLedger
 from omnigraph.errors import ClusterError
 

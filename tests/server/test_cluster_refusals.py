@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from omnigraph.cluster.applied_cluster import find_graph_uri, read_serving_snapshot
-from omnigraph.cluster.resources import STATE_FILE
+from omnigraph.cluster.cluster_files import STATE_FILE
 from omnigraph.cluster.state_ledger import LEDGER, StateLedger
 from omnigraph.errors import ClusterError
 from omnigraph.server.serving_config import ClusterSource

@@ -5,31 +5,31 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from omnigraph.cluster.cluster_config import read_storage_root
-from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
-from omnigraph.cluster.cluster_files import ClusterFiles
-from omnigraph.cluster.cluster_state import (
-    BlobAllowList,
-    ClusterState,
-    EmbeddingProfile,
-    digest_file,
-    digest_profile,
-)
-from omnigraph.cluster.control_records import GraphIntent, read_intents
-from omnigraph.cluster.resources import (
+from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse, refusing
+from omnigraph.cluster.cluster_files import (
     CLUSTER_SCOPE,
     CONFIG_FILE,
     CONTROL_FOLDER,
+    ClusterFiles,
     ResourceKind,
+    digest_file,
     find_resource_kind,
     graph_address,
     query_address,
 )
+from omnigraph.cluster.cluster_state import (
+    BlobAllowList,
+    ClusterState,
+    EmbeddingProfile,
+    digest_profile,
+)
+from omnigraph.cluster.control_records import INTENTS, GraphIntent
 from omnigraph.cluster.state_ledger import STATE_PATH, ReadLedger, find_ledger
-from omnigraph.errors import BadRequest, ClusterDiagnostic, CompileError, Severity
+from omnigraph.errors import BadRequest, ClusterDiagnostic, Severity
 from omnigraph.language.source import SourceText
 from omnigraph.settings import EmbedProvider, Settings
 from omnigraph.storage.control_files import normalize_root
@@ -65,7 +65,7 @@ def open_files(place: str, settings: Settings | None = None) -> ClusterFiles:
 
 def list_applied_graphs(place: str, *, settings: Settings | None = None) -> tuple[str, ...]:
     """List the ids of the applied graphs, sorted."""
-    return _read_applied(open_files(place, settings)).graph_ids
+    return _StateReader.of(place, settings).state.graph_ids
 
 
 def find_graph_uri(place: str, graph_id: str, *, settings: Settings | None = None) -> str:
@@ -85,12 +85,10 @@ def read_applied_policy(
     Raises:
         ClusterError: nothing is bound to it, or what is bound is not what was applied.
     """
-    files = open_files(place, settings)
-    state = _read_applied(files, graph_id)
+    reader = _StateReader.of(place, settings, graph_id)
     scope = CLUSTER_SCOPE if graph_id is None else graph_address(graph_id)
-    report = ClusterReport()
-    text = _read_policy(files, state, scope, report)
-    report.raise_if_errors()
+    text = reader.read_policy(scope)
+    reader.report.raise_if_errors()
     if text is None:
         raise refuse("policy_bindings_missing", scope, "no policy is bound to it")
     return text
@@ -104,10 +102,9 @@ def read_applied_queries(
     Raises:
         ClusterError: there is no such graph, or a text is not what was applied.
     """
-    files = open_files(place, settings)
-    state, report = _read_applied(files, graph_id), ClusterReport()
-    texts = _read_queries(files, state, graph_id, report)
-    report.raise_if_errors()
+    reader = _StateReader.of(place, settings, graph_id)
+    texts = reader.read_queries(graph_id)
+    reader.report.raise_if_errors()
     return texts
 
 
@@ -137,11 +134,11 @@ def find_applied_graph(
     Raises:
         ClusterError: it was not applied; the message names those that were.
     """
-    files = open_files(place, settings)
-    resources = _read_applied(files, graph_id).resources
+    reader = _StateReader.of(place, settings, graph_id)
+    resources = reader.state.resources
     provider = resources.get(resources[graph_address(graph_id)].embedding_provider or "")
     profile = None if provider is None else provider.embedding_profile
-    return AddressedGraph(place, graph_id, files.graph_uri(graph_id), profile)
+    return AddressedGraph(place, graph_id, reader.files.graph_uri(graph_id), profile)
 
 
 def choose_settings(
@@ -236,8 +233,9 @@ def read_snapshot_of(files: ClusterFiles) -> ServingSnapshot:
             message = "the ledger does not say what the policy is bound to; apply it again"
             report.add("policy_bindings_missing", address, message)
     healthy = [one for one in state.graph_ids if one not in pending]
-    graphs = tuple(_read_graph(files, state, one, report) for one in healthy)
-    server_policy = _read_policy(files, state, CLUSTER_SCOPE, report)
+    reader = _StateReader(files, state, report)
+    graphs = tuple(reader.read_graph(one) for one in healthy)
+    server_policy = reader.read_policy(CLUSTER_SCOPE)
     if not state.graph_ids:
         report.add("cluster_empty", files.root, "no graph was applied")
     elif not healthy:
@@ -266,7 +264,7 @@ def find_fingerprint(files: ClusterFiles) -> str:
         ClusterError: there is no ledger, or it or an intent cannot be read.
     """
     found, report = _require_ledger(files), ClusterReport()
-    intents = read_intents(files, report, Severity.ERROR)
+    intents = INTENTS.list_all(files, report, Severity.ERROR)
     report.raise_if_errors()
     known = found.ledger.applied_revision.graph_ids
     return _make_fingerprint(found.cas, {one.graph_id for one in intents}.intersection(known))
@@ -287,17 +285,6 @@ def _require_ledger(files: ClusterFiles) -> ReadLedger:
     return found
 
 
-def _read_applied(files: ClusterFiles, graph_id: str | None = None) -> ClusterState:
-    """Read the applied state, which must have a graph if one is given."""
-    state = _require_ledger(files).ledger.applied_revision
-    known = state.graph_ids
-    if graph_id is not None and graph_id not in known:
-        shown = f"applied: {', '.join(known)}" if known else "no graph has been applied yet"
-        message = f"there is no graph '{graph_id}'; {shown}"
-        raise refuse("graph_not_applied", graph_address(graph_id), message)
-    return state
-
-
 def _read_consistently(
     files: ClusterFiles, report: ClusterReport
 ) -> tuple[ReadLedger, list[GraphIntent]]:
@@ -306,94 +293,92 @@ def _read_consistently(
     An operator removes intents right after writing the ledger; an intent read before that would
     quarantine a graph whose change is recorded.
     """
-    before = read_intents(files, report, Severity.ERROR)
+    before = INTENTS.list_all(files, report, Severity.ERROR)
     for _ in range(_MAX_READS):
         found = _require_ledger(files)
-        after = read_intents(files, report, Severity.ERROR)
+        after = INTENTS.list_all(files, report, Severity.ERROR)
         if after == before:
             break
         before = after
     return found, after
 
 
-def _read_graph(
-    files: ClusterFiles, state: ClusterState, graph_id: str, report: ClusterReport
-) -> AppliedGraph:
-    address = graph_address(graph_id)
-    return AppliedGraph(
-        id=graph_id,
-        uri=files.graph_uri(graph_id),
-        queries=_read_queries(files, state, graph_id, report),
-        policy=_read_policy(files, state, address, report),
-        embedding=_find_profile(state, graph_id, report),
-        external_blobs=state.resources[address].external_blob_policy or BlobAllowList(),
-    )
+@dataclass(frozen=True, slots=True)
+class _StateReader:
+    """Reads an applied state; definitions that are not what was applied are reported."""
 
+    files: ClusterFiles
+    state: ClusterState
+    report: ClusterReport = field(default_factory=ClusterReport)
 
-def _read_policy(
-    files: ClusterFiles, state: ClusterState, scope: str, report: ClusterReport
-) -> SourceText | None:
-    """Read the bundle of a scope, named after its resource; one that is unusable is reported."""
-    address = state.find_policy(scope)
-    if address is None:
+    @classmethod
+    def of(cls, place: str, settings: Settings | None, graph_id: str | None = None) -> _StateReader:
+        """Open the state of a place, which must have a graph if one is given."""
+        files = open_files(place, settings)
+        state = _require_ledger(files).ledger.applied_revision
+        known = state.graph_ids
+        if graph_id is not None and graph_id not in known:
+            shown = f"applied: {', '.join(known)}" if known else "no graph has been applied yet"
+            message = f"there is no graph '{graph_id}'; {shown}"
+            raise refuse("graph_not_applied", graph_address(graph_id), message)
+        return cls(files, state)
+
+    def read_graph(self, graph_id: str) -> AppliedGraph:
+        address = graph_address(graph_id)
+        return AppliedGraph(
+            id=graph_id,
+            uri=self.files.graph_uri(graph_id),
+            queries=self.read_queries(graph_id),
+            policy=self.read_policy(address),
+            embedding=self._find_profile(graph_id),
+            external_blobs=self.state.resources[address].external_blob_policy or BlobAllowList(),
+        )
+
+    def read_policy(self, scope: str) -> SourceText | None:
+        """Read the bundle of a scope, named after its resource."""
+        address = self.state.find_policy(scope)
+        if address is None:
+            return None
+        name = f"{address.partition('.')[2]}.policy.yaml"
+        return self._read_text(address, self.state.resources[address].digest, name)
+
+    def read_queries(self, graph_id: str) -> tuple[SourceText, ...]:
+        """Read the query files of a graph, each once, named as in the configuration."""
+        found: dict[str, SourceText] = {}
+        for name, record in self.state.select_queries(graph_id).items():
+            if record.digest not in found:
+                shown = record.source or f"{name}.gq"
+                text = self._read_text(query_address(graph_id, name), record.digest, shown)
+                found |= {} if text is None else {record.digest: text}
+        return tuple(found.values())
+
+    def _read_text(self, address: str, digest: str, name: str) -> SourceText | None:
+        with self.report.collect():
+            data = self.files.find_payload(address, digest)
+            advice = "run `omnigraph cluster refresh`"
+            if data is None:
+                message = f"its text is not in the catalog; {advice} and apply again"
+                raise refuse("catalog_payload_missing", address, message)
+            if digest_file(data) != digest:
+                message = f"its text in the catalog is not what was applied; {advice}"
+                raise refuse("catalog_payload_digest_mismatch", address, message)
+            with refusing("catalog_payload_read_error", address):
+                return SourceText.from_bytes(data, name)
         return None
-    name = f"{address.partition('.')[2]}.policy.yaml"
-    return _read_text(files, address, state.resources[address].digest, name, report)
 
-
-def _read_queries(
-    files: ClusterFiles, state: ClusterState, graph_id: str, report: ClusterReport
-) -> tuple[SourceText, ...]:
-    """Read the query files of a graph, each once, named as in the configuration."""
-    found: dict[str, SourceText] = {}
-    for name, record in state.select_queries(graph_id).items():
-        if record.digest in found:
-            continue
-        shown = record.source or f"{name}.gq"
-        text = _read_text(files, query_address(graph_id, name), record.digest, shown, report)
-        if text is not None:
-            found[record.digest] = text
-    return tuple(found.values())
-
-
-def _read_text(
-    files: ClusterFiles, address: str, digest: str, name: str, report: ClusterReport
-) -> SourceText | None:
-    with report.collect():
-        data = files.find_payload(address, digest)
-        if data is None:
-            message = (
-                "its text is not in the catalog; run `omnigraph cluster refresh` and apply again"
-            )
-            raise refuse("catalog_payload_missing", address, message)
-        if digest_file(data) != digest:
-            message = (
-                "its text in the catalog is not what was applied; run `omnigraph cluster refresh`"
-            )
-            raise refuse("catalog_payload_digest_mismatch", address, message)
-        try:
-            return SourceText.from_bytes(data, name)
-        except CompileError as error:
-            raise refuse("catalog_payload_read_error", address, error.message) from error
-    return None
-
-
-def _find_profile(
-    state: ClusterState, graph_id: str, report: ClusterReport
-) -> EmbeddingProfile | None:
-    address = state.resources[graph_address(graph_id)].embedding_provider
-    if address is None:
-        return None
-    record = state.resources.get(address)
-    if record is None:
-        message = f"graph '{graph_id}' uses it, and it was not applied"
-        report.add("embedding_provider_missing", address, message)
-        return None
-    profile = record.embedding_profile
-    if profile is None:
-        message = "the ledger does not say what the provider is; apply it again"
-        report.add("embedding_provider_profile_missing", address, message)
-    elif digest_profile(profile) != record.digest:
-        message = "its record is not what was applied: the ledger was edited by hand"
-        report.add("embedding_provider_digest_mismatch", address, message)
-    return profile
+    def _find_profile(self, graph_id: str) -> EmbeddingProfile | None:
+        address = self.state.resources[graph_address(graph_id)].embedding_provider
+        if address is None:
+            return None
+        record = self.state.resources.get(address)
+        profile = None if record is None else record.embedding_profile
+        if record is None:
+            message = f"graph '{graph_id}' uses it, and it was not applied"
+            self.report.add("embedding_provider_missing", address, message)
+        elif profile is None:
+            message = "the ledger does not say what the provider is; apply it again"
+            self.report.add("embedding_provider_profile_missing", address, message)
+        elif digest_profile(profile) != record.digest:
+            message = "its record is not what was applied: the ledger was edited by hand"
+            self.report.add("embedding_provider_digest_mismatch", address, message)
+        return profile

@@ -17,17 +17,15 @@ from omnigraph.cluster.cluster_changes import (
     ClusterPlan,
     Disposition,
 )
-from omnigraph.cluster.cluster_session import (
-    ClusterApplyResult,
-    ClusterSession,
-    DesiredRevision,
-    LockedCluster,
-    finish,
-    observe_state,
-    plan_changes,
-    require_no_roots,
+from omnigraph.cluster.cluster_files import (
+    ResourceKind,
+    find_graph_id,
+    graph_address,
+    schema_address,
 )
-from omnigraph.cluster.control_records import mark_approvals_consumed
+from omnigraph.cluster.cluster_results import ClusterApplyResult, DesiredRevision
+from omnigraph.cluster.cluster_session import ClusterSession, finish, require_no_roots
+from omnigraph.cluster.control_records import mark_approvals_consumed, remove_intents
 from omnigraph.cluster.managed_graphs import (
     CREATE_INCOMPLETE,
     UNATTRIBUTED,
@@ -36,7 +34,6 @@ from omnigraph.cluster.managed_graphs import (
     delete_graph,
     recover_changes,
 )
-from omnigraph.cluster.resources import ResourceKind, find_graph_id, graph_address, schema_address
 from omnigraph.cluster.state_ledger import ResourceStatus, StateLedger, StatusWord, write_ledger
 from omnigraph.errors import ClusterError
 from omnigraph.settings import Settings
@@ -64,12 +61,13 @@ def apply_cluster(
     Raises:
         ClusterError: something failed; the changes before it are recorded.
     """
-    session, run, revision = ClusterSession.on(folder, settings), _ApplyRun(), DesiredRevision()
-    with session.report.collect(), session.lock("apply", actor) as cluster:
-        revision = DesiredRevision(cluster.desired.state.config_digest)
+    session = ClusterSession.on(folder, settings, actor)
+    run, revision = _ApplyRun(session), DesiredRevision()
+    with session.report.collect(), session.lock("apply"):
+        revision = DesiredRevision(session.desired.state.config_digest)
         with session.report.collect():
-            run.apply(cluster)
-        session.state = observe_state(cluster.base, None, cluster.lock)
+            run.apply()
+        session.show_state()
     applied = sum(one.is_carried_out for one in run.changes.values()) if run.is_recorded else 0
     return finish(
         ClusterApplyResult(
@@ -89,7 +87,7 @@ def apply_cluster(
 
 @dataclass
 class _ApplyRun:
-    cluster: LockedCluster = field(init=False)
+    cluster: ClusterSession
     plan: ClusterPlan = field(init=False)
     changes: dict[str, ClusterChange] = field(default_factory=dict)
     """The changes by resource, in the order of their addresses."""
@@ -104,16 +102,14 @@ class _ApplyRun:
     """Whether the ledger records the changes."""
     is_converged: bool = False
 
-    def apply(self, cluster: LockedCluster) -> None:
+    def apply(self) -> None:
         """Make the changes that can be made, and record them."""
-        self.cluster = cluster
+        cluster = self.cluster
         self._read_ledger()
         recover_changes(cluster)
         cluster.ledger.applied_revision.refresh_digests()
         self.statuses = cluster.ledger.resource_statuses
-        self.plan = plan_changes(
-            cluster.files, cluster.desired, cluster.ledger, cluster.pending, cluster.report
-        )
+        self.plan = cluster.plan()
         self.changes = self.plan.classify()
         self._report_omitted()
         self._change_graphs(ResourceKind.GRAPH, ChangeOperation.CREATE)
@@ -253,9 +249,9 @@ class _ApplyRun:
         cluster.ledger.applied_revision.refresh_digests()
         assert cluster.base is not None
         if cluster.ledger != cluster.base.ledger:
-            cluster.write()
+            cluster.write_ledger()
             self.is_recorded = True
         else:
-            cluster.remove_intents()
+            remove_intents(cluster.files, cluster.finished, cluster.report)
         records = cluster.ledger.approval_records
         mark_approvals_consumed(cluster.files, records, cluster.report)

@@ -12,15 +12,15 @@ from enum import StrEnum
 
 import msgspec
 
-from omnigraph.cluster.cluster_state import ClusterState, ResourceRecord
-from omnigraph.cluster.control_records import ChangeApproval
-from omnigraph.cluster.resources import (
+from omnigraph.cluster.cluster_files import (
     ResourceKind,
     find_graph_id,
     find_resource_kind,
     graph_address,
     schema_address,
 )
+from omnigraph.cluster.cluster_state import ClusterState, ResourceRecord
+from omnigraph.cluster.control_records import ChangeApproval
 from omnigraph.cluster.state_ledger import GraphObservation, GraphTombstone, Observation
 from omnigraph.result import Result
 

@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 import msgspec
 
 from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
+from omnigraph.cluster.cluster_files import (
+    CLUSTER_SCOPE,
+    CONFIG_FILE,
+    RESOURCE_NAME,
+    graph_address,
+)
 from omnigraph.cluster.cluster_state import (
     BlobAllowList,
     BlobBase,
     BlobScope,
     EmbeddingProfile,
-)
-from omnigraph.cluster.resources import (
-    CLUSTER_SCOPE,
-    CONFIG_FILE,
-    RESOURCE_NAME,
-    graph_address,
 )
 from omnigraph.errors import BadRequest, CompileError, Diagnostic
 from omnigraph.language.source import SourceText

@@ -10,6 +10,13 @@ import msgspec
 
 from omnigraph.errors import ClusterDiagnostic, ClusterError, OmniError, Severity
 
+
+class Warn(str):
+    """The meaning of a code that is a warning."""
+
+    __slots__ = ()
+
+
 CONFIG_CODES: Mapping[str, str] = {
     "config_dir_not_found": "There is no such folder, or it has no `cluster.yaml`.",
     "cluster_config_read_error": "`cluster.yaml` cannot be read, or is not UTF-8.",
@@ -27,13 +34,13 @@ CONFIG_CODES: Mapping[str, str] = {
     "schema_parse_error": "A syntax error in a schema.",
     "schema_catalog_error": "A schema that contradicts itself.",
     "query_dir_unreadable": "The folder of queries cannot be read.",
-    "query_dir_empty": "The folder of queries has no `.gq` file.",
+    "query_dir_empty": Warn("The folder of queries has no `.gq` file."),
     "query_file_missing": "The query file cannot be read.",
     "query_parse_error": "A syntax error in a query file.",
     "duplicate_query_name": "Two queries of a graph have the same name.",
     "query_key_mismatch": "The keys of `queries` and the queries of the files differ.",
     "query_typecheck_error": "A query does not fit the schema of its graph.",
-    "query_typecheck_skipped": "Queries were not checked because the schema has mistakes.",
+    "query_typecheck_skipped": Warn("Queries were not checked because the schema has mistakes."),
     "policy_file_missing": "The policy file cannot be read.",
     "policy_invalid": "A mistake in a policy bundle.",
     "policy_missing_applies_to": "A policy is bound to nothing.",
@@ -47,7 +54,7 @@ CONFIG_CODES: Mapping[str, str] = {
     "embedding_api_key_required": "The provider needs `api_key`.",
     "invalid_external_blob_base": "A base of external blobs is not an absolute, plain address.",
     "invalid_external_blob_policy": "Bases of external blobs overlap, or a scope does not fit.",
-    "external_blob_ingress_default_deny": "The graph accepts no external blobs.",
+    "external_blob_ingress_default_deny": Warn("The graph accepts no external blobs."),
 }
 
 STATE_CODES: Mapping[str, str] = {
@@ -59,7 +66,7 @@ STATE_CODES: Mapping[str, str] = {
     "unsupported_state_version": "The ledger is of another version.",
     "state_cas_mismatch": "Another operator wrote the ledger meanwhile; nothing was recorded.",
     "state_lock_held": "Another operator holds the lock.",
-    "state_lock_disabled": "`state.lock` is false: only the ledger itself is protected.",
+    "state_lock_disabled": Warn("`state.lock` is false: only the ledger itself is protected."),
     "state_lock_missing": "There is no lock to remove.",
     "state_lock_id_mismatch": "The lock has another id.",
     "state_lock_error": "The lock cannot be taken or removed.",
@@ -70,41 +77,43 @@ STATE_CODES: Mapping[str, str] = {
 }
 
 APPLY_CODES: Mapping[str, str] = {
-    "schema_preview_unavailable": "The steps of a schema change cannot be shown.",
-    "apply_unsupported_change": "A change that `apply` leaves alone.",
-    "apply_dependency_blocked": "A change waits for another one.",
+    "schema_preview_unavailable": Warn("The steps of a schema change cannot be shown."),
+    "apply_unsupported_change": Warn("A change that `apply` leaves alone."),
+    "apply_dependency_blocked": Warn("A change waits for another one."),
     "apply_approval_invariant_violation": "An approval was gone or used when it was needed.",
     "approval_not_required": "The change needs no approval.",
-    "approval_stale": "An approval was given for another state or configuration.",
+    "approval_stale": Warn("An approval was given for another state or configuration."),
     "approval_write_error": "The approval cannot be written.",
-    "approval_read_error": "An approval cannot be read.",
-    "invalid_approval_artifact": "An approval is damaged.",
-    "unsupported_approval_version": "An approval is of another version.",
+    "approval_read_error": Warn("An approval cannot be read."),
+    "invalid_approval_artifact": Warn("An approval is damaged."),
+    "unsupported_approval_version": Warn("An approval is of another version."),
     "graph_create_failed": "A graph could not be created.",
-    "graph_create_skipped": "A graph was not created because an earlier change failed.",
+    "graph_create_skipped": Warn("A graph was not created because an earlier change failed."),
     "schema_apply_failed": "A graph could not be given its schema.",
-    "schema_apply_skipped": "A schema was not applied because an earlier change failed.",
+    "schema_apply_skipped": Warn("A schema was not applied because an earlier change failed."),
     "graph_delete_failed": "A graph could not be deleted.",
-    "graph_delete_skipped": "A graph was not deleted because an earlier change failed.",
+    "graph_delete_skipped": Warn("A graph was not deleted because an earlier change failed."),
     "graph_delete_export_in_progress": "Another process is working on the graph to be deleted.",
     "resource_content_changed": "A file changed while it was being applied.",
     "resource_payload_write_error": "A query or policy cannot be written to the catalog.",
 }
 
 RECOVERY_CODES: Mapping[str, str] = {
-    "cluster_recovery_pending": "An interrupted change of a graph is not settled.",
-    "cluster_recovery_rolled_forward": "An interrupted change had been made and was recorded.",
+    "cluster_recovery_pending": Warn("An interrupted change of a graph is not settled."),
+    "cluster_recovery_rolled_forward": Warn(
+        "An interrupted change had been made and was recorded."
+    ),
     "cluster_recovery_unattributed": "A graph has a schema that nobody announced.",
     "graph_create_incomplete": "What an interrupted creation left is not a graph.",
-    "graph_delete_incomplete": "An interrupted deletion left something.",
-    "recovery_sidecar_read_error": "The intent of a change cannot be read.",
+    "graph_delete_incomplete": Warn("An interrupted deletion left something."),
+    "recovery_sidecar_read_error": Warn("The intent of a change cannot be read."),
     "recovery_sidecar_write_error": "The intent of a change cannot be written.",
-    "recovery_sidecar_cleanup_failed": "The intent of a finished change cannot be removed.",
-    "invalid_recovery_sidecar": "The intent of a change is damaged.",
-    "unsupported_recovery_sidecar_version": "The intent of a change is of another version.",
+    "recovery_sidecar_cleanup_failed": Warn("The intent of a finished change cannot be removed."),
+    "invalid_recovery_sidecar": Warn("The intent of a change is damaged."),
+    "unsupported_recovery_sidecar_version": Warn("The intent of a change is of another version."),
     "graph_observation_error": "A graph cannot be opened.",
     "catalog_payload_missing": "A query or policy is not in the catalog.",
-    "catalog_payload_mismatch": "A query or policy of the catalog is not what was applied.",
+    "catalog_payload_mismatch": Warn("A query or policy of the catalog is not what was applied."),
     "catalog_payload_read_error": "A query or policy of the catalog cannot be read.",
 }
 
@@ -129,32 +138,7 @@ CLUSTER_CODES: Mapping[str, str] = {
     **SERVING_CODES,
 }
 
-WARNINGS = frozenset(
-    {
-        "query_dir_empty",
-        "query_typecheck_skipped",
-        "external_blob_ingress_default_deny",
-        "state_lock_disabled",
-        "schema_preview_unavailable",
-        "apply_unsupported_change",
-        "apply_dependency_blocked",
-        "approval_stale",
-        "approval_read_error",
-        "invalid_approval_artifact",
-        "unsupported_approval_version",
-        "graph_create_skipped",
-        "schema_apply_skipped",
-        "graph_delete_skipped",
-        "cluster_recovery_pending",
-        "cluster_recovery_rolled_forward",
-        "graph_delete_incomplete",
-        "recovery_sidecar_read_error",
-        "recovery_sidecar_cleanup_failed",
-        "invalid_recovery_sidecar",
-        "unsupported_recovery_sidecar_version",
-        "catalog_payload_mismatch",
-    }
-)
+WARNINGS = frozenset(code for code, meaning in CLUSTER_CODES.items() if isinstance(meaning, Warn))
 """Codes of warnings: they do not make a command fail unless they keep it from its result."""
 
 

@@ -7,19 +7,18 @@ from pathlib import Path
 import msgspec
 
 from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
-from omnigraph.cluster.cluster_session import (
-    ClusterSession,
-    ClusterStatus,
-    LockedCluster,
-    observe_state,
-)
-from omnigraph.cluster.managed_graphs import observe_graph, recover_changes
-from omnigraph.cluster.resources import (
+from omnigraph.cluster.cluster_files import (
     ResourceKind,
     find_resource_kind,
     graph_address,
     schema_address,
 )
+from omnigraph.cluster.cluster_results import ClusterStatus
+from omnigraph.cluster.cluster_session import (
+    ClusterSession,
+    finish,
+)
+from omnigraph.cluster.managed_graphs import observe_graph, recover_changes
 from omnigraph.cluster.state_ledger import (
     STATE_PATH,
     GraphObservation,
@@ -49,8 +48,8 @@ def refresh_cluster(folder: str | Path, *, settings: Settings | None = None) -> 
     Raises:
         ClusterError: there is no ledger, or a graph cannot be opened; that is recorded as well.
     """
-    session, ledger = ClusterSession.on(folder, settings), StateLedger()
-    with session.report.collect(), session.lock("refresh") as cluster:
+    cluster, ledger = ClusterSession.on(folder, settings), StateLedger()
+    with cluster.report.collect(), cluster.lock("refresh"):
         if cluster.read_ledger() is None:
             message = "there is no ledger; run `omnigraph cluster apply` or `import`"
             raise refuse("state_missing", STATE_PATH, message)
@@ -60,8 +59,8 @@ def refresh_cluster(folder: str | Path, *, settings: Settings | None = None) -> 
                 _refresh_graph(cluster, graph_id)
         for address, digest in cluster.ledger.applied_revision.list_payloads():
             _refresh_payload(cluster, address, digest)
-        ledger = _write(session, cluster)
-    return session.make_status(ledger, "refresh")
+        ledger = _write(cluster)
+    return finish(cluster.make_status(ledger, "refresh"))
 
 
 def import_cluster(folder: str | Path, *, settings: Settings | None = None) -> ClusterStatus:
@@ -70,8 +69,8 @@ def import_cluster(folder: str | Path, *, settings: Settings | None = None) -> C
     Raises:
         ClusterError: there is a ledger, or a graph cannot be opened; nothing is written.
     """
-    session, ledger = ClusterSession.on(folder, settings), StateLedger()
-    with session.report.collect(), session.lock("import") as cluster:
+    cluster, ledger = ClusterSession.on(folder, settings), StateLedger()
+    with cluster.report.collect(), cluster.lock("import"):
         if cluster.read_ledger() is not None:
             message = "there is a ledger already; `omnigraph cluster refresh` updates it"
             raise refuse("state_already_exists", STATE_PATH, message)
@@ -81,18 +80,18 @@ def import_cluster(folder: str | Path, *, settings: Settings | None = None) -> C
                 _adopt_graph(cluster, graph_id)
         for address in cluster.desired.state.resources:
             _adopt_resource(cluster, address)
-        session.report.raise_if_errors()
-        ledger = _write(session, cluster)
-    return session.make_status(ledger, "import")
+        cluster.report.raise_if_errors()
+        ledger = _write(cluster)
+    return finish(cluster.make_status(ledger, "import"))
 
 
-def _write(session: ClusterSession, cluster: LockedCluster) -> StateLedger:
-    written = cluster.write()
-    session.state = observe_state(written, None, cluster.lock)
-    return written.ledger
+def _write(cluster: ClusterSession) -> StateLedger:
+    cluster.write_ledger()
+    cluster.show_state()
+    return cluster.ledger
 
 
-def _record_observation(cluster: LockedCluster, graph_id: str, observed: GraphObservation) -> None:
+def _record_observation(cluster: ClusterSession, graph_id: str, observed: GraphObservation) -> None:
     desired = cluster.desired.find_schema_digest(graph_id)
     record = cluster.ledger.resources.get(schema_address(graph_id))
     cluster.ledger.observations[observed.address] = observed.compare(desired, record)
@@ -101,7 +100,7 @@ def _record_observation(cluster: LockedCluster, graph_id: str, observed: GraphOb
 # --- refreshing ---
 
 
-def _refresh_graph(cluster: LockedCluster, graph_id: str) -> None:
+def _refresh_graph(cluster: ClusterSession, graph_id: str) -> None:
     ledger, both = cluster.ledger, (graph_address(graph_id), schema_address(graph_id))
     known = ledger.observations.get(graph_address(graph_id))
     observed = observe_graph(cluster.files, graph_id)
@@ -132,13 +131,13 @@ def _refresh_graph(cluster: LockedCluster, graph_id: str) -> None:
 
 
 def _report_error(
-    cluster: LockedCluster, observed: GraphObservation, code: str, message: str
+    cluster: ClusterSession, observed: GraphObservation, code: str, message: str
 ) -> None:
     cluster.report.add(code, observed.address, message)
     cluster.ledger.set_status([observed.address], StatusWord.ERROR, OBSERVATION_ERROR, message)
 
 
-def _refresh_payload(cluster: LockedCluster, address: str, digest: str) -> None:
+def _refresh_payload(cluster: ClusterSession, address: str, digest: str) -> None:
     ledger, resources = cluster.ledger, cluster.ledger.resources
     code = cluster.files.check_payload(address, digest, cluster.report)
     if code is None:
@@ -158,7 +157,7 @@ def _refresh_payload(cluster: LockedCluster, address: str, digest: str) -> None:
 # --- importing ---
 
 
-def _adopt_graph(cluster: LockedCluster, graph_id: str) -> None:
+def _adopt_graph(cluster: ClusterSession, graph_id: str) -> None:
     ledger, both = cluster.ledger, (graph_address(graph_id), schema_address(graph_id))
     observed = observe_graph(cluster.files, graph_id)
     live = observed.schema_digest
@@ -175,7 +174,7 @@ def _adopt_graph(cluster: LockedCluster, graph_id: str) -> None:
             ledger.set_status(both, StatusWord.DRIFTED, SCHEMA_MISMATCH)
 
 
-def _adopt_resource(cluster: LockedCluster, address: str) -> None:
+def _adopt_resource(cluster: ClusterSession, address: str) -> None:
     """Record a provider, or a policy; one whose text is lost waits for the next apply."""
     ledger, record = cluster.ledger, cluster.desired.state.resources[address]
     kind, status = find_resource_kind(address), StatusWord.APPLIED

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from codecs import BOM_UTF8
 from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
 
-from omnigraph.cluster.resources import (
+from omnigraph.cluster.cluster_files import (
     ResourceKind,
     find_graph_id,
     find_resource_kind,
@@ -147,11 +146,6 @@ class ClusterState(msgspec.Struct, forbid_unknown_fields=True):
             self.resources[address] = msgspec.structs.replace(
                 self.resources[address], digest=digest
             )
-
-
-def digest_file(data: bytes) -> str:
-    """Return the digest of a file, without its byte order mark."""
-    return hashlib.sha256(data.removeprefix(BOM_UTF8)).hexdigest()
 
 
 def digest_profile(profile: EmbeddingProfile) -> str:

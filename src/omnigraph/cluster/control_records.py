@@ -7,7 +7,7 @@ out. The ledger is the fourth kind.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,11 +17,11 @@ from typing import Generic, TypeVar
 import msgspec
 
 from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse, refusing
-from omnigraph.cluster.cluster_files import ClusterFiles
-from omnigraph.cluster.resources import (
-    APPROVALS,
+from omnigraph.cluster.cluster_files import (
+    APPROVALS_FOLDER,
     LOCK_FILE,
     RECOVERIES,
+    ClusterFiles,
     graph_address,
     show_control_path,
 )
@@ -59,6 +59,8 @@ class RecordKind(Generic[Record]):
     unsupported: str
     invalid: str
     unwritable: str
+    folder: str = ""
+    """The folder with all records of the kind; a single record has none."""
     version: str = "schema_version"
     """The member with the format."""
     find_problem: Callable[[Record, str], str | None] = lambda _record, _path: None
@@ -102,17 +104,16 @@ class RecordKind(Generic[Record]):
         return None if data is None else self.decode(data, path)
 
     def list_all(
-        self, files: ClusterFiles, folder: str, report: ClusterReport, severity: Severity
+        self, files: ClusterFiles, report: ClusterReport, severity: Severity = Severity.WARNING
     ) -> list[Record]:
-        """List the records of a folder by name; unusable ones are reported with this severity."""
-        names: Sequence[str] = ()
-        with report.collect(severity), refusing(self.unreadable, show_control_path(folder)):
-            names = files.control.list(folder)
-        found: list[Record | None] = []
+        """List the records of the folder by name; unusable ones are reported."""
+        names, place = list[str](), show_control_path(self.folder)
+        with report.collect(severity), refusing(self.unreadable, place):
+            names = [name for name in files.control.list(self.folder) if name.endswith(_JSON)]
+        found = list[Record | None]()
         for name in names:
-            if name.endswith(_JSON):
-                with report.collect(severity):
-                    found.append(self.find(files, f"{folder}/{name}"))
+            with report.collect(severity):
+                found.append(self.find(files, f"{self.folder}/{name}"))
         return [one for one in found if one is not None]
 
     def write(self, files: ClusterFiles, path: str, record: Record) -> None:
@@ -130,7 +131,11 @@ class IntentKind(StrEnum):
     GRAPH_DELETE = "graph_delete"
 
 
-class GraphIntent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StrictRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of what control records consist of: members that it does not have are refused."""
+
+
+class GraphIntent(StrictRecord, frozen=True, kw_only=True):
     """The intent of one change of one graph, written before its first effect."""
 
     schema_version: int = FORMAT
@@ -161,42 +166,29 @@ class GraphIntent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         )
 
 
-def _find_intent_problem(intent: GraphIntent, path: str) -> str | None:
-    if path == intent.path and is_graph_id(intent.graph_id):
-        return None
-    return "it does not name its file and a graph"
-
-
-_INTENT = RecordKind(
+INTENTS = RecordKind(
     "an intent",
     GraphIntent,
     unreadable="recovery_sidecar_read_error",
     unsupported="unsupported_recovery_sidecar_version",
     invalid="invalid_recovery_sidecar",
     unwritable="recovery_sidecar_write_error",
-    find_problem=_find_intent_problem,
+    folder=RECOVERIES,
+    find_problem=lambda one, path: (
+        None
+        if path == one.path and is_graph_id(one.graph_id)
+        else "it does not name its file and a graph"
+    ),
 )
-
-
-def read_intents(
-    files: ClusterFiles, report: ClusterReport, severity: Severity = Severity.WARNING
-) -> list[GraphIntent]:
-    """List the intents of unfinished changes; unusable ones are reported with this severity."""
-    return _INTENT.list_all(files, RECOVERIES, report, severity)
 
 
 def report_pending(files: ClusterFiles, report: ClusterReport) -> set[str]:
     """Report the graphs with an unfinished change; return their ids."""
-    found = {one.graph_id: one for one in read_intents(files, report)}
+    found = {one.graph_id: one for one in INTENTS.list_all(files, report)}
     for graph_id, intent in sorted(found.items()):
         message = f"an interrupted {intent.kind} is not settled; the next apply settles it"
         report.add("cluster_recovery_pending", graph_address(graph_id), message)
     return set(found)
-
-
-def write_intent(files: ClusterFiles, intent: GraphIntent) -> None:
-    """Announce a change; if this raises, the change must not be made."""
-    _INTENT.write(files, intent.path, intent)
 
 
 def remove_intents(
@@ -212,7 +204,7 @@ def remove_intents(
 # --- approvals ---
 
 
-class ChangeApproval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ChangeApproval(StrictRecord, frozen=True, kw_only=True):
     """The approval of one change from one state to one configuration.
 
     Until somebody has given it, it is the gate of a change: what has to be approved.
@@ -233,7 +225,7 @@ class ChangeApproval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     @property
     def path(self) -> str:
-        return f"{APPROVALS}/{self.approval_id}{_JSON}"
+        return f"{APPROVALS_FOLDER}/{self.approval_id}{_JSON}"
 
     @property
     def binding(self) -> tuple[str | None, ...]:
@@ -252,13 +244,14 @@ class ChangeApproval(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         )
 
 
-_APPROVAL = RecordKind(
+APPROVALS = RecordKind(
     "an approval",
     ChangeApproval,
     unreadable="approval_read_error",
     unsupported="unsupported_approval_version",
     invalid="invalid_approval_artifact",
     unwritable="approval_write_error",
+    folder=APPROVALS_FOLDER,
     find_problem=lambda one, path: None if path == one.path else "it has another id",
 )
 
@@ -268,12 +261,8 @@ def find_approval(
 ) -> ChangeApproval | None:
     """Return one approval; None if there is none, or if it is reported as unusable."""
     with report.collect(Severity.WARNING):
-        return _APPROVAL.find(files, f"{APPROVALS}/{approval_id}{_JSON}")
+        return APPROVALS.find(files, f"{APPROVALS_FOLDER}/{approval_id}{_JSON}")
     return None
-
-
-def write_approval(files: ClusterFiles, approval: ChangeApproval) -> None:
-    _APPROVAL.write(files, approval.path, approval)
 
 
 def match_approvals(
@@ -285,7 +274,7 @@ def match_approvals(
     """Return the stored approval of each gated change, by resource; stale ones are reported."""
     stored = [
         one
-        for one in _APPROVAL.list_all(files, APPROVALS, report, Severity.WARNING)
+        for one in APPROVALS.list_all(files, report)
         if one.consumed_at is None and one.approval_id not in consumed
     ]
     found: dict[str, ChangeApproval] = {}
@@ -311,13 +300,13 @@ def mark_approvals_consumed(
     for approval_id, approval in consumed.items():
         stored = find_approval(files, approval_id, report)
         if stored is not None and stored.consumed_at is None:
-            write_approval(files, approval)
+            APPROVALS.write(files, approval.path, approval)
 
 
 # --- the lock ---
 
 
-class StateLock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StateLock(StrictRecord, frozen=True, kw_only=True):
     """The lock of an operator: it keeps others from changing the cluster."""
 
     version: int = FORMAT

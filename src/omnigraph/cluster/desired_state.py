@@ -18,20 +18,20 @@ from omnigraph.cluster.cluster_config import (
     show_place,
 )
 from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
-from omnigraph.cluster.cluster_state import (
-    ClusterState,
-    ResourceRecord,
-    digest_config,
-    digest_file,
-    digest_profile,
-)
-from omnigraph.cluster.resources import (
+from omnigraph.cluster.cluster_files import (
     CLUSTER_SCOPE,
+    digest_file,
     graph_address,
     policy_address,
     provider_address,
     query_address,
     schema_address,
+)
+from omnigraph.cluster.cluster_state import (
+    ClusterState,
+    ResourceRecord,
+    digest_config,
+    digest_profile,
 )
 from omnigraph.errors import BadRequest, CompileError
 from omnigraph.language.query_ast import QueryDecl

@@ -10,22 +10,25 @@ from __future__ import annotations
 import msgspec
 
 from omnigraph.cluster.cluster_diagnostics import refuse, refusing
-from omnigraph.cluster.cluster_files import ClusterFiles
-from omnigraph.cluster.cluster_session import LockedCluster
-from omnigraph.cluster.cluster_state import digest_file
+from omnigraph.cluster.cluster_files import (
+    ClusterFiles,
+    digest_file,
+    graph_address,
+    make_graph_path,
+    schema_address,
+)
+from omnigraph.cluster.cluster_session import ClusterSession
 from omnigraph.cluster.control_records import (
+    INTENTS,
     ChangeApproval,
     GraphIntent,
     IntentKind,
     find_approval,
     new_id,
     read_clock,
-    read_intents,
     remove_intents,
-    write_intent,
 )
 from omnigraph.cluster.desired_state import DesiredFile
-from omnigraph.cluster.resources import graph_address, make_graph_path, schema_address
 from omnigraph.cluster.state_ledger import GraphObservation, StatusWord
 from omnigraph.errors import ClusterError, OmniError, Severity
 from omnigraph.graph.graph import Graph
@@ -80,7 +83,7 @@ def _observe_open(observed: GraphObservation, graph: Graph) -> GraphObservation:
 
 
 def create_graph(
-    cluster: LockedCluster, graph_id: str, schema: DesiredFile, approval: ChangeApproval | None
+    cluster: ClusterSession, graph_id: str, schema: DesiredFile, approval: ChangeApproval | None
 ) -> None:
     """Create a graph with its schema, or raise a `ClusterError`."""
     files = cluster.files
@@ -108,7 +111,7 @@ def create_graph(
     _consume(cluster, approval, intent)
 
 
-def apply_graph_schema(cluster: LockedCluster, graph_id: str, schema: DesiredFile) -> None:
+def apply_graph_schema(cluster: ClusterSession, graph_id: str, schema: DesiredFile) -> None:
     """Apply a schema to a graph, or raise a `ClusterError`."""
     files, address = cluster.files, schema_address(graph_id)
     schema.require_unchanged(address)
@@ -132,7 +135,7 @@ def apply_graph_schema(cluster: LockedCluster, graph_id: str, schema: DesiredFil
             _finish(cluster, intent, graph, schema)
 
 
-def delete_graph(cluster: LockedCluster, graph_id: str, approval: ChangeApproval) -> None:
+def delete_graph(cluster: ClusterSession, graph_id: str, approval: ChangeApproval) -> None:
     """Delete a graph with everything in it, or raise a `ClusterError`."""
     files, address, path = cluster.files, graph_address(graph_id), make_graph_path(graph_id)
     _require_approval(cluster, approval)
@@ -151,7 +154,7 @@ def delete_graph(cluster: LockedCluster, graph_id: str, approval: ChangeApproval
 
 
 def _announce(
-    cluster: LockedCluster,
+    cluster: ClusterSession,
     kind: IntentKind,
     graph_id: str,
     version: int | None = None,
@@ -170,21 +173,24 @@ def _announce(
         state_cas_base=None if cluster.base is None else cluster.base.cas,
         approval_id=None if approval is None else approval.approval_id,
     )
-    write_intent(cluster.files, intent)
+    INTENTS.write(cluster.files, intent.path, intent)
     return intent
 
 
-def _finish(cluster: LockedCluster, intent: GraphIntent, graph: Graph, schema: DesiredFile) -> None:
+def _finish(
+    cluster: ClusterSession, intent: GraphIntent, graph: Graph, schema: DesiredFile
+) -> None:
     """Record the version and the schema that a graph has after its change."""
     after = _observe_open(_make_observation(cluster.files, intent.graph_id), graph)
     version = after.graph_manifest_version
-    write_intent(cluster.files, msgspec.structs.replace(intent, expected_manifest_version=version))
+    intent = msgspec.structs.replace(intent, expected_manifest_version=version)
+    INTENTS.write(cluster.files, intent.path, intent)
     _record_schema(cluster, intent.graph_id, schema.digest, schema.name, after)
     cluster.finished.append(intent)
 
 
 def _record_schema(
-    cluster: LockedCluster,
+    cluster: ClusterSession,
     graph_id: str,
     digest: str,
     source: str | None,
@@ -195,14 +201,14 @@ def _record_schema(
     cluster.ledger.observations[observed.address] = observed.compare(live)
 
 
-def _require_approval(cluster: LockedCluster, approval: ChangeApproval) -> None:
+def _require_approval(cluster: ClusterSession, approval: ChangeApproval) -> None:
     """Raise unless the approval is still stored and unused, right before its use."""
     if find_approval(cluster.files, approval.approval_id, cluster.report) != approval:
         message = f"the approval {approval.approval_id} is gone, or was used or changed meanwhile"
         raise refuse("apply_approval_invariant_violation", approval.resource, message)
 
 
-def _consume(cluster: LockedCluster, approval: ChangeApproval | None, intent: GraphIntent) -> None:
+def _consume(cluster: ClusterSession, approval: ChangeApproval | None, intent: GraphIntent) -> None:
     if approval is not None:
         consumed = approval.consume(intent.operation_id)
         cluster.ledger.approval_records[approval.approval_id] = consumed
@@ -211,20 +217,20 @@ def _consume(cluster: LockedCluster, approval: ChangeApproval | None, intent: Gr
 # --- recovery ---
 
 
-def recover_changes(cluster: LockedCluster) -> None:
+def recover_changes(cluster: ClusterSession) -> None:
     """Resolve the interrupted changes that can be resolved.
 
     Without a lock, a change that looks interrupted may be in progress elsewhere; then nothing is
     removed.
     """
-    for intent in read_intents(cluster.files, cluster.report):
+    for intent in INTENTS.list_all(cluster.files, cluster.report):
         if _is_resolved(cluster, intent):
             cluster.finished.append(intent)
         else:
             cluster.pending.add(intent.graph_id)
 
 
-def _is_resolved(cluster: LockedCluster, intent: GraphIntent) -> bool:
+def _is_resolved(cluster: ClusterSession, intent: GraphIntent) -> bool:
     if intent.kind is IntentKind.GRAPH_DELETE:
         return _resolve_deletion(cluster, intent)
     observed = observe_graph(cluster.files, intent.graph_id, recovers=True)
@@ -238,7 +244,7 @@ def _is_resolved(cluster: LockedCluster, intent: GraphIntent) -> bool:
 
 
 def _resolve_schema(
-    cluster: LockedCluster, intent: GraphIntent, observed: GraphObservation
+    cluster: ClusterSession, intent: GraphIntent, observed: GraphObservation
 ) -> bool:
     """Resolve a creation or a migration by the schema of the graph."""
     graph_id, live = intent.graph_id, observed.schema_digest
@@ -262,12 +268,15 @@ def _resolve_schema(
 
 
 def _remove_unfinished(
-    cluster: LockedCluster, intent: GraphIntent, observed: GraphObservation
+    cluster: ClusterSession, intent: GraphIntent, observed: GraphObservation
 ) -> bool:
     """Remove the files of a creation that never became a graph: nobody can have used them."""
     files, path, reason = cluster.files, make_graph_path(intent.graph_id), observed.error
     try:
-        if is_unfinished_creation(files.graphs, path, files.settings) and cluster.lock is not None:
+        if (
+            is_unfinished_creation(files.graphs, path, files.settings)
+            and cluster.acquired is not None
+        ):
             remove_graph(files.graphs, path)
             return True
     except OmniError as error:
@@ -281,12 +290,12 @@ def _remove_unfinished(
     return False
 
 
-def _resolve_deletion(cluster: LockedCluster, intent: GraphIntent) -> bool:
+def _resolve_deletion(cluster: ClusterSession, intent: GraphIntent) -> bool:
     graph_id, address, is_left = intent.graph_id, graph_address(intent.graph_id), None
     files, report = cluster.files, cluster.report
     with report.collect(Severity.WARNING), refusing("cluster_recovery_pending", address):
         has_root = files.has_root(graph_id)
-        if not has_root and cluster.lock is not None:
+        if not has_root and cluster.acquired is not None:
             # Empty folders may be left.
             remove_graph(files.graphs, make_graph_path(graph_id))
         is_left = has_root
@@ -301,7 +310,7 @@ def _resolve_deletion(cluster: LockedCluster, intent: GraphIntent) -> bool:
     return True
 
 
-def _roll_forward(cluster: LockedCluster, intent: GraphIntent) -> None:
+def _roll_forward(cluster: ClusterSession, intent: GraphIntent) -> None:
     """Record an interrupted change as made."""
     if intent.approval_id is not None:
         approval = find_approval(cluster.files, intent.approval_id, cluster.report)

@@ -13,22 +13,23 @@ from enum import StrEnum
 import msgspec
 
 from omnigraph.cluster.cluster_diagnostics import refuse, refusing
-from omnigraph.cluster.cluster_files import ClusterFiles
+from omnigraph.cluster.cluster_files import (
+    STATE_FILE,
+    ClusterFiles,
+    find_graph_id,
+    graph_address,
+    is_resource_address,
+    schema_address,
+    show_control_path,
+)
 from omnigraph.cluster.cluster_state import ClusterState, ResourceRecord
 from omnigraph.cluster.control_records import (
     FORMAT,
     ChangeApproval,
     GraphIntent,
     RecordKind,
+    StrictRecord,
     read_clock,
-)
-from omnigraph.cluster.resources import (
-    STATE_FILE,
-    find_graph_id,
-    graph_address,
-    is_resource_address,
-    schema_address,
-    show_control_path,
 )
 
 STATE_PATH = show_control_path(STATE_FILE)
@@ -44,7 +45,7 @@ class StatusWord(StrEnum):
     ERROR = "error"
 
 
-class ResourceStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ResourceStatus(StrictRecord, frozen=True):
     """The status of a resource: a word, its conditions, and a sentence for people."""
 
     status: StatusWord
@@ -52,14 +53,7 @@ class ResourceStatus(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     message: str | None = None
 
 
-class GraphObservation(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag="graph",
-    tag_field="kind",
-    forbid_unknown_fields=True,
-):
+class GraphObservation(StrictRecord, frozen=True, kw_only=True, tag="graph", tag_field="kind"):
     """The observed state of a graph root."""
 
     address: str
@@ -92,14 +86,7 @@ class GraphObservation(
         )
 
 
-class GraphTombstone(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    tag="tombstone",
-    tag_field="kind",
-    forbid_unknown_fields=True,
-):
+class GraphTombstone(StrictRecord, frozen=True, kw_only=True, tag="tombstone", tag_field="kind"):
     """A deleted graph, with the approval of its deletion."""
 
     address: str

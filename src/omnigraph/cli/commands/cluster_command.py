@@ -17,7 +17,7 @@ from omnigraph.cli.terminal import print_json
 
 if TYPE_CHECKING:
     from omnigraph.cluster.cluster_changes import ClusterChange
-    from omnigraph.cluster.cluster_session import (
+    from omnigraph.cluster.cluster_results import (
         ApproveResult,
         ClusterApplyResult,
         ClusterResult,

@@ -34,7 +34,7 @@ def _add_address_options(command: Command) -> Command:
 
 def _refuse_managed(address: str) -> None:
     """Leave the graphs of a cluster to the cluster."""
-    from omnigraph.cluster.resources import find_managing_root
+    from omnigraph.cluster.cluster_files import find_managing_root
 
     root = find_managing_root(address, read_settings(quietly=True))
     if root is not None:

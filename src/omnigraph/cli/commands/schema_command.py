@@ -239,7 +239,7 @@ def _warn_if_managed(scope: CommandTarget) -> None:
     if scope.is_served:
         return
     from omnigraph.cli.scope_resolution import read_settings
-    from omnigraph.cluster.resources import find_managing_root
+    from omnigraph.cluster.cluster_files import find_managing_root
 
     root = find_managing_root(scope.uri, read_settings(quietly=True))
     if root is not None:
