@@ -42,7 +42,7 @@ def folder(tmp_path_factory) -> ClusterFolder:
 
 @pytest.fixture
 def command(folder: ClusterFolder, monkeypatch, capsys, tmp_path: Path):
-    """Run a command beside the folder; gives code, stdout and stderr."""
+    """Run a command beside the folder; return code, stdout and stderr."""
     monkeypatch.chdir(folder.path.parent)
     monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
     monkeypatch.setenv("OMNIGRAPH_LOAD_ENGINE", "local")
@@ -162,7 +162,7 @@ def test_a_graph_of_a_cluster_embeds_by_its_profile(elsewhere) -> None:
 
 
 def test_graphs_of_a_cluster_are_made_and_changed_by_the_cluster(command, folder) -> None:
-    """A new one is refused; a schema that is changed past it is warned about."""
+    """Check that creating a graph is refused, and that a direct schema change is warned about."""
     schema = ("--schema", "town/people.pg")
     code, _, err = command("init", "town/graphs/new.omni", *schema)
     assert code == 1

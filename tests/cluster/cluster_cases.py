@@ -9,9 +9,9 @@
 
 Other commands prepare something: `$ applied` begins with the cluster of `applied_cluster`,
 `$ link`, `$ remove`, `$ folder`, `$ copy`, `$ edit FILE OLD -> NEW`, `$ seal` (gives an edited
-ledger its checksum), `$ forget RESOURCE` (takes it out of the ledger), `$ work GRAPH` (somebody is
-at work on it), `$ serve PLACE`, `$ find PLACE GRAPH`, and `$ when ACTION PATH: …`, which does
-something at the moment of a durable write of the next command.
+ledger its checksum), `$ forget RESOURCE` (removes it from the ledger), `$ work GRAPH` (a writer is
+at work on it), `$ serve PLACE`, `$ find PLACE GRAPH`, and `$ when ACTION PATH: …`, which prepares
+something during a durable write of the next command.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Case:
 
 @dataclass
 class Step:
-    """A file to write, or a command and what it is expected to say."""
+    """A file to write, or a command and its expected output."""
 
     command: str
     lines: list[str] = field(default_factory=list)
@@ -87,7 +87,7 @@ class CaseRunner:
         self._work = ExitStack()
 
     def play(self, case: Case) -> list[str]:
-        """The case with what its commands really said."""
+        """Return the case with the actual output of its commands."""
         with self._work:
             return self._play(case)
 
@@ -179,7 +179,7 @@ class CaseRunner:
         return [self._plain(str(one)) for one in found]
 
     def _plain(self, line: str) -> str:
-        """Without what differs from run to run."""
+        """Replace ids, digests and times, which differ from run to run."""
         line = line.replace(str(self.folder), "HERE")
         for pattern, word in _WORDS:
             line = pattern.sub(word, line)
@@ -203,7 +203,7 @@ class AtWrite:
 
 
 def forget(folder: Path, address: str) -> None:
-    """Take a resource out of the ledger, which is then as if it had never been there."""
+    """Remove a resource from the ledger, and seal it again."""
     place = folder / "__cluster" / "state.json"
     ledger = LEDGER.decode(place.read_bytes(), STATE_FILE)
     del ledger.resources[address]
@@ -213,7 +213,7 @@ def forget(folder: Path, address: str) -> None:
 
 
 def seal_ledger(folder: Path) -> None:
-    """Give an edited ledger the checksum of what it says now."""
+    """Give an edited ledger the checksum of its content."""
     place = folder / "__cluster" / "state.json"
     members = json.loads(place.read_bytes())
     del members[SEAL]

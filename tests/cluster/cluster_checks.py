@@ -28,7 +28,7 @@ NOTHING_TO_SERVE = {"cluster_state_missing", "cluster_empty", "cluster_no_health
 
 
 def unlock(folder: Path) -> bool:
-    """Remove the lock of a killed operator as the message says; tells whether there was one."""
+    """Remove the lock of a killed operator by the id in the message; False if there is none."""
     lock = read_cluster_status(folder).state.lock_id
     if lock is None:
         return False
@@ -40,7 +40,7 @@ def unlock(folder: Path) -> bool:
 
 
 def check_served(folder: Path) -> None:
-    """Whatever was interrupted, a server gets a state of one ledger or is told why not."""
+    """Check that a server reads the state of one ledger, or a code that says why there is none."""
     try:
         served = read_serving_snapshot(str(folder)).graphs
     except ClusterError as error:
@@ -52,7 +52,7 @@ def check_served(folder: Path) -> None:
 
 
 def check_converged(folder: Path) -> ClusterStatus:
-    """Nothing is left to be done, nothing is pending, and the ledger says what is there."""
+    """Check that the plan is empty, nothing is pending, and the ledger matches the graphs."""
     assert plan_cluster(folder).changes == ()
     files = sorted((folder / "__cluster" / "recoveries").glob("*.json"))
     assert files == []
@@ -70,7 +70,7 @@ def check_converged(folder: Path) -> ClusterStatus:
 
 
 def settle(folder: Path) -> ClusterStatus:
-    """Do what an operator does after a crash; the cluster is then what it should be."""
+    """Unlock and apply as an operator does after a crash, and check that the cluster converged."""
     check_served(folder)
     unlock(folder)
     applied = apply_cluster(folder, actor="maria")

@@ -1,4 +1,4 @@
-"""A cluster that was applied, for tests to copy."""
+"""An applied cluster that tests copy."""
 
 from __future__ import annotations
 

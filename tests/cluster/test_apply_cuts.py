@@ -66,7 +66,7 @@ SCENARIOS = {
 
 
 class ApplySweep:
-    """One apply, cut at many places, each time in a folder of its own."""
+    """One apply, killed at many writes, each time in a folder of its own."""
 
     def __init__(self, workers: Workers, applied: Path, folder: Path, scenario: Scenario) -> None:
         self._workers, self._folder, self._scenario = workers, folder, scenario
@@ -117,20 +117,20 @@ def sweep(request, workers, applied_cluster, tmp_path) -> ApplySweep:
     return ApplySweep(workers, applied_cluster, tmp_path, SCENARIOS[request.param])
 
 
-def test_an_apply_that_is_cut_is_finished_by_the_next_one(sweep) -> None:
+def test_a_killed_apply_is_finished_by_the_next_one(sweep) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     sweep.cut(random.Random(seed).randrange(len(sweep.writes) + 1))
 
 
 @pytest.mark.slow
-def test_an_apply_that_is_cut_anywhere_is_finished_by_the_next_one(sweep) -> None:
+def test_an_apply_killed_at_any_write_is_finished_by_the_next_one(sweep) -> None:
     print(f"{len(sweep.writes)} writes")
     side_by_side(sweep.cut, range(len(sweep.writes) + 1))
 
 
 @pytest.mark.slow
-def test_a_deletion_that_is_cut_between_files_is_finished_by_the_next_apply(
+def test_a_deletion_killed_between_files_is_finished_by_the_next_apply(
     workers, applied_cluster, tmp_path
 ) -> None:
     seed = random.randrange(10**6)

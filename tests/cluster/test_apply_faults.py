@@ -47,7 +47,7 @@ def template(applied_cluster, tmp_path) -> Path:
 
 
 def apply_failing(folder: Path, fault: FailAt) -> str | None:
-    """The code of what an apply is told, or nothing if it did not mind."""
+    """Return the code of the error that an apply reports, or None."""
     install_observer(fault)
     try:
         apply_cluster(folder, actor="maria")
@@ -79,7 +79,7 @@ def fail(template: Path, number: int, *, is_made: bool) -> str | None:
     return code
 
 
-def test_an_apply_of_which_a_write_fails_says_so_and_can_be_repeated(template) -> None:
+def test_an_apply_reports_a_failed_write_and_can_be_repeated(template) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     rng, writes = random.Random(seed), count_writes(template)
@@ -88,9 +88,7 @@ def test_an_apply_of_which_a_write_fails_says_so_and_can_be_repeated(template) -
 
 
 @pytest.mark.parametrize("moment", ["put recoveries/", "put resources/", "put_if_match state.json"])
-def test_an_apply_that_is_interrupted_from_the_keyboard_gives_its_lock_back(
-    template, moment
-) -> None:
+def test_an_apply_interrupted_from_the_keyboard_releases_its_lock(template, moment) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -106,7 +104,7 @@ def test_an_apply_that_is_interrupted_from_the_keyboard_gives_its_lock_back(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_made", [False, True], ids=["failed", "answer lost"])
-def test_an_apply_of_which_any_write_fails_says_so_and_can_be_repeated(template, is_made) -> None:
+def test_an_apply_reports_any_failed_write_and_can_be_repeated(template, is_made) -> None:
     codes = [fail(template, n, is_made=is_made) for n in range(count_writes(template))]
     print(codes)
     told = [code for code in codes if code is not None]

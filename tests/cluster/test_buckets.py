@@ -70,7 +70,7 @@ def test_a_cluster_in_a_bucket_behaves_as_one_on_a_disk(folder, root, s3_server)
     assert refresh_cluster(folder, settings=settings).ok
 
 
-def test_in_a_bucket_too_one_of_two_operators_wins(folder, s3_server) -> None:
+def test_one_of_two_operators_wins_in_a_bucket(folder, s3_server) -> None:
     settings = s3_server.settings
     apply_cluster(folder, settings=settings)
     edit(folder, "readers.policy.yaml", "ada", "ben")
@@ -93,7 +93,7 @@ def test_in_a_bucket_too_one_of_two_operators_wins(folder, s3_server) -> None:
     assert plan_cluster(folder, settings=settings).changes == ()
 
 
-def test_a_lost_ledger_of_a_bucket_is_made_again(folder, root, s3_server) -> None:
+def test_a_lost_ledger_in_a_bucket_is_imported(folder, root, s3_server) -> None:
     settings = s3_server.settings
     apply_cluster(folder, settings=settings)
     before = read_cluster_status(folder, settings=settings).resource_digests
@@ -122,7 +122,7 @@ def settle_in_bucket(folder: Path, settings: Settings) -> None:
 
 @pytest.mark.crash
 @pytest.mark.parametrize("name", ["create", "schema and deletion"])
-def test_in_a_bucket_too_an_apply_that_is_cut_is_finished_by_the_next_one(
+def test_an_apply_killed_in_a_bucket_is_finished_by_the_next_one(
     name, workers, tmp_path, s3_server
 ) -> None:
     seed = random.randrange(10**6)

@@ -1,4 +1,4 @@
-"""Every code that a command can report, by a case of text."""
+"""Text cases of every code that a command can report."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ def runner(tmp_path, applied_cluster, monkeypatch, capsys) -> CaseRunner:
 @pytest.mark.parametrize(
     ("path", "case"), FOUND, ids=[f"{path.stem}: {case.name}" for path, case in FOUND]
 )
-def test_a_command_finds_what_its_case_says(path: Path, case: Case, runner, request) -> None:
+def test_a_command_reports_the_diagnostics_of_its_case(
+    path: Path, case: Case, runner, request
+) -> None:
     found = runner.play(case)
     if request.config.getoption("--rewrite-golden"):
         rewrite(path, case, found)

@@ -1,4 +1,4 @@
-"""Deleting a graph of a cluster removes that graph, whatever is linked or named around it."""
+"""Deletion of a graph of a cluster, next to links and similar names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def folder(applied_cluster, tmp_path) -> Path:
     return tmp_path / "town"
 
 
-def test_links_inside_a_graph_go_and_what_they_name_stays(folder) -> None:
+def test_links_inside_a_graph_are_removed_and_their_targets_kept(folder) -> None:
     outside = folder.parent / "outside"
     outside.mkdir()
     (outside / "file").write_text("mine")
@@ -41,7 +41,7 @@ def test_a_folder_of_graphs_that_is_a_link_is_not_followed(folder) -> None:
     assert (folder.parent / "elsewhere/people.omni/__manifest").is_dir()
 
 
-def test_graphs_with_similar_names_stay(folder) -> None:
+def test_graphs_with_similar_names_are_kept(folder) -> None:
     for name in ("people.omni.bak", "people.omnibus", "xpeople.omni"):
         (folder / "graphs" / name).mkdir()
         (folder / "graphs" / name / "file").write_text("mine")
@@ -51,6 +51,6 @@ def test_graphs_with_similar_names_stay(folder) -> None:
     assert left == ["library.omni", "people.omni.bak", "people.omnibus", "xpeople.omni"]
 
 
-def test_somebody_must_approve(folder) -> None:
+def test_an_approval_needs_an_actor(folder) -> None:
     with pytest.raises(BadRequest, match="needs an actor"):
         approve_change(folder, "graph.people", actor=None)

@@ -1,4 +1,4 @@
-"""The ledger says what was written, or is refused."""
+"""Reading of ledgers that are intact, edited or damaged."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def content(applied_cluster) -> bytes:
 
 
 def list_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The way to every value of a document, members and items alike."""
+    """Yield the path of every value of a document, members and items alike."""
     members = value.items() if isinstance(value, dict) else ()
     items = enumerate(value) if isinstance(value, list) else ()
     for name, member in (*members, *items):

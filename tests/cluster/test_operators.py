@@ -1,4 +1,4 @@
-"""Several operators of one cluster, each a process of its own: one wins, the others are told so."""
+"""Concurrent operators of one cluster, in processes of their own: one wins, others are refused."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def codes(document: dict[str, Any]) -> list[str]:
 
 
 def interrupted_by(folder: Path, moment: str, other: Path) -> dict[str, Any]:
-    """Return the result of another operator who runs at one of our writes."""
+    """Return the result of another operator that runs during one of our writes."""
     answers: list[dict[str, Any]] = []
     install_observer(AtWrite(moment, lambda: answers.append(finish(start(other)))))
     try:
@@ -75,7 +75,7 @@ def interrupted_by(folder: Path, moment: str, other: Path) -> dict[str, Any]:
     return answers[0]
 
 
-def test_a_second_operator_is_told_who_holds_the_lock(folder) -> None:
+def test_a_second_operator_is_refused_with_the_holder_of_the_lock(folder) -> None:
     other = make_second(folder)
     edit(folder, "library.pg", "title: String", "title: String  pages: I32?")
     refused = interrupted_by(folder, "put recoveries/", other)
@@ -89,7 +89,7 @@ def test_a_second_operator_is_told_who_holds_the_lock(folder) -> None:
     ]
 
 
-def test_without_a_lock_whoever_writes_the_ledger_first_wins(folder) -> None:
+def test_without_a_lock_the_first_write_of_the_ledger_wins(folder) -> None:
     other = make_second(folder)
     for place in (folder, other):
         edit(place, "cluster.yaml", "version: 1\n", "version: 1\nstate: {lock: false}\n")
@@ -114,7 +114,7 @@ def test_without_a_lock_whoever_writes_the_ledger_first_wins(folder) -> None:
 
 
 @pytest.mark.parametrize("locks", [True, False])
-def test_of_many_operators_at_once_each_wins_or_is_refused(folder, locks) -> None:
+def test_each_of_many_concurrent_operators_wins_or_is_refused(folder, locks) -> None:
     places = [folder, make_second(folder)]
     for place in places:
         if not locks:
@@ -130,7 +130,7 @@ def test_of_many_operators_at_once_each_wins_or_is_refused(folder, locks) -> Non
     check_converged(folder)
 
 
-def test_a_job_that_is_cancelled_gives_its_lock_back(folder) -> None:
+def test_a_cancelled_job_releases_its_lock(folder) -> None:
     edit(folder, "people.pg", "name: String @key", "name: String @key  born: I32?")
     recoveries = folder / "__cluster" / "recoveries"
     omnigraph.open(folder / "graphs/people.omni")  # a copy settles in when it is first opened

@@ -1,4 +1,4 @@
-"""Random histories of a cluster, with kills, against a dictionary of what should be there."""
+"""Random histories of a cluster, with kills, against a model of the declared state."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Model:
     """The declared configuration, and the rows of each graph."""
 
     graphs: dict[str, int] = field(default_factory=dict)
-    """How many properties the schema of each graph has."""
+    """The number of properties in the schema of each graph."""
     queries: set[str] = field(default_factory=set)
     """The graphs with a query."""
     bound: str | None = None
@@ -52,7 +52,7 @@ class Model:
         self.bound = self.bound if self.bound in self.graphs else None
 
     def write(self, folder: Path) -> None:
-        """Make the folder say it."""
+        """Write the files of the folder."""
         config: dict[str, object] = {"version": 1, "graphs": {}}
         for graph, properties in self.graphs.items():
             names = "".join(f"  p{number}: I32?" for number in range(properties))
@@ -88,7 +88,7 @@ class ClusterHistory:
             self._add_rows(step)
 
     def _approve(self) -> None:
-        """Allow what needs it, sometimes after an apply that could not do it."""
+        """Approve gated changes, sometimes after an apply that omitted them."""
         for _ in range(self._rng.randint(0, 2)):
             self._kill()
         for required in plan_cluster(self._folder).approvals_required:
@@ -140,13 +140,11 @@ def run(folder: Path, workers: Workers, seed: int, steps: int) -> None:
     shutil.rmtree(place)
 
 
-def test_a_cluster_is_what_was_declared_however_often_it_is_killed(tmp_path, workers) -> None:
+def test_a_cluster_converges_to_its_declaration_after_any_kills(tmp_path, workers) -> None:
     run(tmp_path, workers, random.randrange(10**6), steps=3)
 
 
 @pytest.mark.fuzz
-def test_many_clusters_are_what_was_declared_however_often_they_are_killed(
-    tmp_path, workers
-) -> None:
+def test_many_clusters_converge_to_their_declaration_after_any_kills(tmp_path, workers) -> None:
     for _ in range(40):
         run(tmp_path, workers, random.randrange(10**6), steps=12)

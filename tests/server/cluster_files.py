@@ -49,16 +49,16 @@ class ClusterFolder:
     providers: dict[str, dict[str, object]] = field(default_factory=dict)
     storage: str | None = None
     environment: dict[str, str] = field(default_factory=dict)
-    """How commands reach the storage."""
+    """Variables by which commands reach the storage."""
 
     def write(self, name: str, text: str) -> str:
-        """A file of the tree; gives its name."""
+        """Write a file of the tree; return its name."""
         (self.path / name).parent.mkdir(parents=True, exist_ok=True)
         (self.path / name).write_text(text)
         return name
 
     def declare_graph(self, graph_id: str, queries: str = NAMES, schema: str = SCHEMA) -> None:
-        """A graph with a schema and a file of stored queries."""
+        """Declare a graph with a schema and a file of stored queries."""
         self.graphs[graph_id] = {
             "schema": self.write(f"{graph_id}.pg", schema),
             "queries": [self.write(f"queries/{graph_id}.gq", queries)],
@@ -79,7 +79,7 @@ class ClusterFolder:
         self.write("cluster.yaml", yaml.safe_dump(body))
 
     def run(self, *arguments: str, code: int = 0) -> dict:
-        """A command of `omnigraph cluster`; gives the document that it printed."""
+        """Run a command of `omnigraph cluster`; return the document that it printed."""
         done = subprocess.run(
             quick_command("cluster", *arguments, str(self.path), "--json"),
             capture_output=True,
@@ -92,14 +92,14 @@ class ClusterFolder:
         return json.loads(done.stdout)
 
     def apply(self) -> dict:
-        """Everything the tree declares, in one go."""
+        """Save and apply all declarations of the tree."""
         self.save()
         done = self.run("apply", "--as", "maria")
         assert done["converged"], done
         return done
 
     def delete_graph(self, graph_id: str) -> None:
-        """Take a graph out of the tree, with the leave that this needs."""
+        """Remove a graph from the tree, with the approval that this needs."""
         del self.graphs[graph_id]
         self.save()
         self.run("approve", f"graph.{graph_id}", "--as", "maria")
@@ -110,7 +110,7 @@ class ClusterFolder:
         return self.path / "__cluster" / "state.json"
 
     def replace_state(self, data: bytes) -> None:
-        """Another ledger, which readers see whole."""
+        """Replace the ledger atomically."""
         beside = self.path / "state.new"
         beside.write_bytes(data)
         beside.replace(self.state_file)
@@ -120,7 +120,7 @@ class ClusterFolder:
 def serving_cluster(
     place: object, *flags: str, poll: str = "0", **environment: str
 ) -> Iterator[Server]:
-    """A server of a cluster with a token for every actor; maria asks unless told otherwise."""
+    """Start a server of a cluster with a token for every actor; maria is the default."""
     given = {
         "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(TOKENS),
         "OMNIGRAPH_CLUSTER_POLL_SECONDS": poll,

@@ -1,4 +1,4 @@
-"""Clients of a served cluster notice nothing while an operator applies and reloads."""
+"""Requests to a served cluster while an operator applies and reloads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_no_request_fails_while_an_operator_applies_and_reloads(tmp_path: Path) 
 
 
 @pytest.mark.slow
-def test_no_request_fails_in_a_minute_of_it(tmp_path: Path) -> None:
+def test_no_request_fails_in_a_minute_of_applies(tmp_path: Path) -> None:
     run_under_load(tmp_path, MANY_CLIENTS, seconds=LONG_S)
 
 
@@ -79,7 +79,7 @@ class Watch:
 
 @dataclass
 class Operator:
-    """Changes everything a cluster declares, one thing after the other."""
+    """Changes each kind of declaration of a cluster in turn."""
 
     folder: ClusterFolder
     server: Server
@@ -87,7 +87,7 @@ class Operator:
     turns: int = 0
 
     def work(self) -> None:
-        """One round: each kind of change, each applied and taken over."""
+        """Make one round of changes, each applied and reloaded."""
         self.turns += 1
         new = f"g{self.turns}"
         self.folder.declare_graph(new)

@@ -1,4 +1,4 @@
-"""Every state of a cluster that a server refuses to serve, by the code that it is told with."""
+"""States of a cluster that a server refuses to serve, each with its code."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def control(applied: Path, tmp_path: Path) -> Path:
 
 
 def edit(control: Path, change: Callable[[dict], None]) -> None:
-    """Another ledger, sealed as if it had been applied."""
+    """Change the resources of the ledger, and seal it again."""
     file = control / "state.json"
     body = json.loads(file.read_bytes())
     change(body["applied_revision"]["resources"])
@@ -81,7 +81,7 @@ def leave_sidecar(control: Path, **changed: object) -> None:
 
 
 def rewrite(control: Path, old: str, new: str) -> None:
-    """Edit the ledger by hand, as people do."""
+    """Edit the text of the ledger."""
     text = (control / "state.json").read_text()
     assert old in text
     (control / "state.json").write_text(text.replace(old, new))
@@ -115,7 +115,7 @@ BREAKAGES: dict[str, Callable[[Path], None]] = {
 }
 
 
-def test_what_is_whole_is_read(control: Path) -> None:
+def test_an_intact_state_is_read(control: Path) -> None:
     found = read_serving_snapshot(str(control.parent))
     assert [one.id for one in found.graphs] == ["people"]
     graph = found.graphs[0]
@@ -125,7 +125,7 @@ def test_what_is_whole_is_read(control: Path) -> None:
     assert source.read().fingerprint == source.find_fingerprint()
 
 
-def test_who_works_on_the_files_of_the_folder_does_not_concern_a_server(applied: Path) -> None:
+def test_edits_of_the_folder_do_not_affect_a_server(applied: Path) -> None:
     source, file = ClusterSource.at(str(applied), Settings()), applied / "cluster.yaml"
     kept = file.read_text()
     file.write_text("half a file: [")
@@ -138,20 +138,20 @@ def test_who_works_on_the_files_of_the_folder_does_not_concern_a_server(applied:
 
 
 @pytest.mark.parametrize("code", BREAKAGES)
-def test_a_state_that_is_not_whole_is_refused_with_its_code(control: Path, code: str) -> None:
+def test_a_damaged_state_is_refused_with_its_code(control: Path, code: str) -> None:
     BREAKAGES[code](control)
     with pytest.raises(ClusterError) as caught:
         ClusterSource.at(str(control.parent), Settings()).read()
     assert code in caught.value.codes
 
 
-def test_a_graph_that_was_not_applied_is_told_with_those_that_were(control: Path) -> None:
+def test_a_graph_that_was_not_applied_is_reported_with_those_that_were(control: Path) -> None:
     with pytest.raises(ClusterError, match="applied: people") as caught:
         find_graph_uri(str(control.parent), "other")
     assert caught.value.codes == ("graph_not_applied",)
 
 
-def test_a_server_that_does_not_start_says_everything_that_is_wrong(control: Path) -> None:
+def test_a_server_that_does_not_start_reports_every_mistake(control: Path) -> None:
     remove(control, "resources/query/**/*.gq")
     damage(control, "resources/policy/rules/*.yaml")
     done = boot("--cluster", str(control.parent), "--unauthenticated", "--workers", "2")

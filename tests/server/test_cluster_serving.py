@@ -1,4 +1,4 @@
-"""A server of a cluster: what it serves, what a reload takes over, and what stays as it was."""
+"""Serving of a cluster: the applied state, reloads, and definitions that stay in use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from waiting import wait_until
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> ClusterFolder:
-    """A folder that declares a graph of people under rules, and who may list graphs."""
+    """Declare a graph of people with a policy, and a policy for listing graphs."""
     folder = ClusterFolder(tmp_path / "town")
     folder.declare_graph("people")
     folder.declare_policy("rules", GRAPH_RULES, "people")
@@ -39,7 +39,7 @@ def cluster(tmp_path: Path) -> ClusterFolder:
 
 
 def reload(server: Server) -> None:
-    """Have everything read again, and wait for what comes of it."""
+    """Reload all definitions, and wait for the outcome."""
     said = server.log.count("reloaded"), server.log.count("reload refused")
     server.signal(signal.SIGHUP)
     wait_until(lambda: (server.log.count("reloaded"), server.log.count("reload refused")) != said)
@@ -54,7 +54,7 @@ def run_stored(server: Server, name: str, graph: str = "people", **given):
     return server.post(f"/graphs/{graph}/queries/{name}", {}, **given)
 
 
-def test_what_is_applied_is_served_and_a_reload_takes_over_what_is_applied_next(cluster) -> None:
+def test_the_applied_state_is_served_and_a_reload_loads_the_next_one(cluster) -> None:
     applied = cluster.apply()
     with serving_cluster(cluster.path) as server:
         listed = server.get("/graphs").body
@@ -106,8 +106,8 @@ def test_what_is_applied_is_served_and_a_reload_takes_over_what_is_applied_next(
         assert count_graphs(server) == (1, 0)
 
 
-def test_workers_take_over_what_is_applied_by_themselves(cluster) -> None:
-    """And change nothing as long as it cannot be read; a graph that is broken is tried again."""
+def test_workers_poll_for_the_next_applied_state(cluster) -> None:
+    """Keep the served definitions while they cannot be read; a broken graph is opened again."""
     cluster.declare_graph("places")
     cluster.apply()
     root, kept = cluster.path / "graphs" / "places.omni", cluster.path / "kept"
@@ -139,7 +139,7 @@ def test_workers_take_over_what_is_applied_by_themselves(cluster) -> None:
 
 
 def read_serving(cluster: ClusterFolder, known: HostedGraphs | None = None) -> HostedGraphs:
-    """The graphs that a worker would serve now."""
+    """Return the graphs that a worker would serve now."""
     flags = ServeFlags(cluster=str(cluster.path))
     given = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": json.dumps(TOKENS)}
     return configure(read_options(flags, given), known).graphs
@@ -181,7 +181,7 @@ def test_a_graph_that_is_defined_as_before_is_not_opened_again(cluster) -> None:
 
 
 def leave_unfinished(cluster: ClusterFolder, graph_id: str) -> None:
-    """Leave what an apply leaves that ended within a change of a schema."""
+    """Leave the intent of an apply that was killed during a schema change."""
     sidecar = {
         "schema_version": 1,
         "operation_id": "01J9Z3N8Q4X7Y2K5M6P0R1S3T8",
@@ -227,7 +227,7 @@ def test_texts_are_embedded_by_the_profile_of_their_graph(cluster, monkeypatch) 
     assert (embed.base_url, embed.model) == ("https://embed.example.org", "m")
 
 
-def test_a_cluster_says_everything_that_is_served_and_takes_no_other_word() -> None:
+def test_a_cluster_excludes_other_flags_of_what_is_served() -> None:
     for flags in ({"stores": ("x",)}, {"policies": ("p.yaml",)}, {"queries": ("q.gq",)}):
         with pytest.raises(BadRequest, match="--cluster cannot be combined with"):
             read_options(ServeFlags(cluster="town", **flags), {})
