@@ -7,7 +7,7 @@ import importlib
 import json
 import pickle
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -147,7 +147,7 @@ def walk_values(value: object) -> Iterator[Result]:
             yield from walk_values(one)
 
 
-def refuse(verb, *args: object, **more: object) -> OmniError:
+def refuse(verb: Callable[..., object], *args: object, **more: object) -> Any:
     with pytest.raises(OmniError) as refused:
         verb(*args, **more)
     return refused.value
