@@ -19,9 +19,11 @@ SCHEMA = """
 node Person {
   name: String @key  age: I64?  mood: enum(calm, wild)?  code: String?  mail: String? @unique
   first: String?  last: String?  rank: F64? @unique
+  photo: Blob?
   @range(age, 0..120)  @check(code, "^[ab]+$")  @unique(first, last)
 }
 node Slot { row: I32  seat: I32  note: String?  @key(row, seat) }
+node Note { slug: String @key  text: String  vector: Vector(3) @embed("text") }
 edge Knows: Person -> Person @card(0..2) { since: I32?  @range(since, ..2000) }
 edge Holds: Person -> Slot @card(1..1) { note: String? @unique }
 """
@@ -36,6 +38,10 @@ def person(name: str, **data: object) -> dict:
 
 def slot(row: int, seat: int, **data: object) -> dict:
     return {"type": "Slot", "data": {"row": row, "seat": seat, **data}}
+
+
+def note(slug: str, **data: object) -> dict:
+    return {"type": "Note", "data": {"slug": slug, "text": "tides", **data}}
 
 
 def knows(source: str, target: str, **data: object) -> dict:
@@ -95,6 +101,12 @@ LOADED = {
     "broken and taken": ("append", [person("ada"), person("cy", age=121)]),
     "no value": ("merge", [{"type": "Slot", "data": {"row": 1}}]),
     "another kind of value": ("merge", [person("cy", age="old"), person("dee", size=1)]),
+    "address of a blob": ("merge", [person("cy", photo="s3://b/k")]),
+    "address and taken": ("append", [person("ada", photo="s3://b/k")]),
+    "address and broken": ("merge", [person("cy", photo="s3://b/k", age=121)]),
+    "no vector": ("merge", [note("a"), note("b", vector=[1, 2, 3])]),
+    "no vector, and given twice": ("merge", [note("a"), note("a", vector=[1, 2, 3])]),
+    "no vector, and another id": ("merge", [note("a"), note("b", vector=[1, 2, 3], id="c")]),
     "ends are replaced": ("overwrite", [person("ada")]),
     "too few are left": ("overwrite", [holds("ben", '["1","2"]')]),
 }

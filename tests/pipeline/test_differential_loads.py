@@ -1,4 +1,4 @@
-"""Random loads end the same way through the small path and the tasks of the pipeline."""
+"""Random loads end the same way in memory and through the tasks of the pipeline."""
 
 from __future__ import annotations
 

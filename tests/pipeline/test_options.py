@@ -18,7 +18,7 @@ from omnigraph.errors import (
 )
 from omnigraph.pipeline.bulk_load import LoadJob
 from omnigraph.pipeline.checks import Sizes
-from omnigraph.pipeline.kernels.row_block import mint_ids
+from omnigraph.pipeline.kernels.staged_blocks import mint_ids
 from omnigraph.pipeline.kernels.staged_row_reader import hash_strings
 from omnigraph.pipeline.tasks import InlineTasks
 from pipeline.differential import compare

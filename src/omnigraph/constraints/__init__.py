@@ -1,5 +1,5 @@
-"""Constraints: each family of rules returns its violations and changes nothing.
+"""Constraints: functions of rows and look-ups that return violations and change nothing.
 
-Every write path applies them: mutations, loads and merges. The kernels work on whole Arrow columns
-and need nothing but what they are given, so they run on Spark executors as well.
+Every write path calls them: mutations, loads, merges, migrations and data sources. They work on
+whole Arrow columns and need nothing but what they are given, so that executors can run them.
 """

@@ -1,4 +1,4 @@
-"""Load input: the options of a load, and parsed rows completed with defaults and ids.
+"""Options of a load, record formats of a catalog, and ids of edges by their match key.
 
 An edge without an id is matched with an equal stored edge, so that repeating a load changes
 nothing.
@@ -10,20 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import Catalog, Constraint, ConstraintKind, EdgeType, NodeType
-from omnigraph.constraints.row_ids import describe_mismatch, mask_mismatches
 from omnigraph.constraints.table_changes import get_column
 from omnigraph.constraints.unique_keys import encode_members, encode_tuples
-from omnigraph.errors import BadOptions, RowProblem
-from omnigraph.execution.stored_rows import derive_key_ids, get_default_value
+from omnigraph.errors import BadOptions
 from omnigraph.output_files import OutputFile
 from omnigraph.types.canonical_strings import encode_composite_ids
-from omnigraph.types.jsonl import TypedRows
-from omnigraph.types.jsonl_records import PropertySpec, TypeSpec, make_missing_value
+from omnigraph.types.jsonl_records import PropertySpec, TypeSpec
 
 ENDS = {"from": "src", "to": "dst"}
 
@@ -121,106 +117,6 @@ def build_type_spec(type_: NodeType | EdgeType) -> TypeSpec:
         for p in type_.properties
     )
     return TypeSpec(type_.name, type_.kind, properties)
-
-
-@dataclass(frozen=True, slots=True)
-class CompletedRows:
-    """Whole rows, and the problems of those that cannot be completed."""
-
-    columns: dict[str, pa.Array]
-    """Every column of the type, of all rows."""
-    problems: tuple[RowProblem, ...] = ()
-    good: pa.Array | None = None
-    """Mask of the rows without problems; None for all of them."""
-    all_minted: bool = False
-    """True if every id was created here, so that none of them can exist already."""
-
-
-def complete_rows(
-    type_: NodeType | EdgeType,
-    rows: TypedRows,
-    mint: Callable[[int], pa.Array],
-    *,
-    partial: bool = False,
-    matches: Matches | None = None,
-    leave_ids: bool = False,
-) -> CompletedRows:
-    """Complete parsed rows: fill defaults, and derive, check, match or create ids.
-
-    Args:
-        type_: Their type.
-        rows: The parsed rows.
-        mint: Makes a number of new ids.
-        partial: Leave properties open that a record does not give.
-        matches: Matches edges without ids with stored edges.
-        leave_ids: Leave edges without ids as they are, to be matched later.
-    """
-    columns = {name: get_column(rows.columns, name) for name in rows.columns.schema.names}
-    if not partial:
-        _fill_defaults(type_, columns, rows.presence)
-    given = columns["id"]
-    if isinstance(type_, NodeType) and type_.key:
-        columns["id"] = derive_key_ids(type_, columns)
-        return _refuse_ids(type_, columns, given, rows)
-    if matches is not None and given.null_count and isinstance(type_, EdgeType):
-        columns["id"] = match_ids(type_, columns, matches.key, matches.find, mint(len(given)))
-    elif not leave_ids:
-        columns["id"] = _fill_ids(given, mint)
-        return CompletedRows(columns, all_minted=given.null_count == len(given))
-    return CompletedRows(columns)
-
-
-def _fill_defaults(
-    type_: NodeType | EdgeType, columns: dict[str, pa.Array], presence: pa.Table | None
-) -> None:
-    for property_ in type_.properties:
-        if property_.default is not None and presence is not None:
-            default = get_default_value(property_, f"{type_.name}.{property_.name}")
-            given = get_column(presence, property_.name)
-            columns[property_.name] = pc.if_else(given, columns[property_.name], default)
-
-
-def _refuse_ids(
-    type_: NodeType, columns: dict[str, pa.Array], given: pa.Array, rows: TypedRows
-) -> CompletedRows:
-    """Refuse ids that differ from those the keys make, and records without a whole key."""
-    derived, lines = columns["id"], get_lines(rows)
-    wrong, lacking = mask_mismatches(given, derived), pc.is_null(derived)
-    problems = [
-        RowProblem(
-            describe_mismatch(given[row].as_py(), derived[row].as_py()),
-            "id_mismatch",
-            None,
-            lines[row].as_py(),
-            type_.table_key,
-            given[row].as_py(),
-            "id",
-        )
-        for row in pc.indices_nonzero(wrong).to_pylist()
-    ]
-    for row in pc.indices_nonzero(lacking).to_pylist():
-        member = next(p for p in type_.key if not columns[p.name][row].is_valid)
-        problem = make_missing_value(PropertySpec(member.name, member.type))
-        problems.append(
-            msgspec.structs.replace(problem, line=lines[row].as_py(), type_key=type_.table_key)
-        )
-    good = pc.invert(pc.or_(wrong, lacking)) if problems else None
-    return CompletedRows(columns, tuple(problems), good)
-
-
-def get_lines(rows: TypedRows) -> pa.Array:
-    """The line of each row, in one piece."""
-    return rows.lines.combine_chunks() if rows.lines.num_chunks != 1 else rows.lines.chunk(0)
-
-
-def _fill_ids(given: pa.Array, mint: Callable[[int], pa.Array]) -> pa.Array:
-    missing = given.null_count
-    if not missing:
-        return given
-    fresh = mint(missing)
-    if missing == len(given):
-        return fresh
-    return pc.replace_with_mask(given, pc.is_null(given), fresh)
 
 
 ON_ERROR = ("fail", "skip")

@@ -30,29 +30,17 @@ from omnigraph.constraints.table_changes import (
     get_column,
     mask_remaining,
 )
-from omnigraph.errors import ConstraintViolated, KeyConflict, RowProblem, RowsRejected
-from omnigraph.execution.embed_on_write import (
-    WriteVectors,
-    complete_vectors,
-    list_embedded_properties,
-    mask_null,
-)
-from omnigraph.execution.load_input import (
-    LoadMode,
-    Matches,
-    build_type_specs,
-    complete_rows,
-    find_match_key,
-    get_lines,
-)
+from omnigraph.errors import ConstraintViolated, KeyConflict, RowsRejected
+from omnigraph.execution.embed_on_write import WriteVectors
+from omnigraph.execution.load_input import LoadMode, Matches, build_type_specs, find_match_key
 from omnigraph.execution.pending_rows import CommittedRows, Placement, stage_tables
-from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.execution.row_block import Completion, RowBlock, add_vectors, complete_rows
+from omnigraph.execution.stored_rows import build_logical_schema, find_address, refuse_address
 from omnigraph.identity import TableKey, UlidSource
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, Ticket
 from omnigraph.types.jsonl import ParsedLines, TypedRows, parse_lines
 from omnigraph.types.jsonl_records import LineOptions
-from omnigraph.types.row_problems import ProblemCode
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +74,18 @@ class RecordLoad:
         changes: dict[TableKey, TableChange] = {}
         placements: dict[TableKey, Placement] = {}
         for key, rows in parsed.rows.items():
-            type_ = catalog.by_table_key[key]
-            change, minted = self._complete(type_, rows, snapshot.root.ids, committed)
+            block = self._complete(catalog.by_table_key[key], rows, snapshot.root.ids, committed)
+            change = TableChange(block.type, block.rows, lines=block.lines, file=self._given.file)
             change = self._keep_one_row_per_id(change)
-            change = self._make_vectors(change, committed)
             if self._mode is LoadMode.OVERWRITE:
                 change = _find_replacements(change, committed)
-            changes[key], placements[key] = change, _find_placement(self._mode, minted=minted)
+            changes[key] = change
+            placements[key] = _find_placement(self._mode, minted=block.all_minted)
         require_valid(changes, catalog, committed)
         self.counts = {key: rows.columns.num_rows for key, rows in parsed.rows.items()}
         if self._mode is LoadMode.APPEND:
             for key in sorted(changes):
+                refuse_address(find_address(changes[key].rows))
                 if placements[key] is not Placement.FRESH:
                     _require_new_ids(changes[key], committed)
                     placements[key] = Placement.FRESH
@@ -121,28 +110,24 @@ class RecordLoad:
         rows: TypedRows,
         ids: UlidSource,
         committed: CommittedRows,
-    ) -> tuple[TableChange, bool]:
-        """Whole rows of a type, and whether every id was minted."""
-        match_key = find_match_key(type_) if self._mode is LoadMode.MERGE else None
-        done = complete_rows(
-            type_,
-            rows,
-            lambda count: pa.array(ids.take(count), pa.string()),
-            matches=None
-            if match_key is None
-            else Matches(match_key, partial(committed.find, type_.table_key)),
+    ) -> RowBlock:
+        """Complete the rows of a type; raise for records that cannot be."""
+        key = type_.table_key
+        merges = self._mode is LoadMode.MERGE
+        match_key = find_match_key(type_) if merges else None
+        find_edges = partial(committed.find, key)
+        how = Completion(
+            mint=lambda count: pa.array(ids.take(count), pa.string()),
+            matches=None if match_key is None else Matches(match_key, find_edges),
         )
-        if done.problems:
-            self._reject(done.problems)
-        schema = build_logical_schema(type_)
-        whole = pa.table([done.columns[name] for name in schema.names], schema=schema)
-        lines = get_lines(rows)
-        return TableChange(type_, whole, lines=lines, file=self._given.file), done.all_minted
-
-    def _reject(self, problems: tuple[RowProblem, ...]) -> None:
-        file, named = self._given.file, problems[:REPORTED]
-        shown = [msgspec.structs.replace(one, file=file) for one in named]
-        raise RowsRejected(shown, len(problems))
+        block = complete_rows(type_, rows, build_logical_schema(type_), how)
+        find_stored = partial(committed.table, key) if merges else None
+        add_vectors(block, self._vectors, find_stored)
+        if block.problems:
+            file, total = self._given.file, len(block.problems)
+            shown = [msgspec.structs.replace(one, file=file) for one in block.problems[:REPORTED]]
+            raise RowsRejected(shown, total)
+        return block
 
     def _keep_one_row_per_id(self, change: TableChange) -> TableChange:
         """Keep the last record of an id in a merge; any repeat is refused otherwise."""
@@ -160,47 +145,6 @@ class RecordLoad:
             id = change.ids[first].as_py()
             raise KeyConflict(change.table_key, id, line, change.file, first_line, change.file)
         return _drop_superseded(change, repeated)
-
-    def _make_vectors(self, change: TableChange, committed: CommittedRows) -> TableChange:
-        """Fill the vectors of a change that are computed from other properties.
-
-        In a merge a row whose text equals the stored one retains the stored vector.
-        """
-        find_stored = partial(committed.table, change.table_key)
-        for property_ in list_embedded_properties(change.type):
-            lacking = mask_null(get_column(change.rows, property_.name))
-            if not lacking.any():
-                continue
-            made = complete_vectors(
-                change.type,
-                change.rows,
-                property_,
-                lacking,
-                self._vectors,
-                find_stored if self._mode is LoadMode.MERGE else None,
-            )
-            change = replace(change, rows=made.rows)
-            if made.lacking.any() and not property_.type.nullable:
-                self._reject(_list_lacking(change, made.lacking, made.reason, property_.name))
-        return change
-
-
-def _list_lacking(
-    change: TableChange, lacking: np.ndarray[tuple[int], np.dtype[np.bool_]], reason: str, name: str
-) -> tuple[RowProblem, ...]:
-    assert change.lines is not None, "records have lines"
-    return tuple(
-        RowProblem(
-            reason,
-            ProblemCode.REQUIRED,
-            None,
-            change.lines[row].as_py(),
-            change.table_key,
-            change.ids[row].as_py(),
-            name,
-        )
-        for row in np.flatnonzero(lacking).tolist()
-    )
 
 
 def _drop_superseded(change: TableChange, repeated: RepeatedIds) -> TableChange:

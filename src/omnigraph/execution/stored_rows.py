@@ -147,6 +147,7 @@ def convert_to_table_rows(rows: pa.Table, type_: EntityTypes) -> pa.Table:
     stored = build_table_schema(type_)
     if rows.schema.equals(stored):
         return rows  # no blobs
+    refuse_address(find_address(rows))
     columns = []
     for field in build_logical_schema(type_):
         values = rows.column(field.name)
@@ -158,11 +159,28 @@ NO_ADDRESS = "no address is on the graph's list"
 """Reason of refusal of a blob that is given as an address."""
 
 
+def find_address(rows: pa.Table) -> str | None:
+    """Find the first blob that is given as an address."""
+    for field in rows.schema:
+        if field.type == BLOB and rows.num_rows:
+            uris = pc.struct_field(rows.column(field.name), "uri").drop_null()
+            if len(uris):
+                return str(uris[0].as_py())
+    return None
+
+
+def refuse_address(address: str | None) -> None:
+    """Raise if a blob is given as an address.
+
+    Raises:
+        ExternalBlobPolicy: it is; no address is allowed.
+    """
+    if address is not None:
+        raise ExternalBlobPolicy(address, NO_ADDRESS)
+
+
 def _to_stored_blobs(values: pa.ChunkedArray) -> pa.Array:
     cells = values.combine_chunks() if values.num_chunks else pa.array([], BLOB)
-    uris = pc.struct_field(cells, "uri").drop_null()
-    if len(uris):
-        raise ExternalBlobPolicy(uris[0].as_py(), NO_ADDRESS)
     return make_blob_array(pc.struct_field(cells, "data"))
 
 

@@ -273,10 +273,12 @@ class _Embedding:
         self.vectors = 0
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
-        from omnigraph.execution.load_input import LoadMode
+        from omnigraph.execution.load_input import LoadMode, LoadOptions
         from omnigraph.pipeline.bulk_embed import GraphEmbedding, list_graph_targets
-        from omnigraph.pipeline.bulk_load import DistributedWrite, open_staged_load
+        from omnigraph.pipeline.bulk_load import LoadJob
+        from omnigraph.pipeline.staged_input import StagedRows
         from omnigraph.pipeline.staging_area import StagingArea
+        from omnigraph.pipeline.tasks import InlineTasks
 
         self.close()
         request, root = self._request, view.snapshot.root
@@ -292,17 +294,9 @@ class _Embedding:
         self.vectors = sum(one.vectors for one in rows)
         if not self.vectors:
             return None
-        write = DistributedWrite(
-            uri=root.uri,
-            branch=self._options.branch,
-            mode=LoadMode.MERGE,
-            partial=False,
-            actor=self._options.actor,
-            area=self._area.id,
-            ir=encode_ir(view.catalog),
-            splits=[one.split for one in rows],
-        )
-        staged = open_staged_load(root, write).prepare(view.snapshot, view.catalog, ticket)
+        source = StagedRows(self._area.id, encode_ir(view.catalog), [one.split for one in rows])
+        load = LoadJob(root, InlineTasks(), source, LoadOptions(mode=LoadMode.MERGE))
+        staged = load.prepare(view.snapshot, view.catalog, ticket)
         return PlanContent(staged)
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved

@@ -21,10 +21,11 @@ from omnigraph.graph.engines import EngineOptions, open_tasks
 from omnigraph.graph.idempotency import KeyedWrite, WriteKey, write_once
 from omnigraph.graph.input_forms import StreamInput, TaskInput, is_frame, is_table
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.bulk_load import DistributedWrite, LoadJob, Measured, open_staged_load
+from omnigraph.pipeline.bulk_load import DistributedWrite, LoadJob, Measured
 from omnigraph.pipeline.kernels.embed_kernel import forget_answers
 from omnigraph.pipeline.staged_input import FileSource, FrameSource, Source, TableSource
 from omnigraph.pipeline.staging_area import StagingArea, spool_input
+from omnigraph.pipeline.tasks import InlineTasks
 from omnigraph.storage import graph_branches
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
@@ -240,7 +241,7 @@ def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
         bytes=measured.bytes,
         seconds=round(measured.seconds, 3),
         measured_rate=_divide(measured.rows, measured.seconds),
-        skipped=SkippedRows(measured.left.total, tuple(measured.left.first)),
+        skipped=SkippedRows(measured.skipped.total, tuple(measured.skipped.first)),
     )
 
 
@@ -275,11 +276,12 @@ def commit_rows(views: BranchSnapshots, write: DistributedWrite) -> str | None:
     Raises:
         ConflictError: cleanup has taken the tasks that staged them for dead.
     """
-    heartbeat = continue_heartbeat(views.root, StagingArea(views.root, write.area).note)
-    with closing(open_staged_load(views.root, write)) as job:
+    heartbeat = continue_heartbeat(views.root, StagingArea(views.root, write.rows.area).note)
+    tasks = InlineTasks()
+    with closing(LoadJob(views.root, tasks, write.rows, write.options)) as job:
         try:
             published = Writer(views).write(
-                _StagedLoad(views, _Load(lambda: job, write.mode), write),
+                _StagedLoad(views, _Load(lambda: job, write.options.mode), write),
                 WriteOptions(branch=write.branch, actor=write.actor, message=write.message),
                 note=heartbeat,
             )

@@ -11,15 +11,14 @@ import msgspec
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.constraints.table_changes import REPORTED
-from omnigraph.errors import ExternalBlobPolicy, RowProblem, RowsRejected
-from omnigraph.execution.load_input import LoadMode, LoadOptions
-from omnigraph.execution.stored_rows import NO_ADDRESS
+from omnigraph.errors import RowProblem, RowsRejected
+from omnigraph.execution.load_input import LoadOptions
+from omnigraph.execution.stored_rows import refuse_address
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.checks import SIZES, Checks
-from omnigraph.pipeline.kernels.stage_kernel import StagedSplit
 from omnigraph.pipeline.kernels.write_kernel import FillTask, PlacedProblem, fill_rows
 from omnigraph.pipeline.report import (
-    Left,
+    SkippedInput,
     list_first_problems,
     list_mismatches,
     list_repeated_keys,
@@ -38,7 +37,7 @@ from omnigraph.pipeline.staging_area import (
     build_staging_schema,
     commit_staging,
 )
-from omnigraph.pipeline.tasks import InlineTasks, StageTime, Tasks
+from omnigraph.pipeline.tasks import StageTime, Tasks
 from omnigraph.pipeline.writing import Outputs
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
@@ -56,7 +55,7 @@ class Measured:
     rows: int
     bytes: int
     seconds: float
-    left: Left
+    skipped: SkippedInput
 
 
 class LoadJob:
@@ -67,8 +66,8 @@ class LoadJob:
         self._input = StagedInput(root, tasks, source, options, SIZES)
         self._began = time.monotonic()
         self._outputs = Outputs(root, tasks, options.mode, SIZES, reusable=not options.skips)
-        self._left = Left()
-        self._left_of_type: Counter[TableKey] = Counter()
+        self._skipped = SkippedInput()
+        self._skipped_of_type: Counter[TableKey] = Counter()
         """Number of readable rows of each type that were skipped."""
         self._rejects: Table | None = None
 
@@ -82,7 +81,7 @@ class LoadJob:
         counts: Counter[TableKey] = Counter()
         for split in self._input.splits:
             counts.update({key: one.rows for key, one in split.tables.items()})
-        counts.subtract(self._left_of_type)
+        counts.subtract(self._skipped_of_type)
         return {key: counts[key] for key in sorted(counts) if counts[key]}
 
     def list_stage_times(self) -> Measured:
@@ -93,7 +92,7 @@ class LoadJob:
             rows=sum(self.counts.values()),
             bytes=sum(split.bytes for split in self._input.splits),
             seconds=time.monotonic() - self._began,
-            left=self._left,
+            skipped=self._skipped,
         )
 
     # --- reading ---------------------------------------------------------------------------------
@@ -111,7 +110,7 @@ class LoadJob:
         if self._input.stage(snapshot, catalog):
             self._outputs.forget()
             self._rejects = None
-        self._left = self._find_unreadable()
+        self._skipped = self._find_unreadable()
         staged = {key: one for key, one in self._input.tables.items() if one.rows}
         checks = Checks(
             tasks=self._tasks,
@@ -123,7 +122,7 @@ class LoadJob:
             places=self._input.places,
             minted=self._input.list_minted(),
             sizes=self._sizes,
-            left=self._left,
+            skipped=self._skipped,
             rejects=self._input.area.fresh("ruled-out")
             if self._options.rejects is not None
             else None,
@@ -131,7 +130,7 @@ class LoadJob:
         touched = sorted({*staged, *(k for s in self._input.splits for k in s.mismatch_counts)})
         try:
             staged = checks.find_keys(staged)
-            self._raise_or_leave(checks, touched)
+            self._raise_or_skip(checks, touched)
             if self._options.partial:
                 staged = self._fill(staged, checks, catalog)
             staged = checks.check(staged)
@@ -141,52 +140,52 @@ class LoadJob:
             self._write_rejects(checks)
         written = self._outputs.write(snapshot, ticket, staged, self._input.ir)
         if self._options.skips:
-            self._count_left(checks)
+            self._count_skipped(checks)
         return written
 
     # --- deciding --------------------------------------------------------------------------------
 
-    def _find_unreadable(self) -> Left:
-        """Raise for records that cannot be read, or note that they are left out."""
-        left = Left()
+    def _find_unreadable(self) -> SkippedInput:
+        """Raise for records that cannot be read, or note that they are skipped."""
+        skipped = SkippedInput()
         if self._options.skips:
-            left.add(list_first_problems(self._input.splits, self._input.places))
-            return left
+            skipped.add(list_first_problems(self._input.splits, self._input.places))
+            return skipped
         try:
             raise_unreadable(self._input.splits, self._input.places)
         except RowsRejected:
             self._write_rejects()
             raise
-        return left
+        return skipped
 
-    def _raise_or_leave(self, checks: Checks, touched: Sequence[TableKey]) -> None:
+    def _raise_or_skip(self, checks: Checks, touched: Sequence[TableKey]) -> None:
         if not self._options.skips:
             raise_repeated(self._input.splits, checks.keys, touched, self._input.places)
             return
         for key in touched:
             problems, _ = list_mismatches(self._input.splits, key, self._input.places)
-            self._left.add(problems)
+            self._skipped.add(problems)
             found = checks.keys.get(key, ())
             repeated = [violation_problem(v) for v in list_repeated_keys(found, self._input.places)]
-            self._left.add([*repeated, *list_taken_ids(found, self._input.places)])
+            self._skipped.add([*repeated, *list_taken_ids(found, self._input.places)])
 
-    def _count_left(self, checks: Checks) -> None:
-        """Every row that was neither written nor superseded by another was left out, once."""
-        written, left = self._outputs.rows, self._left_of_type
-        left.clear()
+    def _count_skipped(self, checks: Checks) -> None:
+        """Count each row once that was neither written nor superseded by another."""
+        written, skipped = self._outputs.rows, self._skipped_of_type
+        skipped.clear()
         for key, one in self._input.tables.items():
             superseded = sum(found.superseded for found in checks.keys.get(key, ()))
-            left[key] = one.rows - superseded - written.get(key, 0)
+            skipped[key] = one.rows - superseded - written.get(key, 0)
         unread = sum(split.problem_count for split in self._input.splits)
         mismatched = sum(split.mismatch_counts.total() for split in self._input.splits)
-        self._left.total = unread + mismatched + left.total()
+        self._skipped.total = unread + mismatched + skipped.total()
 
     def _raise_taken(self, checks: Checks, touched: Sequence[TableKey]) -> None:
         for key in touched:
-            addresses = [s.tables[key].address for s in self._input.splits if key in s.tables]
-            known = [address for address in addresses if address is not None]
-            if known and not any(one.dropped for one in checks.keys[key]):
-                raise ExternalBlobPolicy(known[0], NO_ADDRESS)
+            addresses = (s.tables[key].address for s in self._input.splits if key in s.tables)
+            address = next((one for one in addresses if one is not None), None)
+            if not any(one.dropped for one in checks.keys[key]):
+                refuse_address(address)
             raise_taken(key, checks.keys[key], self._input.places)
 
     def _write_rejects(self, checks: Checks | None = None) -> None:
@@ -227,7 +226,7 @@ class LoadJob:
         shown = [self._locate(p) for one in found for p in one.problems][:REPORTED]
         if total and not self._options.skips:
             raise RowsRejected(shown, total)
-        self._left.add(shown)
+        self._skipped.add(shown)
         result = {}
         for key, one in staged.items():
             mine = [f for f in found if f.table_key == key]
@@ -246,24 +245,14 @@ class LoadJob:
 
 @dataclass(frozen=True, slots=True)
 class DistributedWrite:
-    """Rows that executors staged, and how they become a commit."""
+    """A write of a data source: rows that executors staged, and how they become a commit."""
 
     uri: str
     branch: str
-    mode: LoadMode
-    partial: bool
+    options: LoadOptions
     actor: str | None
-    area: str
-    ir: str
-    splits: Sequence[StagedSplit]
+    rows: StagedRows
     origin: str | None = None
     """Identity of the write; a branch that has a commit of this origin is left unchanged."""
     message: str | None = None
     """A text kept with the commit."""
-
-
-def open_staged_load(root: GraphRoot, write: DistributedWrite) -> LoadJob:
-    """Open a load of staged rows; the process that commits them checks and writes them."""
-    options = LoadOptions(mode=write.mode, partial=write.partial)
-    source = StagedRows(write.area, write.ir, write.splits)
-    return LoadJob(root, InlineTasks(), source, options)

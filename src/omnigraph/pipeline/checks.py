@@ -38,7 +38,7 @@ from omnigraph.pipeline.kernels.staged_row_reader import (
     count_rows,
 )
 from omnigraph.pipeline.kernels.write_kernel import group_fragments
-from omnigraph.pipeline.report import Broken, Left, Places, make_problem
+from omnigraph.pipeline.report import Broken, Places, SkippedInput, make_problem
 from omnigraph.pipeline.staging_area import ROW_OUTCOMES, Staged, StagingArea, commit_staging
 from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.snapshot import Snapshot
@@ -79,7 +79,7 @@ class Checks:
     minted: frozenset[TableKey]
     """The types whose ids were all made by the load: nothing can be there already."""
     sizes: Sizes = SIZES
-    left: Left = field(default_factory=Left)
+    skipped: SkippedInput = field(default_factory=SkippedInput)
     rejects: TableLocation | None = None
     rejected: list[str] = field(default_factory=list)
     """Fragments written to the table of rejects."""
@@ -134,8 +134,8 @@ class Checks:
     def check(self, staged: Mapping[TableKey, Staged]) -> dict[TableKey, Staged]:
         """Check every other rule; raises, or leaves out the rows that break one.
 
-        The rules do not depend on each other as long as no row is left out, so they are checked
-        together; otherwise one after the other, each on the rows the ones before it left.
+        The rules do not depend on each other as long as no row is skipped, so they are checked
+        together; otherwise one after the other, each on the rows the ones before it kept.
         """
         broken = Broken(self.places)
         current = dict(staged)
@@ -155,9 +155,9 @@ class Checks:
         return current
 
     def _drop_rows(self, staged: dict[TableKey, Staged], broken: Broken) -> None:
-        """Drop rows until those that are left break no rule; what remains broken is not theirs.
+        """Drop rows until the others break no rule; what remains broken is not theirs.
 
-        A row that is left out may have been about to replace another one, which then stays and
+        A row that is dropped may have been about to replace another one, which then stays and
         may break a rule in its place; and it may leave a source with too few edges.
         """
         self._drop_by_rule(self._check_values, staged, broken)
@@ -185,7 +185,7 @@ class Checks:
         return self.dropped.total() - before
 
     def _forget_empty(self, staged: dict[TableKey, Staged]) -> None:
-        """A type of which no row is left is not overwritten: it would be emptied by mistakes."""
+        """Leave out types of which no row remains: an overwrite would empty them by mistake."""
         doubtful = [key for key, one in staged.items() if self.dropped[key] >= one.rows]
         tasks = [CountTask(staged=staged[key]) for key in doubtful]
         counts = self.tasks.run(count_rows, tasks, None, stage="check")
@@ -344,9 +344,9 @@ class Checks:
         for edge in edges:
             mine = [f for t, f in zip(tasks, found, strict=True) if t.table_key == edge.table_key]
             broken.add([sources for sources, _ in mine], by_source=True)
-            left = [edges for _, edges in mine]
-            self._note(broken, left)
-            self._drop(staged, edge.table_key, places, left)
+            surplus = [edges for _, edges in mine]
+            self._note(broken, surplus)
+            self._drop(staged, edge.table_key, places, surplus)
 
     # --- dividing --------------------------------------------------------------------------------
 
@@ -365,7 +365,7 @@ class Checks:
         )
         return group_fragments(staged.table, max(rows, self.sizes.keys_worth_a_task))
 
-    # --- leaving out -----------------------------------------------------------------------------
+    # --- skipping ---------------------------------------------------------------------------------
 
     def _drop_places(self, keys: Iterable[TableKey]) -> dict[TableKey, TableLocation]:
         return {key: self.area.fresh("drops") for key in keys} if self.options.skips else {}
@@ -374,7 +374,7 @@ class Checks:
         if not self.options.skips:
             broken.add(found)
             return
-        self.left.add(map(make_problem, Broken(self.places).add(found)))
+        self.skipped.add(map(make_problem, Broken(self.places).add(found)))
 
     def _drop(
         self,

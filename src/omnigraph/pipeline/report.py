@@ -75,7 +75,7 @@ class Places:
 
 
 @dataclass
-class Left:
+class SkippedInput:
     """Rows that a load skipped because of problems."""
 
     total: int = 0
@@ -136,7 +136,7 @@ def _group_by_source(violation: Violation) -> str:
 
 
 def make_problem(violation: Violation) -> RowProblem:
-    """A broken rule as the reason why a row was left out."""
+    """Return a violation as the reason why a row was skipped."""
     return RowProblem(
         violation.message,
         str(violation.kind),
@@ -211,8 +211,8 @@ def list_repeated_keys(found: Sequence[KeyFindings], places: Places) -> list[Vio
 
 
 def list_taken_ids(found: Sequence[KeyFindings], places: Places) -> list[RowProblem]:
-    """Ids that were taken, as reasons why rows were left out."""
-    shown = [violation for one in found for violation in one.left]
+    """List taken ids as reasons why rows were skipped."""
+    shown = [violation for one in found for violation in one.first_skipped]
     shown.sort(key=_sort_by_place)
     placed = (places.place_problem(violation) for violation in shown[:REPORTED])
     return [

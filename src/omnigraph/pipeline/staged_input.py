@@ -20,7 +20,6 @@ from omnigraph.identity import TableKey
 from omnigraph.pipeline.checks import Sizes
 from omnigraph.pipeline.inputs import ColumnMapping, build_table_mapping, plan_inputs
 from omnigraph.pipeline.kernels.embed_kernel import make_embedder_spec
-from omnigraph.pipeline.kernels.row_block import MatchTask, match_rows
 from omnigraph.pipeline.kernels.stage_kernel import (
     FrameSpec,
     StagedSplit,
@@ -30,6 +29,7 @@ from omnigraph.pipeline.kernels.stage_kernel import (
     stage_split,
     stage_table,
 )
+from omnigraph.pipeline.kernels.staged_blocks import MatchTask, match_rows
 from omnigraph.pipeline.report import Origin, Places
 from omnigraph.pipeline.staging_area import (
     REJECTS,

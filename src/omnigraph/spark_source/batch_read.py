@@ -96,7 +96,7 @@ def run_query_batches(pin: Pin, query: QueryText, settings: Settings) -> Iterato
 
 
 def commit_staged(write: DistributedWrite, settings: Settings) -> str | None:
-    """Staged rows as one commit, checked as every load is.
+    """Commit staged rows, checked as in every load.
 
     Gives None, and changes nothing, where the branch has a commit of the same origin already.
     """

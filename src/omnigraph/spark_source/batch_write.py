@@ -29,7 +29,7 @@ from omnigraph.pipeline.kernels.stage_kernel import (
     stage_partition,
 )
 from omnigraph.pipeline.spark_columns import round_decimals
-from omnigraph.pipeline.staged_input import list_vector_tables
+from omnigraph.pipeline.staged_input import StagedRows, list_vector_tables
 from omnigraph.pipeline.staging_area import StagingArea, decode_catalog_cached
 from omnigraph.pipeline.tasks import Partition
 from omnigraph.policy import Action, authorize
@@ -105,13 +105,10 @@ class _Target:
         write = DistributedWrite(
             uri=options.uri,
             branch=options.branch,
-            mode=self.mode,
-            partial=options.partial,
+            options=LoadOptions(mode=self.mode, partial=options.partial),
             actor=options.actor,
             message=options.message,
-            area=area,
-            ir=self.ir,
-            splits=splits,
+            rows=StagedRows(area, self.ir, splits),
             origin=origin,
         )
         return commit_staged(write, self.settings)

@@ -6,31 +6,21 @@ import hashlib
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import repeat
 from uuid import uuid4
 
 import pyarrow as pa
 
-from omnigraph.catalog.catalog import EdgeType, NodeType, Property
-from omnigraph.constraints.table_changes import get_column
+from omnigraph.catalog.catalog import Property
 from omnigraph.embedding.embedder_choice import open_embedder
 from omnigraph.execution.embed_on_write import (
     TEXTS_PER_REQUEST,
-    complete_vectors,
     embed_documents,
     find_obstacle,
-    list_embedded_properties,
-    mask_null,
 )
-from omnigraph.execution.read import Flags
 from omnigraph.pipeline.inputs import open_filesystem, store_path
-from omnigraph.pipeline.kernels.row_block import RowBlock
-from omnigraph.pipeline.staging_area import PRESENT
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_staging_path
-from omnigraph.storage.tables import Table
-from omnigraph.types.row_problems import ProblemCode
 
 _ANSWERS = pa.schema([("text", pa.string()), ("vector", pa.list_(pa.float32()))])
 _SUFFIX = ".arrow"
@@ -168,51 +158,3 @@ class TaskVectors:
 
     def ask(self, texts: Sequence[str], dimension: int) -> Mapping[str, list[float]]:
         return embed_texts(replace(self._spec, dimension=dimension), texts)
-
-
-def stage_vectors(
-    type_: NodeType | EdgeType,
-    block: RowBlock,
-    embedder_spec: EmbedderSpec | None,
-    *,
-    partial: bool,
-    stored: Table | None = None,
-) -> None:
-    """Compute the missing vectors of rows, and refuse rows that must have one and cannot.
-
-    A partial record gets one if it gives a text and no vector. A row whose text is the `stored`
-    one keeps the stored vector: whatever that row becomes meanwhile, it is the vector of the text.
-    """
-    vectors = None if embedder_spec is None else TaskVectors(embedder_spec)
-    find_stored = None if stored is None else lambda: stored
-    for property_ in list_embedded_properties(type_):
-        stale = _find_stale(block.rows, property_, partial=partial)
-        made = complete_vectors(type_, block.rows, property_, stale, vectors, find_stored)
-        block.rows, lacking = made.rows, made.lacking
-        if partial:
-            given = _read_flags(block.rows, property_.name)
-            if made.is_computed:
-                given = given | stale
-                _set_flags(block, property_.name, given)
-            lacking = lacking & given
-        if not property_.type.nullable and lacking.any():
-            why, code = repeat(made.reason), ProblemCode.REQUIRED
-            block.refuse(type_, lacking, why, code, property_.name)
-
-
-def _find_stale(rows: pa.Table, property_: Property, *, partial: bool) -> Flags:
-    if not partial:
-        return mask_null(get_column(rows, property_.name))
-    assert property_.embed is not None, "only such vectors are made"
-    gives_text = _read_flags(rows, property_.embed.source)
-    return gives_text & ~_read_flags(rows, property_.name)
-
-
-def _read_flags(rows: pa.Table, name: str) -> Flags:
-    found: Flags = get_column(rows, PRESENT + name).to_numpy(zero_copy_only=False)
-    return found
-
-
-def _set_flags(block: RowBlock, name: str, flags: Flags) -> None:
-    place = block.rows.schema.get_field_index(PRESENT + name)
-    block.rows = block.rows.set_column(place, block.rows.schema.field(place), pa.array(flags))

@@ -77,7 +77,7 @@ class KeyFindings:
     """The first id that is there already where it must be new."""
     skipped: int = 0
     """Number of rows that are skipped."""
-    left: tuple[Violation, ...] = ()
+    first_skipped: tuple[Violation, ...] = ()
     """The first of them."""
     superseded: int = 0
     """Number of rows superseded by a later row of the same id."""
@@ -138,7 +138,7 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
         if _count_ids(spec, conflict)
         else ()
     )
-    left = count_findings(_collect_refusals(type_, refused))[1] if spec.options.skips else ()
+    skipped = count_findings(_collect_refusals(type_, refused))[1] if spec.options.skips else ()
     return KeyFindings(
         table_key=task.table_key,
         repeated_keys=repeated_keys[0],
@@ -146,7 +146,7 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
         repeated=conflict,
         taken=taken,
         skipped=skips,
-        left=left,
+        first_skipped=skipped,
         superseded=superseded,
         replaced=met.num_rows if spec.options.mode is LoadMode.MERGE else 0,
         touched=_list_matched_fragments(met),

@@ -22,6 +22,7 @@ from omnigraph.execution.load_input import (
     build_type_specs,
     find_match_key,
 )
+from omnigraph.execution.stored_rows import find_address
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.inputs import (
     ColumnMapping,
@@ -31,14 +32,14 @@ from omnigraph.pipeline.inputs import (
     open_filesystem,
     store_path,
 )
-from omnigraph.pipeline.kernels.embed_kernel import EmbedderSpec, stage_vectors
+from omnigraph.pipeline.kernels.embed_kernel import EmbedderSpec, TaskVectors
 from omnigraph.pipeline.kernels.input_blocks import (
     BLOCK_BYTES,
     open_whole,
     read_line_blocks,
     read_lines_between,
 )
-from omnigraph.pipeline.kernels.row_block import find_edges, make_block
+from omnigraph.pipeline.kernels.staged_blocks import BlockOptions, find_edges, make_block
 from omnigraph.pipeline.kernels.tabular import convert_table_rows, resolve_columns
 from omnigraph.pipeline.staging_area import REJECTS, decode_catalog_cached, encode_position
 from omnigraph.pipeline.tasks import Partition
@@ -120,7 +121,7 @@ def stage_split(spec: StageSpec, split: InputSplit) -> StagedSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePiece:
-    """Some fragments of a table that was handed over as a block."""
+    """Some fragments of a table that was handed over as a whole."""
 
     number: int
     table: Table
@@ -162,6 +163,7 @@ class _Stager:
             partial=spec.options.partial, with_presence=True, max_problems=keep
         )
         self.types: tuple[TypeSpec, ...] = build_type_specs(self.catalog)
+        self.vectors = None if spec.embedder_spec is None else TaskVectors(spec.embedder_spec)
 
     def add(self, parsed: ParsedLines, records: Iterable[bytes] | None = None) -> None:
         result = self.result
@@ -170,29 +172,21 @@ class _Stager:
         result.problems += parsed.problems[:room]
         refused = list(parsed.problems)
         for key, rows in parsed.rows.items():
-            type_ = self.catalog.by_table_key[key]
-            block = make_block(
-                type_,
-                rows,
-                result.split,
+            options = BlockOptions(
+                split=result.split,
                 partial=self.spec.options.partial,
-                skip=self.spec.options.skips,
+                skips=self.spec.options.skips,
                 matches=self._find_matches(key),
                 leave_ids=self.spec.matched is None and self._find_match_key(key) is not None,
             )
-            stage_vectors(
-                type_,
-                block,
-                self.spec.embedder_spec,
-                partial=self.spec.options.partial,
-                stored=self.spec.stored.get(key),
-            )
+            type_, stored = self.catalog.by_table_key[key], self.spec.stored.get(key)
+            block = make_block(type_, rows, options, self.vectors, stored)
             self._note_mismatches(key, block.problems)
             refused += block.problems
             kept = result.tables.setdefault(key, StagedBlock())
             kept.rows += block.rows.num_rows
             kept.all_minted = kept.all_minted and block.all_minted
-            kept.address = kept.address or block.address
+            kept.address = kept.address or find_address(block.rows)
             if block.rows.num_rows:
                 kept.fragments += write_fragments(self.spec.locations[key], block.rows)
         if self.spec.rejects is not None and refused:

@@ -229,7 +229,7 @@ def read_rows_at(staged: Staged, addresses: pa.Array, columns: Sequence[str]) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountTask:
-    """Staged rows, of which all may have been left out."""
+    """Staged rows, of which all may have been dropped."""
 
     staged: Staged
 

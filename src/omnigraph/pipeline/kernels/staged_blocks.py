@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -14,15 +14,16 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.constraints.table_changes import get_column
-from omnigraph.errors import ExternalBlobPolicy, RowProblem
-from omnigraph.execution.load_input import (
-    Matches,
+from omnigraph.errors import ExternalBlobPolicy
+from omnigraph.execution.embed_on_write import Vectors
+from omnigraph.execution.load_input import Matches, find_match_key, match_ids
+from omnigraph.execution.row_block import (
+    Completion,
+    RowBlock,
+    add_vectors,
     complete_rows,
-    find_match_key,
     get_lines,
-    match_ids,
 )
-from omnigraph.execution.read import Flags
 from omnigraph.execution.stored_rows import NO_ADDRESS
 from omnigraph.identity import TableKey, encode_ulid
 from omnigraph.pipeline.staging_area import (
@@ -31,70 +32,52 @@ from omnigraph.pipeline.staging_area import (
     build_staging_schema,
     decode_catalog_cached,
     encode_position,
-    split_and_line,
 )
 from omnigraph.storage.tables import Table, TableLocation, write_fragments
 from omnigraph.types.arrow import BLOB
 from omnigraph.types.jsonl import TypedRows
 
 
-@dataclass
-class RowBlock:
-    """Rows ready to be staged, and the problems of those refused on the way."""
+@dataclass(frozen=True, slots=True)
+class BlockOptions:
+    """Options of a load for the rows of one type."""
 
-    rows: pa.Table
-    all_minted: bool = False
-    """True if every id was created here, so that none of them can exist already."""
-    address: str | None = None
-    """The first blob that was given as an address."""
-    problems: list[RowProblem] = field(default_factory=list)
-
-    def refuse(
-        self,
-        type_: NodeType | EdgeType,
-        refused: Flags,
-        reasons: Iterable[str],
-        code: str,
-        name: str,
-    ) -> None:
-        """Take out rows for the value of a property; each is a problem with its own reason."""
-        for row, reason in zip(np.flatnonzero(refused).tolist(), reasons, strict=False):
-            _, line = split_and_line(self.rows.column(AT)[row].as_py())
-            id = self.rows.column("id")[row].as_py()
-            self.problems.append(RowProblem(reason, code, None, line, type_.table_key, id, name))
-        self.rows = self.rows.filter(pa.array(~refused))
+    split: int
+    """Number of the piece of input."""
+    partial: bool = False
+    skips: bool = False
+    matches: Matches | None = None
+    leave_ids: bool = False
 
 
 def make_block(
     type_: NodeType | EdgeType,
     rows: TypedRows,
-    split: int,
-    *,
-    partial: bool = False,
-    skip: bool = False,
-    matches: Matches | None = None,
-    leave_ids: bool = False,
+    options: BlockOptions,
+    vectors: Vectors | None,
+    stored: Table | None,
 ) -> RowBlock:
-    """Complete parsed rows for a staging table; with `partial` what was left out stays open.
+    """Complete parsed rows for a staging table, with the position of each in the input.
 
-    With `skip` a row with a blob that is an address is a problem of its own; otherwise the first
-    one is kept, to refuse the load for it after everything else. With `matches` edges without ids
-    are those that are there; with `leave_ids` they stay without.
+    Where bad rows are skipped, one with a blob that is an address is a problem of its own;
+    otherwise it refuses the load after everything else.
     """
-    done = complete_rows(
-        type_, rows, mint_ids, partial=partial, matches=matches, leave_ids=leave_ids
-    )
-    columns = done.columns
-    columns[AT] = pc.add(get_lines(rows).cast(pa.int64()), encode_position(split, 0))
+    partial, lines = options.partial, get_lines(rows)
+    more = {AT: pc.add(lines.cast(pa.int64()), encode_position(options.split, 0))}
     if partial:
-        columns |= _read_presence(type_, rows)
-    schema = build_staging_schema(type_, with_presence=partial)
-    table = pa.table([columns[name] for name in schema.names], schema=schema)
-    good = table if done.good is None else table.filter(done.good)
-    block = RowBlock(good, done.all_minted, problems=list(done.problems))
-    if skip:
-        _refuse_addresses(type_, block)
-    block.address = _find_first_address(block.rows)
+        more |= _read_presence(type_, rows)
+    how = Completion(
+        mint=mint_ids,
+        matches=options.matches,
+        leave_ids=options.leave_ids,
+        presence=PRESENT if partial else None,
+    )
+    block = complete_rows(
+        type_, rows, build_staging_schema(type_, with_presence=partial), how, more
+    )
+    if options.skips:
+        _refuse_addresses(block)
+    add_vectors(block, vectors, None if stored is None else lambda: stored, how.presence)
     return block
 
 
@@ -109,23 +92,13 @@ def _read_presence(type_: NodeType | EdgeType, rows: TypedRows) -> dict[str, pa.
     return found
 
 
-def _refuse_addresses(type_: NodeType | EdgeType, block: RowBlock) -> None:
-    for field_ in block.rows.schema:
-        if field_.type != BLOB or not block.rows.num_rows:
-            continue
-        uris = pc.struct_field(get_column(block.rows, field_.name), "uri")
-        given = uris.is_valid().to_numpy(zero_copy_only=False)
-        texts = [str(ExternalBlobPolicy(one, NO_ADDRESS)) for one in uris.drop_null().to_pylist()]
-        block.refuse(type_, given, texts, ExternalBlobPolicy.code, field_.name)
-
-
-def _find_first_address(rows: pa.Table) -> str | None:
-    for field_ in rows.schema:
-        if field_.type == BLOB and rows.num_rows:
-            uris = pc.struct_field(get_column(rows, field_.name), "uri").drop_null()
-            if len(uris):
-                return str(uris[0].as_py())
-    return None
+def _refuse_addresses(block: RowBlock) -> None:
+    for field in block.rows.schema:
+        if field.type == BLOB and block.rows.num_rows:
+            uris = pc.struct_field(get_column(block.rows, field.name), "uri")
+            given = uris.is_valid().to_numpy(zero_copy_only=False)
+            refusals = [ExternalBlobPolicy(one, NO_ADDRESS) for one in uris.drop_null().to_pylist()]
+            block.refuse(given, map(str, refusals), ExternalBlobPolicy.code, field.name)
 
 
 # --- edges without ids ----------------------------------------------------------------------------
