@@ -186,7 +186,7 @@ def _check_agreement(
             "with incompatible property semantics"
         )
         hint = (
-            f"declare '{name}' in {owner} to settle it" if _is_same_type(accepted, again) else None
+            f"declare '{name}' in {owner} to resolve it" if _is_same_type(accepted, again) else None
         )
         findings.error("S111", message, ref.span, hint=hint)
     return replace(accepted, renamed_from=accepted.renamed_from or again.renamed_from)

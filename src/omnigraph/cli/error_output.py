@@ -131,7 +131,7 @@ def find_hint(error: OmniError) -> str | None:
         case errors.OutcomeUnknown():
             return "`omnigraph commit list` shows whether the commit is there"
         case errors.RecoveryRequired():
-            return "`omnigraph recovery pending` shows the write and how it would be settled"
+            return "`omnigraph recovery pending` shows the write and how it would be recovered"
         case errors.ExternalBlobPolicy():
             return "write the bytes themselves, as base64:…"
         case _:

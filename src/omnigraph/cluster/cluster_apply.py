@@ -41,7 +41,7 @@ from omnigraph.settings import Settings
 _WAITS = {
     APPROVAL_REQUIRED: "it needs an approval by `omnigraph cluster approve`",
     DEPENDENCY: "what it depends on was not applied",
-    RECOVERY_PENDING: "an interrupted change of the graph is not settled",
+    RECOVERY_PENDING: "an interrupted change of the graph is not finished",
 }
 _SKIPPED = {
     ChangeOperation.CREATE: "graph_create_skipped",

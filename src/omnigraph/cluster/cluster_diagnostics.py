@@ -99,7 +99,7 @@ APPLY_CODES: Mapping[str, str] = {
 }
 
 RECOVERY_CODES: Mapping[str, str] = {
-    "cluster_recovery_pending": Warn("An interrupted change of a graph is not settled."),
+    "cluster_recovery_pending": Warn("An interrupted change of a graph is not finished."),
     "cluster_recovery_rolled_forward": Warn(
         "An interrupted change had been made and was recorded."
     ),

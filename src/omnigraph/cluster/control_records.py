@@ -161,7 +161,7 @@ class GraphIntent(StrictRecord, frozen=True, kw_only=True):
 
     def describe(self) -> str:
         return (
-            f"an interrupted {self.kind} of {self.started_at} is not settled; "
+            f"an interrupted {self.kind} of {self.started_at} is not finished; "
             "run `omnigraph cluster apply`"
         )
 
@@ -186,7 +186,7 @@ def report_pending(files: ClusterFiles, report: ClusterReport) -> set[str]:
     """Report the graphs with an unfinished change; return their ids."""
     found = {one.graph_id: one for one in INTENTS.list_all(files, report)}
     for graph_id, intent in sorted(found.items()):
-        message = f"an interrupted {intent.kind} is not settled; the next apply settles it"
+        message = f"an interrupted {intent.kind} is not finished; the next apply finishes it"
         report.add("cluster_recovery_pending", graph_address(graph_id), message)
     return set(found)
 

@@ -61,7 +61,7 @@ Sorted by what the caller can do next:
     └── StorageError            call the operator; the outcome may be unknown
         ├── StorageFailure          Lance failed, with a kind
         ├── OutcomeUnknown          it may or may not have happened: look, never retry blindly
-        ├── RecoveryRequired        an interrupted write must be settled first
+        ├── RecoveryRequired        an interrupted write must be recovered first
         ├── InitializationCommitted, InitializationIndeterminate
         ├── ManifestCorrupt         an invariant of the manifest does not hold
         ├── LinkInGraph             a symbolic link where the graph would write or delete

@@ -141,7 +141,7 @@ class MergeConflicts(ConflictError):
         count = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
         super().__init__(
             f"{doing} has {count}: {first}{rest}. Nothing was changed; "
-            "a dry run lists them; resolve rules and decisions settle them"
+            "a dry run lists them; resolve rules and decisions resolve them"
         )
 
     def details(self) -> Mapping[str, JsonValue]:

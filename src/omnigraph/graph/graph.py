@@ -221,7 +221,7 @@ class Graph(Verbs, GraphMaintenance):
 
     @property
     def recovered_on_open(self) -> list[RecoveredWrite]:
-        """The interrupted writes that opening this graph settled."""
+        """Interrupted writes that were recovered when this graph was opened."""
         return self._open.recovered
 
     def __enter__(self) -> Self:

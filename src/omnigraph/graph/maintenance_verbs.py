@@ -180,7 +180,7 @@ class GraphMaintenance(GraphHandle):
         return recover_writes(self._open.views.root)
 
     def recovery_pending(self) -> list[PendingWrite]:
-        """List interrupted writes that have not been settled yet.
+        """List interrupted writes that have not been recovered yet.
 
         >>> graph.recovery_pending()
         []

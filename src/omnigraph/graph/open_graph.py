@@ -101,28 +101,28 @@ def require_whole(root: GraphRoot) -> None:
 
 
 def make_ready(root: GraphRoot) -> list[ResolvedIntent]:
-    """Ready a graph for writing; gives the interrupted writes that were settled.
+    """Prepare a graph for writing, and return the interrupted writes that were recovered.
 
-    The store is tried, and a moved graph settles in. On a full disk all of that is left to the
-    next writer: `cleanup` must be able to open what it makes room in, and any other write settles
-    what is pending before it, or fails.
+    Checks the store, and rewrites the address of a moved graph. On a full disk this is left to the
+    next writer: `cleanup` must be able to open the graph to free space, and any other write
+    recovers pending ones first, or fails.
     """
-    settled: list[ResolvedIntent] = []
+    recovered_writes: list[ResolvedIntent] = []
     try:
         require_create_if_absent(root.store, root.ids)
         rebase_address(root)
         if list_operations(root.store):
             with root.acquire_fence() as hold:
-                settled = resolve_all(root, hold)
+                recovered_writes = resolve_all(root, hold)
     except StorageFailure as failure:
         if not failure.is_disk_full:
             raise
         log.warning("%s: %s", root.uri, failure.message)
-    return settled
+    return recovered_writes
 
 
 def is_mirror_current(root: GraphRoot, contract: SchemaContract) -> bool:
-    """Whether the schema files say what the manifest says, as far as can be seen."""
+    """Return whether the schema files are those of the manifest, as far as can be seen."""
     try:
         return all(
             root.store.find(path) == text.encode() for path, text in list_mirror_files(contract)
@@ -166,10 +166,10 @@ def _describe(found: ExaminedIntent) -> PendingWrite:
 
 
 def recover_writes(root: GraphRoot) -> list[RecoveredWrite]:
-    """Settle every interrupted write."""
+    """Recover every interrupted write."""
     with root.acquire_fence() as hold:
-        settled = resolve_all(root, hold)
-    return [describe_recovered(one) for one in settled]
+        recovered_writes = resolve_all(root, hold)
+    return [describe_recovered(one) for one in recovered_writes]
 
 
 def describe_recovered(one: ResolvedIntent) -> RecoveredWrite:
@@ -206,11 +206,11 @@ class OpenGraph:
         self.recovered: list[RecoveredWrite] = []
         found = self.views.read_newest(MAIN)  # a graph that cannot be read cannot be opened
         if not read_only:
-            settled = make_ready(root)
-            # What was settled may have been a change of the schema.
-            if settled or not is_mirror_current(root, found.snapshot.contract):
+            recovered_writes = make_ready(root)
+            # A recovered write may have changed the schema.
+            if recovered_writes or not is_mirror_current(root, found.snapshot.contract):
                 rewrite_mirror(root, self.views.read_newest(MAIN).snapshot.contract)
-            self.recovered = [describe_recovered(one) for one in settled]
+            self.recovered = [describe_recovered(one) for one in recovered_writes]
 
     def _embed_text(self, text: str, dimension: int, recorded_model: str | None) -> Sequence[float]:
         """The vector of a text of a query."""

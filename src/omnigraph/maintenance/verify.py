@@ -245,7 +245,7 @@ def _count_files(report: Report, files: FileCheck) -> None:
 
 def _verify_intents(root: GraphRoot, report: Report) -> None:
     for operation in list_operations(root.store):
-        report.note("pending_write", f"operation {operation} was interrupted and is not settled")
+        report.note("pending_write", f"operation {operation} was interrupted and is not recovered")
     try:
         for plan in list_pending_intents(root.store):
             examine(root, plan)

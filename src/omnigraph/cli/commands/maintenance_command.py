@@ -255,19 +255,21 @@ def recover(
         return
     scope.echo("recover")
     graph = scope.open(read_only=False)
-    settled = [*graph.recovered_on_open, *graph.recover()]
+    recovered = [*graph.recovered_on_open, *graph.recover()]
     if as_json:
-        print_json({"recovered": [one.wire() for one in settled]})
+        print_json({"recovered": [one.wire() for one in recovered]})
         return
-    for one in settled:
+    for one in recovered:
         click.echo(f"{one.operation_id}  {one.decision}  {one.commit_id or '-'}")
-    if not settled:
+    if not recovered:
         click.echo("nothing to recover")
 
 
 def _set_aside(scope: CommandTarget, operation_id: str, *, confirm: bool, as_json: bool) -> None:
     if not confirm:
-        raise click.UsageError("--quarantine stops a write from ever being settled: add --confirm")
+        raise click.UsageError(
+            "--quarantine excludes a write from recovery: add --confirm"
+        )
     scope.echo("recover --quarantine")
     place = scope.quarantine(operation_id)
     if as_json:
@@ -285,7 +287,7 @@ def recovery() -> None:
 @add_graph_options(positional=True, writes=False)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 def pending(scope: CommandTarget, as_json: bool) -> None:
-    """Show pending interrupted writes, and how each would be settled."""
+    """Show pending interrupted writes, and how each would be recovered."""
     _print_pending(scope, as_json=as_json)
 
 
