@@ -267,9 +267,7 @@ def recover(
 
 def _set_aside(scope: CommandTarget, operation_id: str, *, confirm: bool, as_json: bool) -> None:
     if not confirm:
-        raise click.UsageError(
-            "--quarantine excludes a write from recovery: add --confirm"
-        )
+        raise click.UsageError("--quarantine excludes a write from recovery: add --confirm")
     scope.echo("recover --quarantine")
     place = scope.quarantine(operation_id)
     if as_json:
