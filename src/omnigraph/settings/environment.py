@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from omnigraph.errors import BadRequest
 
@@ -160,12 +160,15 @@ def declare_setting(
     kind: Kind[T],
     help: str,
     *,
-    applies: str,
+    applies: str = "",
     is_secret: bool = False,
     is_lenient: bool = False,
     fallback: tuple[str, str] | None = None,
 ) -> T | DefaultT:
-    """Declare a field of a `SettingGroup`; `fallback` is another variable and its help."""
+    """Declare a field of a `SettingGroup`.
+
+    `fallback` is another variable and its help. `applies` is by default that of the group.
+    """
     other = Setting(fallback[0], None, kind, fallback[1], applies) if fallback else None
     value = cast("T | None", default)
     declared = Setting(name, value, kind, help, applies, is_secret, is_lenient, other)
@@ -176,6 +179,13 @@ class SettingGroup:
     """A frozen dataclass whose fields are settings, or groups of them."""
 
     __slots__ = ()
+    applies: ClassVar[str] = ""
+    """The work that reads the settings of the group."""
+
+    def __init_subclass__(cls, applies: str | None = None) -> None:
+        # With slots, a dataclass is created twice, the second time without these words.
+        if applies is not None:
+            cls.applies = applies
 
     @classmethod
     def from_environment(cls: type[GroupT], environment: Mapping[str, str]) -> GroupT:
@@ -205,7 +215,7 @@ def list_settings(group: type[SettingGroup]) -> Iterator[Setting[Any]]:
     for one in fields(cast("Any", group)):
         declared = one.metadata.get(Setting)
         while declared is not None:
-            yield declared
+            yield replace(declared, applies=declared.applies or group.applies)
             declared = declared.fallback
         if isinstance(one.default, SettingGroup):
             yield from list_settings(type(one.default))

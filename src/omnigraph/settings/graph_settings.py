@@ -81,16 +81,12 @@ MERGE_ENGINES = (*ENGINES, "auto")
 """A merge may also choose by how much changed."""
 
 
-_AUTOPILOT = "autopilot"
-_TRAVERSALS = "traversals"
-_EMBEDDING = "embedding"
-_S3 = "graphs on S3"
 _SPARK = "work on Spark"
 _LOADS = "loads"
 
 
 @dataclass(frozen=True, slots=True)
-class AutopilotSettings(SettingGroup):
+class AutopilotSettings(SettingGroup, applies="autopilot"):
     """Thresholds at which a graph maintains itself; 0 disables one."""
 
     enabled: bool = declare_setting(
@@ -98,61 +94,53 @@ class AutopilotSettings(SettingGroup):
         False,
         FLAG,
         "`true` lets a graph that is open for writing maintain itself in the background.",
-        applies=_AUTOPILOT,
     )
     interval_s: float = declare_setting(
         "OMNIGRAPH_AUTOPILOT_INTERVAL",
         60.0,
         parse_seconds(),
         "How long to wait between two checks of whether maintenance is due.",
-        applies=_AUTOPILOT,
     )
     fragments: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_FRAGMENTS",
         64,
         count(),
         "Optimize when a table has this many fragments that could be merged; `0` never.",
-        applies=_AUTOPILOT,
     )
     unindexed_rows: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_UNINDEXED_ROWS",
         100_000,
         count(),
         "Optimize when an index of a table does not cover this many rows; `0` never.",
-        applies=_AUTOPILOT,
     )
     versions: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_VERSIONS",
         1_000,
         count(),
         "Clean up when this many versions of a table could be removed; `0` never.",
-        applies=_AUTOPILOT,
     )
     bytes: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_MIB",
         0,
         MEBIBYTES,
         "Clean up when this much could be removed; `0` never.",
-        applies=_AUTOPILOT,
     )
     keep: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_KEEP",
         10,
         count(least=1),
         "How many commits of every branch such a cleanup leaves readable, at least.",
-        applies=_AUTOPILOT,
     )
     age_s: float = declare_setting(
         "OMNIGRAPH_AUTOPILOT_AGE",
         604_800.0,
         parse_seconds(),
         "For how long such a cleanup leaves every commit readable.",
-        applies=_AUTOPILOT,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class TraversalSettings(SettingGroup):
+class TraversalSettings(SettingGroup, applies="traversals"):
     """The access path of traversals; the limits apply to look-ups, None for no limit."""
 
     mode: TraversalMode = declare_setting(
@@ -161,26 +149,23 @@ class TraversalSettings(SettingGroup):
         one_of_words(TraversalMode),
         "How traversals find neighbours: `indexed` looks them up hop by hop, `csr` reads them off "
         "an adjacency kept in memory, `auto` takes what costs less. The rows are the same.",
-        applies=_TRAVERSALS,
     )
     indexed_max_frontier: int | None = declare_setting(
         "OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER",
         None,
         count(),
         "With `auto`, look-ups start from at most this many nodes; unset, only their cost decides.",
-        applies=_TRAVERSALS,
     )
     indexed_max_hops: int | None = declare_setting(
         "OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS",
         None,
         count(),
         "With `auto`, look-ups go at most this many hops; unset, only their cost decides.",
-        applies=_TRAVERSALS,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class EmbedSettings(SettingGroup):
+class EmbedSettings(SettingGroup, applies="embedding"):
     """The embedding provider and its timeouts. Keys are left out of the text form."""
 
     provider: EmbedProvider = declare_setting(
@@ -188,7 +173,6 @@ class EmbedSettings(SettingGroup):
         EmbedProvider.OPENAI_COMPATIBLE,
         one_of_words(EmbedProvider),
         "The provider that turns texts into vectors.",
-        applies=_EMBEDDING,
     )
     base_url: str | None = declare_setting(
         "OMNIGRAPH_EMBED_BASE_URL",
@@ -196,21 +180,18 @@ class EmbedSettings(SettingGroup):
         TEXT,
         "Address the paths of the embedding provider are appended to; the provider's own by "
         "default.",
-        applies=_EMBEDDING,
     )
     model: str | None = declare_setting(
         "OMNIGRAPH_EMBED_MODEL",
         None,
         TEXT,
         "Embedding model; the provider's usual one by default.",
-        applies=_EMBEDDING,
     )
     timeout_s: float = declare_setting(
         "OMNIGRAPH_EMBED_TIMEOUT_MS",
         30.0,
         parse_milliseconds(least=1),
         "How long one request to the embedding provider may take.",
-        applies=_EMBEDDING,
     )
     deadline_s: float = declare_setting(
         "OMNIGRAPH_EMBED_DEADLINE_MS",
@@ -218,28 +199,24 @@ class EmbedSettings(SettingGroup):
         parse_milliseconds(),
         "How long one text may take, with all attempts and the pauses between them; `0` sets no "
         "limit.",
-        applies=_EMBEDDING,
     )
     attempts: int = declare_setting(
         "OMNIGRAPH_EMBED_RETRY_ATTEMPTS",
         4,
         count(least=1),
         "How often a request is tried in all, if the provider is not reached, is busy or fails.",
-        applies=_EMBEDDING,
     )
     backoff_s: float = declare_setting(
         "OMNIGRAPH_EMBED_RETRY_BACKOFF_MS",
         0.2,
         parse_milliseconds(),
         "How long to wait before the second attempt; each further pause is twice as long.",
-        applies=_EMBEDDING,
     )
     is_mock: bool = declare_setting(
         "OMNIGRAPH_EMBEDDINGS_MOCK",
         False,
         FLAG,
         "`true` replaces any provider with made-up vectors, for tests.",
-        applies=_EMBEDDING,
     )
     embeds_writes: bool = declare_setting(
         "OMNIGRAPH_EMBED_WRITES",
@@ -247,14 +224,12 @@ class EmbedSettings(SettingGroup):
         FLAG,
         "Whether inserts, updates and loads make the vectors that `@embed` says the source of, "
         "where a provider is configured; `false` leaves them to `embed`.",
-        applies=_EMBEDDING,
     )
     openrouter_api_key: str | None = declare_setting(
         "OPENROUTER_API_KEY",
         None,
         TEXT,
         "Key for the provider `openai-compatible`.",
-        applies=_EMBEDDING,
         is_secret=True,
     )
     openai_api_key: str | None = declare_setting(
@@ -262,7 +237,6 @@ class EmbedSettings(SettingGroup):
         None,
         TEXT,
         "Key for the provider `openai`, and for `openai-compatible` without `OPENROUTER_API_KEY`.",
-        applies=_EMBEDDING,
         is_secret=True,
     )
     gemini_api_key: str | None = declare_setting(
@@ -270,13 +244,12 @@ class EmbedSettings(SettingGroup):
         None,
         TEXT,
         "Key for the provider `gemini`.",
-        applies=_EMBEDDING,
         is_secret=True,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class AwsSettings(SettingGroup):
+class AwsSettings(SettingGroup, applies="graphs on S3"):
     """Endpoint and credentials of S3. Secrets are left out of the text form."""
 
     region: str | None = declare_setting(
@@ -284,14 +257,12 @@ class AwsSettings(SettingGroup):
         None,
         TEXT,
         "Region of the bucket; `us-east-1` where the store has none.",
-        applies=_S3,
     )
     access_key_id: str | None = declare_setting(
         "AWS_ACCESS_KEY_ID",
         None,
         TEXT,
         "Access key. Without one, the credentials of the container or machine are used.",
-        applies=_S3,
         is_secret=True,
     )
     secret_access_key: str | None = declare_setting(
@@ -299,7 +270,6 @@ class AwsSettings(SettingGroup):
         None,
         TEXT,
         "Secret that belongs to the access key.",
-        applies=_S3,
         is_secret=True,
     )
     session_token: str | None = declare_setting(
@@ -307,7 +277,6 @@ class AwsSettings(SettingGroup):
         None,
         TEXT,
         "Session token of temporary credentials.",
-        applies=_S3,
         is_secret=True,
     )
     endpoint: str | None = declare_setting(
@@ -315,7 +284,6 @@ class AwsSettings(SettingGroup):
         None,
         TEXT,
         "Address of an S3-compatible server. An `http://` address allows plain HTTP.",
-        applies=_S3,
         fallback=("AWS_ENDPOINT_URL", "Used where `AWS_ENDPOINT_URL_S3` is not set."),
     )
     is_path_style: bool = declare_setting(
@@ -324,14 +292,12 @@ class AwsSettings(SettingGroup):
         FLAG,
         "Bucket in the path of the address, as most S3-compatible servers need it. `false` puts it "
         "in the host name.",
-        applies=_S3,
     )
     is_http_allowed: bool = declare_setting(
         "AWS_ALLOW_HTTP",
         False,
         FLAG,
         "Allows plain HTTP whatever the endpoint says.",
-        applies=_S3,
     )
 
     @property
@@ -373,7 +339,7 @@ class SparkSettings(SettingGroup):
 
 
 @dataclass(frozen=True, slots=True)
-class InputSettings(SettingGroup):
+class InputSettings(SettingGroup, applies=_LOADS):
     """Limits on the expansion of compressed files and Parquet."""
 
     expanded_bytes: int = declare_setting(
@@ -381,7 +347,6 @@ class InputSettings(SettingGroup):
         1 << 38,
         MEBIBYTES,
         "How large a compressed file may be once it is decompressed; `0` sets no limit.",
-        applies=_LOADS,
     )
     expansion_ratio: int = declare_setting(
         "OMNIGRAPH_INPUT_EXPANSION",
@@ -389,7 +354,6 @@ class InputSettings(SettingGroup):
         count(),
         "How many times its size a compressed file may expand to; the first 64 MiB are always "
         "read, and `0` sets no limit.",
-        applies=_LOADS,
     )
 
 

@@ -90,11 +90,8 @@ WEB_ORIGINS: Kind[tuple[str, ...]] = Kind(
 )
 
 
-_SERVER = "server"
-
-
 @dataclass(frozen=True, slots=True)
-class ServerSettings(SettingGroup):
+class ServerSettings(SettingGroup, applies="server"):
     """Settings of `omnigraph serve`."""
 
     bind: str = declare_setting(
@@ -102,21 +99,18 @@ class ServerSettings(SettingGroup):
         "127.0.0.1:8080",
         TEXT,
         "Where the server listens, as `HOST:PORT`; port `0` lets the system choose.",
-        applies=_SERVER,
     )
     is_unauthenticated: bool = declare_setting(
         "OMNIGRAPH_UNAUTHENTICATED",
         False,
         FLAG,
         "Serve without tokens and without a policy: anyone who can reach the port may do anything.",
-        applies=_SERVER,
     )
     requires_all_graphs: bool = declare_setting(
         "OMNIGRAPH_REQUIRE_ALL_GRAPHS",
         False,
         FLAG,
         "Do not start unless every graph can be served.",
-        applies=_SERVER,
     )
     cluster_poll_s: float = declare_setting(
         "OMNIGRAPH_CLUSTER_POLL_SECONDS",
@@ -124,21 +118,18 @@ class ServerSettings(SettingGroup):
         parse_seconds(),
         "How often each worker of `serve --cluster` looks whether something else was applied to "
         "the cluster, and tries again what it could not serve; `0` leaves that to SIGHUP.",
-        applies=_SERVER,
     )
     grace_s: float = declare_setting(
         "OMNIGRAPH_SHUTDOWN_GRACE_SECONDS",
         25.0,
         parse_seconds(),
         "How long requests under way may take to finish when the server is told to stop.",
-        applies=_SERVER,
     )
     token: str | None = declare_setting(
         "OMNIGRAPH_SERVER_BEARER_TOKEN",
         None,
         TEXT,
         "A token, of the actor `default`; added to those of the file or the JSON text.",
-        applies=_SERVER,
         is_secret=True,
     )
     tokens_json: str | None = declare_setting(
@@ -146,7 +137,6 @@ class ServerSettings(SettingGroup):
         None,
         TEXT,
         'Tokens by actor, as JSON: `{"maria": "…"}`.',
-        applies=_SERVER,
         is_secret=True,
     )
     tokens_file: str | None = declare_setting(
@@ -154,21 +144,18 @@ class ServerSettings(SettingGroup):
         None,
         TEXT,
         "A file of the same; it is used instead of the JSON text, and read again on SIGHUP.",
-        applies=_SERVER,
     )
     tokens_aws_secret: str | None = declare_setting(
         "OMNIGRAPH_SERVER_BEARER_TOKENS_AWS_SECRET",
         None,
         TEXT,
         "Refused: this release cannot read tokens from AWS Secrets Manager.",
-        applies=_SERVER,
     )
     cors_origins: tuple[str, ...] = declare_setting(
         "OMNIGRAPH_CORS_ORIGINS",
         (),
         WEB_ORIGINS,
         "Origins, separated by commas, whose pages browsers may let read answers; none by default.",
-        applies=_SERVER,
     )
     most_requests: int = declare_setting(
         "OMNIGRAPH_SERVER_MAX_REQUESTS",
@@ -176,14 +163,12 @@ class ServerSettings(SettingGroup):
         count(),
         "How many requests a worker has in progress at once, streams included; further ones are "
         "refused with 503. `0` sets no limit.",
-        applies=_SERVER,
     )
     inflight_per_actor: int = declare_setting(
         "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX",
         16,
         count(least=1),
         "How many writes of one actor a worker carries out or keeps waiting at once.",
-        applies=_SERVER,
         is_lenient=True,
     )
     bytes_per_actor: int = declare_setting(
@@ -191,7 +176,6 @@ class ServerSettings(SettingGroup):
         4 << 30,
         count(least=1),
         "How many bytes the bodies of those writes may have together.",
-        applies=_SERVER,
         is_lenient=True,
     )
     read_threads: int = declare_setting(
@@ -199,28 +183,24 @@ class ServerSettings(SettingGroup):
         8,
         count(least=1),
         "How many reads a worker carries out at once; further ones wait.",
-        applies=_SERVER,
     )
     write_threads: int = declare_setting(
         "OMNIGRAPH_SERVER_WRITE_THREADS",
         8,
         count(least=1),
         "How many writes a worker prepares at once; further ones wait.",
-        applies=_SERVER,
     )
     streams: int = declare_setting(
         "OMNIGRAPH_SERVER_STREAMS",
         8,
         count(least=1),
         "How many exports and baselines a worker sends at once; further ones are refused.",
-        applies=_SERVER,
     )
     query_timeout_s: float = declare_setting(
         "OMNIGRAPH_QUERY_TIMEOUT",
         60.0,
         parse_seconds(),
         "How long a query may take until its first rows; `0` sets no limit.",
-        applies=_SERVER,
     )
     query_rows: int = declare_setting(
         "OMNIGRAPH_QUERY_MAX_ROWS",
@@ -228,21 +208,18 @@ class ServerSettings(SettingGroup):
         count(),
         "How many rows an answer in one JSON document may have; `0` sets no limit. Streams have "
         "none.",
-        applies=_SERVER,
     )
     query_bytes: int = declare_setting(
         "OMNIGRAPH_QUERY_RESULT_MIB",
         1 << 28,
         MEBIBYTES,
         "How much memory the rows of such an answer may take; `0` sets no limit.",
-        applies=_SERVER,
     )
     load_bytes: int = declare_setting(
         "OMNIGRAPH_SERVER_LOAD_MIB",
         32 << 20,
         MEBIBYTES,
         "How large the body of a load, or a blob that is written, may be.",
-        applies=_SERVER,
     )
     idle_s: float = declare_setting(
         "OMNIGRAPH_SERVER_IDLE_SECONDS",
@@ -250,28 +227,24 @@ class ServerSettings(SettingGroup):
         parse_seconds(least=1),
         "How long a client may let the server wait for the rest of a body, or for room to send "
         "more.",
-        applies=_SERVER,
     )
     metrics_bind: str | None = declare_setting(
         "OMNIGRAPH_METRICS_BIND",
         None,
         TEXT,
         "Where metrics can be read, as `HOST:PORT`; they are not served otherwise.",
-        applies=_SERVER,
     )
     metrics_interval_s: float = declare_setting(
         "OMNIGRAPH_METRICS_INTERVAL_SECONDS",
         30.0,
         parse_seconds(least=1),
         "How often what no request measures is looked at: reads of storage, interrupted writes.",
-        applies=_SERVER,
     )
     audit_file: str | None = declare_setting(
         "OMNIGRAPH_AUDIT_FILE",
         None,
         TEXT,
         "A file to which one line of JSON is added for each write and each denial.",
-        applies=_SERVER,
     )
     log_levels: LogLevels = declare_setting(
         "OMNIGRAPH_LOG",
@@ -279,29 +252,23 @@ class ServerSettings(SettingGroup):
         LOG_LEVELS,
         "What the server writes to its log, on stderr; `info,omnigraph.request=warning` gives a "
         "part of it another level.",
-        applies=_SERVER,
     )
     log_format: LogFormat = declare_setting(
         "OMNIGRAPH_LOG_FORMAT",
         LogFormat.TEXT,
         one_of_words(LogFormat),
         "How the log is written: for people, or as a line of JSON for each event.",
-        applies=_SERVER,
     )
     source_version: str | None = declare_setting(
         "OMNIGRAPH_SOURCE_VERSION",
         None,
         TEXT,
         "The build, as `/healthz` shows it.",
-        applies=_SERVER,
     )
 
 
-_COMMAND_LINE = "command line"
-
-
 @dataclass(frozen=True, slots=True)
-class CommandLineSettings(SettingGroup):
+class CommandLineSettings(SettingGroup, applies="command line"):
     """Settings of the command line."""
 
     home: str = declare_setting(
@@ -309,14 +276,12 @@ class CommandLineSettings(SettingGroup):
         "~/.omnigraph",
         TEXT,
         "Folder of the operator's `config.yaml`.",
-        applies=_COMMAND_LINE,
     )
     profile: str | None = declare_setting(
         "OMNIGRAPH_PROFILE",
         None,
         TEXT,
         "Profile a command takes when it is given neither a graph nor `--profile`.",
-        applies=_COMMAND_LINE,
     )
     bearer_token: str | None = declare_setting(
         "OMNIGRAPH_BEARER_TOKEN",
@@ -324,7 +289,6 @@ class CommandLineSettings(SettingGroup):
         TEXT,
         "Token for a server that has none of its own. A server declared as `lab` has its own in "
         "`OMNIGRAPH_TOKEN_LAB` or by `omnigraph login lab`.",
-        applies=_COMMAND_LINE,
         is_secret=True,
     )
     traceback: bool = declare_setting(
@@ -332,5 +296,4 @@ class CommandLineSettings(SettingGroup):
         False,
         FLAG,
         "`true` shows where in the code a command failed that should not have.",
-        applies=_COMMAND_LINE,
     )
