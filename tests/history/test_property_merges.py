@@ -300,6 +300,42 @@ def test_by_entity_a_rule_for_one_property_says_nothing_about_the_rest(graph):
     assert refused(graph, **options) == [("divergent_update", "Ada", ("score", "tags"))]
 
 
+def test_a_type_that_says_so_is_merged_by_entity_whatever_is_asked_for(tmp_path):
+    price = "node Price{} {{ item: String @key  amount: I64  currency: String }}\n"
+    rest = "node Other { slug: String @key  a: I32?  b: I32? }\n"
+    graph = omnigraph.init(tmp_path / "graph", price.format(" @merge(entity)") + rest)
+    rows = [
+        {"type": "Price", "data": {"item": "a", "amount": 1, "currency": "EUR"}},
+        {"type": "Other", "data": {"slug": "a"}},
+    ]
+    graph.load(rows, "append")
+    graph.create_branch("dev")
+    for branch, (one, other) in {
+        "main": ({"amount": 2}, {"a": 1}),
+        "dev": ({"currency": "USD"}, {"b": 1}),
+    }.items():
+        row = {"type": "Price", "data": {"item": "a", **one}}
+        put(graph, branch, row, {"type": "Other", "data": {"slug": "a", **other}})
+    found = [("divergent_update", "a", ("amount", "currency"))]
+    assert refused(graph, granularity="property") == found
+    graph.apply_schema(price.format("") + rest)
+    assert refused(graph) == found, "the branch still says so"
+    graph.apply_schema(price.format("") + rest, branch="dev")
+    graph.merge("dev")
+    values = [one["data"] for one in graph.export(["Price"])]
+    assert [(one["amount"], one["currency"]) for one in values] == [(2, "USD")]
+
+
+def test_a_revert_of_a_type_that_says_so_is_by_entity(tmp_path):
+    schema = "node P @merge(entity) { k: String @key  a: I32?  b: I32? }"
+    graph = omnigraph.init(tmp_path / "graph", schema)
+    for values in ({"a": 0, "b": 0}, {"a": 1}, {"b": 1}):
+        row = {"type": "P", "data": {"k": "x", **values}}
+        graph.load([row], "merge", partial=True)
+    with pytest.raises(MergeConflicts):
+        graph.revert(graph.commits()[1].commit_id)
+
+
 @pytest.mark.parametrize("granularity", ["property", "entity"])
 def test_the_commit_says_how_it_was_merged(graph, granularity):
     put(graph, "dev", person("Ada", score=2.5))

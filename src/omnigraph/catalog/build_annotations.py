@@ -9,7 +9,7 @@ from omnigraph.catalog.declarations import OwnerName, SchemaProblems
 from omnigraph.language import schema_ast
 
 ON_COLUMNS = ("key", "unique", "index", "embed")
-_ONCE = frozenset({*ON_COLUMNS, "description", "instruction", "rename_from", "default"})
+_ONCE = frozenset({*ON_COLUMNS, "description", "instruction", "rename_from", "default", "merge"})
 _STRUCTURED = frozenset({*ON_COLUMNS, "rename_from", "default"})
 """Annotations that become fields of the catalog; all others are kept as written."""
 _TEXTS = ("description", "instruction")
@@ -122,7 +122,18 @@ def read_type_annotations(
     if "default" in by_name:
         message = f"`@default` on {owner} is only supported on properties"
         findings.error("S128", message, by_name["default"].span)
+    if "merge" in by_name:
+        _check_merge(owner, by_name["merge"], findings)
     return sort_metadata_annotations(annotations), rename_hint(by_name, str(owner), findings)
+
+
+def _check_merge(
+    owner: OwnerName, annotation: schema_ast.AnnotationDecl, findings: SchemaProblems
+) -> None:
+    if get_argument_text(annotation) != "entity" or annotation.keywords:
+        message = f"`@merge` on {owner} takes exactly the word `entity`"
+        hint = "`@merge(entity)` merges whole rows; without it, merges work by property"
+        findings.error("S129", message, annotation.span, hint=hint)
 
 
 def _refuse_on_type(

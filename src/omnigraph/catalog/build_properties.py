@@ -258,6 +258,10 @@ class _PropertyReader:
             message = f"`@instruction` is not supported on properties: {self._where}"
             hint = "`@description` describes a property"
             self._findings.error("S126", message, by_name["instruction"].span, hint=hint)
+        if "merge" in by_name:
+            message = f"`@merge` is not supported on properties: {self._where}"
+            hint = "`@merge(entity)` after the name of a type merges its rows as a whole"
+            self._findings.error("S129", message, by_name["merge"].span, hint=hint)
         embed = by_name.get("embed")
         embed_value = embed.argument if embed is not None else None
         return DeclaredProperty(

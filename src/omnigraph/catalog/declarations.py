@@ -36,6 +36,7 @@ CATALOG_CODES: Mapping[str, str] = {
     "S126": "`@instruction` describes a type, not a property.",
     "S127": "`@rename_from` takes exactly one name.",
     "S128": "`@default` belongs to a property.",
+    "S129": "`@merge` belongs to a node or edge type and says `entity`.",
     "S130": "`@embed` is only allowed on a vector property.",
     "S131": "`@embed` names the property that it embeds.",
     "S132": "`@embed` names the property that it embeds with a text that is not empty.",

@@ -40,6 +40,8 @@ class AnnotationDocument(Result, frozen=True):
     def __str__(self) -> str:
         if self.value is None:
             return f"@{self.name}"
+        if self.name == "merge":
+            return f"@merge({self.value})"
         return f"@{self.name}({json.dumps(self.value, ensure_ascii=False)})"
 
 
@@ -242,7 +244,7 @@ class ExtendEnum(MigrationStep, frozen=True, tag="extend_enum"):
 
 
 class UpdateTypeMetadata(MigrationStep, frozen=True, tag="update_type_metadata"):
-    """The description or instruction of a type; `annotations` is what it has from now on."""
+    """The description, instruction or `@merge` of a type; `annotations` replace those it has."""
 
     type_kind: TypeKind
     name: str

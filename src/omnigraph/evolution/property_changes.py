@@ -19,12 +19,12 @@ from omnigraph.evolution.migration_steps import (
     UpdatePropertyMetadata,
 )
 from omnigraph.evolution.type_changes import (
-    BEYOND_PROSE,
+    BEYOND_EDITABLE,
     ChangedType,
     ConstraintChanges,
     SchemaSides,
+    select_editable,
     select_other_annotations,
-    select_prose,
 )
 from omnigraph.identity import PropertyId
 from omnigraph.types.property import INTEGERS, PropertyType, Scalar
@@ -214,14 +214,14 @@ def _plan_metadata(pair: ChangedType, before: Property, after: Property) -> Iter
         annotations = tuple(map(AnnotationDocument.of, _select_editable(after)))
         yield UpdatePropertyMetadata(pair.kind, pair.after.name, after.name, annotations)
     if select_other_annotations(before.annotations) != select_other_annotations(after.annotations):
-        yield pair.refuse_property(after, BEYOND_PROSE)
+        yield pair.refuse_property(after, BEYOND_EDITABLE)
 
 
 def _select_editable(property_: Property) -> tuple[Annotation, ...]:
     """Return the prose of a property, and its default as an annotation."""
     default = property_.default
     spelled = () if default is None else (Annotation("default", _render_default(default)),)
-    return (*spelled, *select_prose(property_.annotations))
+    return (*spelled, *select_editable(property_.annotations))
 
 
 def _render_default(default: DefaultValue) -> str:

@@ -34,8 +34,8 @@ from omnigraph.evolution.migration_steps import (
 )
 from omnigraph.identity import PropertyId, TypeId
 
-EDITABLE = frozenset({"description", "instruction"})
-"""Annotations that are prose: they may change without a check of the data."""
+EDITABLE = frozenset({"description", "instruction", "merge"})
+"""Annotations that may change without a check of the data."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class ChangedType:
         return UnsupportedChange(f"{self.entity}.{property_.name}", reason, code)
 
 
-def select_prose(annotations: Sequence[Annotation]) -> tuple[Annotation, ...]:
+def select_editable(annotations: Sequence[Annotation]) -> tuple[Annotation, ...]:
     return tuple(a for a in annotations if a.name in EDITABLE)
 
 
@@ -101,7 +101,7 @@ def select_other_annotations(annotations: Sequence[Annotation]) -> tuple[Annotat
     return tuple(a for a in annotations if a.name not in EDITABLE)
 
 
-BEYOND_PROSE = (
+BEYOND_EDITABLE = (
     "changing annotations beyond @description/@instruction is not supported; leave them as they are"
 )
 
@@ -177,11 +177,12 @@ def _plan_type_metadata(pair: ChangedType) -> Iterator[Step]:
     before, after = pair.before, pair.after
     if not isinstance(before, EntityType) or not isinstance(after, EntityType):
         return
-    if select_prose(before.annotations) != select_prose(after.annotations):
-        prose = map(AnnotationDocument.of, select_prose(after.annotations))
-        yield UpdateTypeMetadata(pair.kind, after.name, tuple(prose))
+    if select_editable(before.annotations) != select_editable(after.annotations):
+        edited = map(AnnotationDocument.of, select_editable(after.annotations))
+        yield UpdateTypeMetadata(pair.kind, after.name, tuple(edited))
     if select_other_annotations(before.annotations) != select_other_annotations(after.annotations):
-        yield pair.refuse(BEYOND_PROSE)
+        reason = BEYOND_EDITABLE.replace("@instruction", "@instruction/@merge")
+        yield pair.refuse(reason)
 
 
 _STAY = "; leave it where it is, since both mean the same"

@@ -400,12 +400,13 @@ class CommitChange:
         decided = read_decisions(request.decisions, target.catalog)
         rules = parse_rules(request.resolve, target.catalog)
         granularity = parse_granularity(request.granularity)
+        policy = MergePolicy(rules, decided, granularity, words=self.operation.words)
         self.plan = plan_changes(
             [self._base or _make_head_state(target)],
             self._source,
             target,
             _collect_past(self.views, self.applied, target),
-            MergePolicy(rules, decided, granularity, words=self.operation.words),
+            policy.with_types_of(target.catalog),
             checks_rules=self._base is not None,
         )
         return self.plan

@@ -84,10 +84,20 @@ class MergePolicy:
     granularity: Granularity = Granularity.PROPERTY
     run: RunComparison = compare_locally
     words: ConflictWords = MERGE_WORDS
+    merged_by_entity: frozenset[TableKey] = frozenset()
+    """Types whose rows the schema of either side wants merged as a whole."""
+
+    def with_types_of(self, *catalogs: Catalog) -> MergePolicy:
+        """Return the policy with the types that merge by entity in any of the schemas."""
+        types = (type_ for catalog in catalogs for type_ in catalog.by_table_key.values())
+        keys = frozenset(type_.table_key for type_ in types if type_.merges_by_entity)
+        return replace(self, merged_by_entity=keys)
 
     def get_granularity(self, type_: NodeType | EdgeType) -> Granularity:
         """Return the strictest granularity that is asked for, by the type or the caller."""
-        return Granularity.ENTITY if type_.merges_by_entity else self.granularity
+        if type_.table_key in self.merged_by_entity:
+            return Granularity.ENTITY
+        return self.granularity
 
     def make_resolver(self, type_: NodeType | EdgeType, find_newer: FindNewer) -> Resolver:
         own = {id: take for (key, id), take in self.decided.items() if key == type_.table_key}
@@ -215,7 +225,7 @@ def plan_merge(
         brought,
         show_missing_types(target, source, schema),
         past,
-        policy,
+        policy.with_types_of(source.catalog, target.catalog),
         checks_rules=not _is_proven(relation, history, source, target),
         schema=schema,
     )
