@@ -99,7 +99,7 @@ class AutopilotSettings(SettingGroup, applies="autopilot"):
         "OMNIGRAPH_AUTOPILOT_INTERVAL",
         60.0,
         parse_seconds(),
-        "How long to wait between two checks of whether maintenance is due.",
+        "Interval between two checks whether maintenance is due.",
     )
     fragments: int = declare_setting(
         "OMNIGRAPH_AUTOPILOT_FRAGMENTS",
@@ -129,13 +129,13 @@ class AutopilotSettings(SettingGroup, applies="autopilot"):
         "OMNIGRAPH_AUTOPILOT_KEEP",
         10,
         count(least=1),
-        "How many commits of every branch such a cleanup leaves readable, at least.",
+        "Least number of commits of every branch that such a cleanup retains.",
     )
     age_s: float = declare_setting(
         "OMNIGRAPH_AUTOPILOT_AGE",
         604_800.0,
         parse_seconds(),
-        "For how long such a cleanup leaves every commit readable.",
+        "Age up to which such a cleanup retains every commit.",
     )
 
 
@@ -147,20 +147,20 @@ class TraversalSettings(SettingGroup, applies="traversals"):
         "OMNIGRAPH_TRAVERSAL_MODE",
         TraversalMode.AUTO,
         one_of_words(TraversalMode),
-        "How traversals find neighbours: `indexed` looks them up hop by hop, `csr` reads them off "
-        "an adjacency kept in memory, `auto` takes what costs less. The rows are the same.",
+        "Method of traversals: `indexed` looks up neighbours hop by hop, `csr` uses an adjacency "
+        "in memory, `auto` chooses by estimated cost. The rows are the same.",
     )
     indexed_max_frontier: int | None = declare_setting(
         "OMNIGRAPH_EXPAND_INDEXED_MAX_FRONTIER",
         None,
         count(),
-        "With `auto`, look-ups start from at most this many nodes; unset, only their cost decides.",
+        "With `auto`, the most nodes that lookups start from; unset, only their cost decides.",
     )
     indexed_max_hops: int | None = declare_setting(
         "OMNIGRAPH_EXPAND_INDEXED_MAX_HOPS",
         None,
         count(),
-        "With `auto`, look-ups go at most this many hops; unset, only their cost decides.",
+        "With `auto`, the most hops of lookups; unset, only their cost decides.",
     )
 
 
@@ -191,39 +191,38 @@ class EmbedSettings(SettingGroup, applies="embedding"):
         "OMNIGRAPH_EMBED_TIMEOUT_MS",
         30.0,
         parse_milliseconds(least=1),
-        "How long one request to the embedding provider may take.",
+        "Timeout of one request to the embedding provider.",
     )
     deadline_s: float = declare_setting(
         "OMNIGRAPH_EMBED_DEADLINE_MS",
         60.0,
         parse_milliseconds(),
-        "How long one text may take, with all attempts and the pauses between them; `0` sets no "
-        "limit.",
+        "Timeout of one text, with all attempts and the pauses between them; `0` sets no limit.",
     )
     attempts: int = declare_setting(
         "OMNIGRAPH_EMBED_RETRY_ATTEMPTS",
         4,
         count(least=1),
-        "How often a request is tried in all, if the provider is not reached, is busy or fails.",
+        "Attempts of a request in all, if the provider is unreachable, busy or fails.",
     )
     backoff_s: float = declare_setting(
         "OMNIGRAPH_EMBED_RETRY_BACKOFF_MS",
         0.2,
         parse_milliseconds(),
-        "How long to wait before the second attempt; each further pause is twice as long.",
+        "Pause before the second attempt; each further pause is twice as long.",
     )
     is_mock: bool = declare_setting(
         "OMNIGRAPH_EMBEDDINGS_MOCK",
         False,
         FLAG,
-        "`true` replaces any provider with made-up vectors, for tests.",
+        "`true` replaces any provider by generated vectors, for tests.",
     )
     embeds_writes: bool = declare_setting(
         "OMNIGRAPH_EMBED_WRITES",
         True,
         FLAG,
-        "Whether inserts, updates and loads make the vectors that `@embed` says the source of, "
-        "where a provider is configured; `false` leaves them to `embed`.",
+        "Whether inserts, updates and loads compute `@embed` vectors, where a provider is "
+        "configured; `false` leaves them to `embed`.",
     )
     openrouter_api_key: str | None = declare_setting(
         "OPENROUTER_API_KEY",
@@ -297,7 +296,7 @@ class AwsSettings(SettingGroup, applies="graphs on S3"):
         "AWS_ALLOW_HTTP",
         False,
         FLAG,
-        "Allows plain HTTP whatever the endpoint says.",
+        "Allows plain HTTP for any endpoint.",
     )
 
     @property
@@ -371,33 +370,32 @@ class Settings(SettingGroup):
         "OMNIGRAPH_WRITER_FENCE",
         FenceMode.AUTO,
         one_of_words(FenceMode),
-        "How writers in different processes are kept apart. `auto` uses the fence and warns once "
-        "where the storage cannot offer one; `required` refuses to write there instead; `off` "
-        "keeps apart only the threads of this process.",
+        "Mutual exclusion of writers in different processes. `auto` uses the fence and warns once "
+        "where the storage has none; `required` refuses to write there; `off` excludes only "
+        "threads of this process.",
         applies=_WRITES,
     )
     writer_wait_s: float = declare_setting(
         "OMNIGRAPH_WRITER_WAIT",
         30.0,
         parse_seconds(),
-        "How long a writer waits for another one to finish before it gives up.",
+        "Timeout of waiting for another writer.",
         applies=_WRITES,
     )
     lease_term_s: float = declare_setting(
         "OMNIGRAPH_LEASE_TERM",
         30.0,
         parse_seconds(least=1),
-        "On an object store, how long a writer may show no sign of life before another one takes "
-        "over. The lease is renewed every third of that; all writers of a graph should be given "
-        "the same.",
+        "On an object store, the time without renewal after which another writer takes over. The "
+        "lease is renewed every third of it; use the same value for all writers of a graph.",
         applies=_WRITES,
     )
     write_concurrency: int = declare_setting(
         "OMNIGRAPH_WRITE_CONCURRENCY",
         8,
         count(least=1),
-        "How many tables of one commit move at a time, while its publish is prepared; `1` does "
-        "everything in turn.",
+        "Tables of one write that are committed in parallel, while its publish is prepared; `1` "
+        "commits them in sequence.",
         applies=_WRITES,
         is_lenient=True,
     )
@@ -413,16 +411,16 @@ class Settings(SettingGroup):
         "OMNIGRAPH_CLEANUP_GRACE",
         86_400.0,
         parse_seconds(),
-        "How long cleanup leaves files and forks alone that nothing refers to, at least a minute. "
-        "A small write that takes longer to prepare may have to start over. `0` says that nobody "
-        "else writes. Bulk loads and `optimize` may take days.",
+        "Grace period of cleanup for unreferenced files and forks, at least a minute. A small "
+        "write that takes longer to prepare may have to start over. `0` means that there are no "
+        "other writers. Bulk loads and `optimize` may take days.",
         applies=f"{_WRITES}, {_MAINTENANCE}",
     )
     maintenance_concurrency: int = declare_setting(
         "OMNIGRAPH_MAINTENANCE_CONCURRENCY",
         8,
         count(least=1),
-        "How many tables maintenance works on at a time.",
+        "Tables that maintenance works on in parallel.",
         applies=_MAINTENANCE,
         is_lenient=True,
     )
@@ -430,8 +428,8 @@ class Settings(SettingGroup):
         "OMNIGRAPH_VERIFY_READS",
         False,
         FLAG,
-        "`true` compares every file of a table with the checksum noted when it was written, before "
-        "the file is first read in a process. On local disks; a file without a checksum is read.",
+        "`true` compares every file of a table with its recorded checksum before the file is first "
+        "read in a process. On local disks; a file without a checksum is read unchecked.",
         applies=_READS,
     )
     autopilot: AutopilotSettings = AutopilotSettings()
@@ -460,7 +458,7 @@ class Settings(SettingGroup):
         "OMNIGRAPH_LOAD_ENGINE",
         LoadEngine.AUTO,
         one_of_words(LoadEngine),
-        "Where a load runs that is not given an engine: on Spark, in the process itself, or "
-        "wherever it is done sooner, by the amount of input.",
+        "Default engine of loads: Spark, the process itself, or `auto`, which chooses by the "
+        "amount of input.",
         applies=_LOADS,
     )

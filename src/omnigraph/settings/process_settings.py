@@ -116,14 +116,14 @@ class ServerSettings(SettingGroup, applies="server"):
         "OMNIGRAPH_CLUSTER_POLL_SECONDS",
         10.0,
         parse_seconds(),
-        "How often each worker of `serve --cluster` looks whether something else was applied to "
-        "the cluster, and tries again what it could not serve; `0` leaves that to SIGHUP.",
+        "Interval at which each worker of `serve --cluster` checks for a newly applied state, and "
+        "retries what it could not serve; `0` leaves that to SIGHUP.",
     )
     grace_s: float = declare_setting(
         "OMNIGRAPH_SHUTDOWN_GRACE_SECONDS",
         25.0,
         parse_seconds(),
-        "How long requests under way may take to finish when the server is told to stop.",
+        "Time for running requests to finish when the server is stopped.",
     )
     token: str | None = declare_setting(
         "OMNIGRAPH_SERVER_BEARER_TOKEN",
@@ -143,7 +143,7 @@ class ServerSettings(SettingGroup, applies="server"):
         "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE",
         None,
         TEXT,
-        "A file of the same; it is used instead of the JSON text, and read again on SIGHUP.",
+        "A file with that JSON; it replaces the JSON text, and is read again on SIGHUP.",
     )
     tokens_aws_secret: str | None = declare_setting(
         "OMNIGRAPH_SERVER_BEARER_TOKENS_AWS_SECRET",
@@ -155,90 +155,88 @@ class ServerSettings(SettingGroup, applies="server"):
         "OMNIGRAPH_CORS_ORIGINS",
         (),
         WEB_ORIGINS,
-        "Origins, separated by commas, whose pages browsers may let read answers; none by default.",
+        "Origins, separated by commas, allowed by CORS; none by default.",
     )
     most_requests: int = declare_setting(
         "OMNIGRAPH_SERVER_MAX_REQUESTS",
         1_024,
         count(),
-        "How many requests a worker has in progress at once, streams included; further ones are "
-        "refused with 503. `0` sets no limit.",
+        "Requests in progress per worker, streams included; further ones are refused with 503. "
+        "`0` sets no limit.",
     )
     inflight_per_actor: int = declare_setting(
         "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX",
         16,
         count(least=1),
-        "How many writes of one actor a worker carries out or keeps waiting at once.",
+        "Writes of one actor that a worker executes or queues.",
         is_lenient=True,
     )
     bytes_per_actor: int = declare_setting(
         "OMNIGRAPH_PER_ACTOR_BYTES_MAX",
         4 << 30,
         count(least=1),
-        "How many bytes the bodies of those writes may have together.",
+        "Total size of the bodies of those writes.",
         is_lenient=True,
     )
     read_threads: int = declare_setting(
         "OMNIGRAPH_SERVER_READ_THREADS",
         8,
         count(least=1),
-        "How many reads a worker carries out at once; further ones wait.",
+        "Reads that a worker executes in parallel; further ones wait.",
     )
     write_threads: int = declare_setting(
         "OMNIGRAPH_SERVER_WRITE_THREADS",
         8,
         count(least=1),
-        "How many writes a worker prepares at once; further ones wait.",
+        "Writes that a worker prepares in parallel; further ones wait.",
     )
     streams: int = declare_setting(
         "OMNIGRAPH_SERVER_STREAMS",
         8,
         count(least=1),
-        "How many exports and baselines a worker sends at once; further ones are refused.",
+        "Exports and baselines that a worker sends in parallel; further ones are refused.",
     )
     query_timeout_s: float = declare_setting(
         "OMNIGRAPH_QUERY_TIMEOUT",
         60.0,
         parse_seconds(),
-        "How long a query may take until its first rows; `0` sets no limit.",
+        "Timeout of a query until its first rows; `0` sets no limit.",
     )
     query_rows: int = declare_setting(
         "OMNIGRAPH_QUERY_MAX_ROWS",
         1_000_000,
         count(),
-        "How many rows an answer in one JSON document may have; `0` sets no limit. Streams have "
-        "none.",
+        "Most rows of a response in one JSON document; `0` sets no limit. Streams have none.",
     )
     query_bytes: int = declare_setting(
         "OMNIGRAPH_QUERY_RESULT_MIB",
         1 << 28,
         MEBIBYTES,
-        "How much memory the rows of such an answer may take; `0` sets no limit.",
+        "Most memory for the rows of such a response; `0` sets no limit.",
     )
     load_bytes: int = declare_setting(
         "OMNIGRAPH_SERVER_LOAD_MIB",
         32 << 20,
         MEBIBYTES,
-        "How large the body of a load, or a blob that is written, may be.",
+        "Largest body of a load, or blob of a write.",
     )
     idle_s: float = declare_setting(
         "OMNIGRAPH_SERVER_IDLE_SECONDS",
         60.0,
         parse_seconds(least=1),
-        "How long a client may let the server wait for the rest of a body, or for room to send "
-        "more.",
+        "Timeout of waiting for the rest of a body, or for the client to receive more.",
     )
     metrics_bind: str | None = declare_setting(
         "OMNIGRAPH_METRICS_BIND",
         None,
         TEXT,
-        "Where metrics can be read, as `HOST:PORT`; they are not served otherwise.",
+        "Address of the metrics, as `HOST:PORT`; by default they are not served.",
     )
     metrics_interval_s: float = declare_setting(
         "OMNIGRAPH_METRICS_INTERVAL_SECONDS",
         30.0,
         parse_seconds(least=1),
-        "How often what no request measures is looked at: reads of storage, interrupted writes.",
+        "Interval of gauges that no request updates: reads of storage, interrupted writes.",
     )
     audit_file: str | None = declare_setting(
         "OMNIGRAPH_AUDIT_FILE",
@@ -250,14 +248,14 @@ class ServerSettings(SettingGroup, applies="server"):
         "OMNIGRAPH_LOG",
         LogLevels(),
         LOG_LEVELS,
-        "What the server writes to its log, on stderr; `info,omnigraph.request=warning` gives a "
-        "part of it another level.",
+        "Log level of the server, on stderr; `info,omnigraph.request=warning` sets another one for "
+        "a part.",
     )
     log_format: LogFormat = declare_setting(
         "OMNIGRAPH_LOG_FORMAT",
         LogFormat.TEXT,
         one_of_words(LogFormat),
-        "How the log is written: for people, or as a line of JSON for each event.",
+        "Log format: text, or a line of JSON for each event.",
     )
     source_version: str | None = declare_setting(
         "OMNIGRAPH_SOURCE_VERSION",
@@ -281,7 +279,7 @@ class CommandLineSettings(SettingGroup, applies="command line"):
         "OMNIGRAPH_PROFILE",
         None,
         TEXT,
-        "Profile a command takes when it is given neither a graph nor `--profile`.",
+        "Default profile of a command without a graph or `--profile`.",
     )
     bearer_token: str | None = declare_setting(
         "OMNIGRAPH_BEARER_TOKEN",
@@ -295,5 +293,5 @@ class CommandLineSettings(SettingGroup, applies="command line"):
         "OMNIGRAPH_TRACEBACK",
         False,
         FLAG,
-        "`true` shows where in the code a command failed that should not have.",
+        "`true` prints the traceback of an internal error.",
     )
