@@ -12,8 +12,8 @@ from pathlib import Path
 import omnigraph
 from crash.crash_checks import content_of
 from crash.crash_scenario import create, run
+from crash.fault_points import MANIFEST, At, Stopped, stop, watched
 from crash.resource_limits import ROOMY, outcome, remount
-from crash.windows import MANIFEST, At, Stopped, stop, watched
 from omnigraph.settings import Settings
 
 HISTORY = 30

@@ -13,8 +13,8 @@ import pytest
 import omnigraph
 from crash.crash_checks import check, check_order, content_of, intents
 from crash.crash_scenario import create, person, run
+from crash.fault_points import EDGES, INTENTS, MANIFEST, NODES, At, Stopped, parked, stop, watched
 from crash.foreign_writers import append_raw, table_place
-from crash.windows import EDGES, INTENTS, MANIFEST, NODES, At, Stopped, parked, stop, watched
 from omnigraph.errors import (
     ManifestCorrupt,
     OmniError,

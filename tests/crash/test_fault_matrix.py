@@ -12,8 +12,8 @@ import pytest
 
 from crash.crash_checks import check, content_of, intents
 from crash.crash_scenario import LOAD_INTO_NEW_BRANCH, OPERATIONS, WRITES
+from crash.fault_points import watched
 from crash.kill_sequences import fresh, writes_of
-from crash.windows import watched
 from omnigraph.errors import (
     OmniError,
     OutcomeUnknown,

@@ -9,8 +9,8 @@ import pytest
 import omnigraph
 from crash.crash_checks import check, content_of
 from crash.crash_scenario import OPERATIONS, run
+from crash.fault_points import At, fail, watched
 from crash.kill_sequences import fresh, writes_of
-from crash.windows import At, fail, watched
 
 SAMPLE = 3
 SOME = ("insert_node_and_edge", "delete_with_cascade", "first_write_of_many_tables_on_a_branch")

@@ -15,8 +15,7 @@ import pytest
 import omnigraph
 from crash.crash_checks import check, check_order, content_of, drift, intents
 from crash.crash_scenario import MORE_TYPES, SCHEMA, create, person, run
-from crash.foreign_writers import append_raw
-from crash.windows import (
+from crash.fault_points import (
     EDGES,
     INTENTS,
     MANIFEST,
@@ -28,6 +27,7 @@ from crash.windows import (
     stop,
     watched,
 )
+from crash.foreign_writers import append_raw
 from omnigraph.errors import (
     ConflictError,
     ReadSetChanged,
@@ -555,8 +555,8 @@ def test_a_late_index_right_before_the_commit_of_a_writer_is_undone_and_the_writ
 
 def test_a_late_effect_on_a_fork_that_was_removed_reaches_nobody(place, graph, suspended):
     graph.create_branch("dev")
-    window = ("before", "commit", NODES)
-    with parked(*window, suspended.mutates(INSERT, "dev")) as asleep:
+    fault_point = ("before", "commit", NODES)
+    with parked(*fault_point, suspended.mutates(INSERT, "dev")) as asleep:
         open_graph(place)
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
@@ -568,8 +568,8 @@ def test_a_late_effect_on_a_fork_that_was_removed_reaches_nobody(place, graph, s
 def test_a_late_effect_on_a_branch_is_undone_on_that_branch(place, graph, suspended):
     graph.create_branch("dev")
     run(graph, INSERT.replace("eve", "fay"), "dev")
-    window = ("before", "commit", NODES)
-    with parked(*window, suspended.mutates(INSERT, "dev")) as asleep:
+    fault_point = ("before", "commit", NODES)
+    with parked(*fault_point, suspended.mutates(INSERT, "dev")) as asleep:
         open_graph(place)
         with pytest.raises(RecoveryRequired):
             suspended.wakes(asleep)

@@ -9,7 +9,7 @@ import pytest
 import omnigraph
 from crash.crash_checks import check, check_order, content_of
 from crash.crash_scenario import create, run
-from crash.windows import MANIFEST, At, fail, watched
+from crash.fault_points import MANIFEST, At, fail, watched
 from omnigraph.errors import (
     ExpectedVersionMismatch,
     OmniError,

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 import omnigraph
-from crash.windows import At, watched
+from crash.fault_points import At, watched
 from evolution.beside import APPLIES, run_apart, started
 from evolution.library import SCHEMA, changed, files_below, values
 from omnigraph.errors import (

@@ -9,7 +9,7 @@ import lance
 import pytest
 
 import omnigraph
-from crash.windows import At, Parked, Stopped, fail, stop, watched
+from crash.fault_points import At, Parked, Stopped, fail, stop, watched
 from evolution.library import SCHEMA, changed, files_below, values
 from omnigraph.catalog.build import compile_schema
 from omnigraph.errors import CompileError, OmniError, StorageFailure, StorageKind

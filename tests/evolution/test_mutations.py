@@ -11,8 +11,8 @@ import sys
 import pytest
 
 import omnigraph
+from crash.fault_points import At, Stopped, stop, watched
 from crash.harness import environment
-from crash.windows import At, Stopped, stop, watched
 from evolution.library import SCHEMA, changed, files_below, values
 from omnigraph.errors import (
     BadRequest,

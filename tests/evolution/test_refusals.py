@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import omnigraph
+from crash.fault_points import At, fail, watched
 from crash.harness import environment
-from crash.windows import At, fail, watched
 from evolution.library import SCHEMA, changed, files_below, values
 from omnigraph.errors import (
     BadExpression,

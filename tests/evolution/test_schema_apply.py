@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph
-from crash.windows import At, Stopped, stop, watched
+from crash.fault_points import At, Stopped, stop, watched
 from evolution.library import SCHEMA, changed, files_below, values
 from omnigraph.errors import (
     CompileError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph
-from crash.windows import At, Stopped, stop, watched
+from crash.fault_points import At, Stopped, stop, watched
 from graph.music_graph import UNKNOWN_COMMIT, add_artist, contents, ids, refusal, run
 from omnigraph.errors import AlreadyExists, BadRequest, BranchNotFound
 
@@ -105,7 +105,7 @@ def test_a_branch_object_goes_by_its_new_name(dev):
 
 
 REFS = "_refs/branches/*"
-WINDOWS = [
+FAULT_POINTS = [
     ("before", "put_if_absent"),
     ("after", "put_if_absent"),
     ("before", "delete"),
@@ -115,15 +115,15 @@ WINDOWS = [
 ]
 
 
-@pytest.fixture(params=WINDOWS, ids=[" ".join(one) for one in WINDOWS])
+@pytest.fixture(params=FAULT_POINTS, ids=[" ".join(one) for one in FAULT_POINTS])
 def interrupted(request, dev, music_place):
     """A graph whose branch `dev` somebody began to rename to `new`, and was killed."""
     dev.close()
     moment, action = request.param
-    window = At(moment, action, REFS, stop)
-    with watched(window), pytest.raises(Stopped):
+    fault_point = At(moment, action, REFS, stop)
+    with watched(fault_point), pytest.raises(Stopped):
         omnigraph.open(music_place).rename_branch("dev", "new")
-    assert window.met == 1
+    assert fault_point.met == 1
     return omnigraph.open(music_place, actor="next")
 
 

@@ -10,7 +10,7 @@ import lance
 import pytest
 
 import omnigraph
-from crash.windows import At, Stopped, stop, watched
+from crash.fault_points import At, Stopped, stop, watched
 from omnigraph.errors import ConflictError
 from omnigraph.storage.sealed_records import SEAL, seal
 

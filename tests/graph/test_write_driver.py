@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from crash.windows import parked
+from crash.fault_points import parked
 from omnigraph.errors import (
     ConflictError,
     OmniError,

@@ -14,7 +14,7 @@ import lance
 import pytest
 
 import omnigraph
-from crash.windows import INTENTS, MANIFEST, At, fail, parked, watched
+from crash.fault_points import INTENTS, MANIFEST, At, fail, parked, watched
 from maintenance.library_graph import (
     BOOK,
     READER,

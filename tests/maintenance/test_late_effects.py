@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from crash.windows import At, fail, watched
+from crash.fault_points import At, fail, watched
 from lance_maintenance import compact
 from maintenance.library_graph import (
     BOOK,

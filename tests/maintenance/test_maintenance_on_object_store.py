@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from crash.windows import parked
+from crash.fault_points import parked
 from maintenance.library_graph import (
     BOOK,
     READER,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph
-from crash.windows import MANIFEST, At, fail, watched
+from crash.fault_points import MANIFEST, At, fail, watched
 from maintenance.library_graph import (
     BOOK,
     READER,

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import omnigraph
-from crash.windows import MANIFEST, At, fail, watched
+from crash.fault_points import MANIFEST, At, fail, watched
 from maintenance.library_graph import (
     BOOK,
     READER,

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from crash.windows import MANIFEST, At, Stopped, stop, watched
+from crash.fault_points import MANIFEST, At, Stopped, stop, watched
 from omnigraph.settings import Settings
 
 SCHEMA = """

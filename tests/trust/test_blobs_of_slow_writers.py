@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from crash.windows import NODES, At, watched
+from crash.fault_points import NODES, At, watched
 from omnigraph.graph.graph import Graph
 from omnigraph.settings import FenceMode
 from omnigraph.storage.orphans import list_removable_paths

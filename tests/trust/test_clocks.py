@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 import omnigraph
+from crash.fault_points import MANIFEST, NODES, At, Stopped, fail, parked, stop, watched
 from crash.harness import environment
-from crash.windows import MANIFEST, NODES, At, Stopped, fail, parked, stop, watched
 from omnigraph.errors import (
     ConflictError,
     FilesMissing,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from crash.windows import MANIFEST, At, Stopped, stop, watched
+from crash.fault_points import MANIFEST, At, Stopped, stop, watched
 from evolution.beside import run_apart
 from omnigraph.errors import (
     AlreadyExists,
@@ -172,7 +172,7 @@ def test_the_key_of_what_was_refused_can_be_used_for_anything(tmp_path):
 
 CLONE_HALFWAY = """
 import omnigraph
-from crash.windows import At, Stopped, stop, watched
+from crash.fault_points import At, Stopped, stop, watched
 
 try:
     with watched(At("before", "put", "*_versions*", stop)):

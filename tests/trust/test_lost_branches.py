@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from crash.windows import MANIFEST, At, Stopped, stop, watched
+from crash.fault_points import MANIFEST, At, Stopped, stop, watched
 from omnigraph.errors import BranchNotFound, ConflictError, ManifestCorrupt, RecoveryRequired
 from omnigraph.settings import Settings
 from omnigraph.storage.graph_root import GraphRoot

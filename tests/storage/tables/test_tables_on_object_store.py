@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from lance.file import LanceFileSession
 
-from crash.windows import At, watched
+from crash.fault_points import At, watched
 from omnigraph.errors import (
     HistoricalVersionReclaimed,
     OmniError,

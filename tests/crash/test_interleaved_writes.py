@@ -1,4 +1,4 @@
-"""Writers that meet in the middle of each other, at chosen moments."""
+"""Writes interleaved with others at chosen moments."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import pytest
 
 from crash.crash_checks import check, check_order, content_of
 from crash.crash_scenario import create, person, run
-from crash.foreign_writers import append_raw
-from crash.windows import (
+from crash.fault_points import (
     EDGES,
     INTENTS,
     MANIFEST,
@@ -22,6 +21,7 @@ from crash.windows import (
     stop,
     watched,
 )
+from crash.foreign_writers import append_raw
 from omnigraph.errors import (
     BranchNotFound,
     ConstraintViolated,
@@ -112,20 +112,20 @@ def test_a_merge_that_lost_the_race_is_prepared_again_and_wins_late(place, graph
 
 
 @pytest.mark.parametrize(
-    ("window", "statements"),
+    ("fault_point", "statements"),
     [
         (STAGED, 'update Person set {age: 1} where slug = "ada"'),
         (MARKED, 'delete Person where slug = "ada"'),
     ],
     ids=["update", "delete"],
 )
-def test_a_change_of_rows_that_moved_meanwhile_is_run_again(place, graph, window, statements):
-    with parked(*window, mutation(place, statements)) as late:
+def test_a_change_of_rows_that_moved_meanwhile_is_run_again(place, graph, fault_point, statements):
+    with parked(*fault_point, mutation(place, statements)) as late:
         run(graph, 'insert Person {slug: "eve", name: "E"}')
         late.finish()
     found = people(graph)
     assert "eve" in found
-    assert found.get("ada") == (1 if window == STAGED else None)
+    assert found.get("ada") == (1 if fault_point == STAGED else None)
     check_order(place, graph)
 
 

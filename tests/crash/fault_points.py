@@ -1,4 +1,4 @@
-"""Doing something at an exact moment of a write: failing, stopping, parking a thread."""
+"""Fault points: fail, stop or pause at an exact moment of a write."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE_S = 600
 
 
 class Stopped(BaseException):
-    """The process is gone, as far as the code that raised this can tell."""
+    """Simulated death of the process."""
 
 
 def stop() -> None:
@@ -33,7 +33,7 @@ def fail(error: BaseException) -> Callable[[], None]:
 
 
 class At:
-    """Acts right before or right after the writes that match: the `nth`, and `times` in all."""
+    """Acts right before or right after matching writes: from the `nth` on, `times` in all."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class At:
 
 @contextmanager
 def watched(observer: DurableWriteObserver) -> Iterator[None]:
-    """Graphs opened inside the block tell the observer of every durable write."""
+    """Notify the observer of every durable write of graphs opened in the block."""
     install_observer(observer)
     try:
         yield
@@ -86,7 +86,7 @@ def watched(observer: DurableWriteObserver) -> Iterator[None]:
 
 
 class Parked:
-    """A thread that waits in the middle of what it does, and what came of it."""
+    """A thread paused in the middle of its work, and its result."""
 
     def __init__(self) -> None:
         self._arrived, self._go = threading.Event(), threading.Event()
@@ -95,25 +95,25 @@ class Parked:
         self.error: BaseException | None = None
 
     def park(self) -> None:
-        """Pause the thread at its window."""
+        """Pause the thread at its fault point."""
         self._arrived.set()
-        assert self._go.wait(_PATIENCE_S), "nobody let the parked thread go on"
+        assert self._go.wait(_PATIENCE_S), "the paused thread was never resumed"
 
     def start(self, work: Callable[[], object]) -> None:
         """Start the work and return once it is parked."""
         self._thread = threading.Thread(target=self._run, args=(work,), daemon=True)
         self._thread.start()
-        assert self._arrived.wait(_PATIENCE_S), f"never came to its window: {self.error!r}"
+        assert self._arrived.wait(_PATIENCE_S), f"never reached its fault point: {self.error!r}"
 
     def _run(self, work: Callable[[], object]) -> None:
         try:
             self.result = work()
-        except BaseException as error:  # noqa: BLE001 - the test looks at it
+        except BaseException as error:  # noqa: BLE001 - raised by finish
             self.error = error
             self._arrived.set()
 
     def finish(self) -> Any:
-        """Let it go on; gives its result, or raises what it raised."""
+        """Resume the thread; return its result, or raise its error."""
         self._go.set()
         assert self._thread is not None
         self._thread.join(_PATIENCE_S)
@@ -132,9 +132,9 @@ def parked(
     *,
     nth: int = 1,
 ) -> Iterator[Parked]:
-    """A thread that is parked at its window while the block runs, and finished in it.
+    """Pause a thread at a fault point while the block runs.
 
-    `open_and_work` opens what the thread needs and gives what it then does, so that only the
+    `open_and_work` opens what the thread needs and returns its work, so that only the
     thread is watched.
     """
     thread = Parked()

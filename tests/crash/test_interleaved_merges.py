@@ -1,4 +1,4 @@
-"""Merges, reverts and restores that meet other writers, faults and death at chosen moments."""
+"""Merges, reverts and restores interleaved with writers, faults and crashes at chosen moments."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 
 from crash.crash_checks import check, check_order, content_of
 from crash.crash_scenario import MORE, create, knows, person, run
-from crash.foreign_writers import append_raw, replace_fork, table_place
-from crash.windows import (
+from crash.fault_points import (
     EDGES,
     INTENTS,
     MANIFEST,
@@ -21,6 +20,7 @@ from crash.windows import (
     stop,
     watched,
 )
+from crash.foreign_writers import append_raw, replace_fork, table_place
 from omnigraph.errors import (
     BranchNotFound,
     MergeBaseUnavailable,
@@ -200,9 +200,9 @@ def test_a_fork_that_a_stranger_replaced_is_neither_shown_nor_written(place, gra
 @EACH
 @pytest.mark.parametrize("is_finished", [True, False])
 def test_a_writer_that_died_meanwhile_is_settled_before_it_goes_on(place, graph, verb, is_finished):
-    window = ("before", "commit", MANIFEST) if is_finished else ("after", "commit", EDGES)
+    fault_point = ("before", "commit", MANIFEST) if is_finished else ("after", "commit", EDGES)
     with parked(*STAGED, working(place, verb)) as late:
-        with watched(At(*window, stop)):
+        with watched(At(*fault_point, stop)):
             victim = open_graph(place, actor="victim")
             with pytest.raises(Stopped):
                 victim.load([person("vic"), *FRIENDS], "append")
