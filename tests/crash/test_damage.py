@@ -32,9 +32,9 @@ from omnigraph.storage.manifest.manifest_changes import Publication, Register, S
 from omnigraph.storage.manifest.manifest_reader import read_newest
 from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.publish import publish
-from omnigraph.storage.recovery.intents import FORMAT
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.tables.file_probes import name_version_file
+from omnigraph.storage.write_plan import FORMAT
 from store_places import open_graph
 
 PAIR = 'insert Person {slug: "eve", name: "E"} insert Knows {from: "eve", to: "ada"}'

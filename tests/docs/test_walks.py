@@ -19,7 +19,7 @@ QUERY = 'query q() { match { $p: Person { name: "Ada" }  $p knows $f } return { 
 RECORDS = [{"type": "Person", "data": {"name": "Di"}}, {"edge": "Knows", "from": "Di", "to": "Ada"}]
 
 WALKS = {
-    "insert": (lambda graph: graph.mutate(INSERT), 70),
+    "insert": (lambda graph: graph.mutate(INSERT), 60),
     "query": (lambda graph: graph.query(QUERY), 52),
     "load": (lambda graph: graph.load(RECORDS, "merge"), 64),
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from omnigraph.storage.recovery.intents import list_operations
 from omnigraph.storage.tables.table import open_newest
+from omnigraph.storage.write_plan import list_operations
 from store_places import open_graph, root_of
 
 

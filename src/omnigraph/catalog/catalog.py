@@ -155,6 +155,11 @@ class EntityType:
         """Return whether the schema says `@merge(entity)`, so that rows merge as a whole."""
         return any(a.name == "merge" and a.value == "entity" for a in self.annotations)
 
+    @cached_property
+    def embedded(self) -> tuple[Property, ...]:
+        """The vector properties that are computed from others."""
+        return tuple(p for p in self.properties if p.embed is not None and p.type.is_vector)
+
     def of_kind(self, kind: ConstraintKind) -> tuple[Constraint, ...]:
         return tuple(c for c in self.constraints if c.kind is kind)
 

@@ -29,11 +29,10 @@ from omnigraph.client.served_writing import ServedHistory
 from omnigraph.evolution.apply_result import SchemaApplyResult
 from omnigraph.evolution.migration_plan import MigrationPlan
 from omnigraph.graph.engines import EngineName
-from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.results import normalize_branch
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.identity import MAIN
-from omnigraph.language.source import SourceText
+from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.wire import request_bodies as asks
 from omnigraph.wire.commit_results import Consumer, ConsumerList, Tag, TagList
 from omnigraph.wire.read_results import BranchList, render_types_html

@@ -29,7 +29,6 @@ from omnigraph.client.served_view import (
 )
 from omnigraph.errors import BadRequest
 from omnigraph.graph.engines import EngineName
-from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.results import PlanText, normalize_branch
 from omnigraph.graph.revisions import (
     RevisionLike,
@@ -38,7 +37,7 @@ from omnigraph.graph.revisions import (
     is_full_id,
     require_countable,
 )
-from omnigraph.language.source import SourceText
+from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.plan.query_lint import LintReport
 from omnigraph.wire.change_results import CommitChanges, FeedPage
 from omnigraph.wire.commit_results import Commit, CommitList

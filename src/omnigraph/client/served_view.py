@@ -19,10 +19,9 @@ from omnigraph.client.served_results import (
 )
 from omnigraph.graph.blobs import BlobSelector
 from omnigraph.graph.engines import EngineName
-from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.results import PlanText
 from omnigraph.identity import EntityKind
-from omnigraph.language.source import SourceText
+from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.plan.query_lint import LintReport
 from omnigraph.wire.http_protocol import ARROW_STREAM, COMMIT_ID, QUERY_NAME
 from omnigraph.wire.read_results import (

@@ -33,10 +33,9 @@ from omnigraph.graph.engines import (
     MergeEngineName,
     ModeName,
 )
-from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision, format_revision
 from omnigraph.history.entity_changes import ChangeFilter
-from omnigraph.language.source import SourceText
+from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.plan.compile import compile_catalog
 from omnigraph.typed_reading import convert_into
 from omnigraph.wire import request_bodies as asks

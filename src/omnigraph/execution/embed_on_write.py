@@ -32,16 +32,11 @@ Ask = Callable[[Sequence[str], int], Mapping[str, list[float]]]
 """Embed texts in a dimension."""
 
 
-def list_embedded_properties(type_: NodeType | EdgeType) -> list[Property]:
-    """The vector properties of a type that are computed from others."""
-    return [one for one in type_.properties if one.embed is not None and one.type.is_vector]
-
-
 def embeds_on_write(settings: EmbedSettings, find_catalog: Callable[[], Catalog]) -> bool:
     """Return whether a write may call an embedding provider."""
     if not is_configured(settings):
         return False
-    return any(list_embedded_properties(type_) for type_ in find_catalog().nodes.values())
+    return any(type_.embedded for type_ in find_catalog().nodes.values())
 
 
 def is_configured(settings: EmbedSettings) -> bool:
@@ -90,7 +85,7 @@ def find_obstacle(settings: EmbedSettings, property_: Property) -> str | None:
 
 def _explain_missing_vector(property_: Property, obstacle: str | None) -> str:
     """Describe the rejection of a row whose vector is missing and cannot be computed."""
-    assert property_.embed is not None, "listed by list_embedded_properties"
+    assert property_.embed is not None, "listed as embedded"
     source = property_.embed.source
     why = obstacle or f"'{source}' has no text"
     return f"property '{property_.name}' is missing and cannot be made from '{source}': {why}"
@@ -151,7 +146,7 @@ def complete_vectors(
         vectors: Where to ask; None if vectors are not computed here.
         find_stored: Opens the stored rows, which lend their vectors where the text is the same.
     """
-    assert property_.embed is not None, "listed by list_embedded_properties"
+    assert property_.embed is not None, "listed as embedded"
     obstacle = _NOT_ASKED if vectors is None else vectors.find_obstacle(property_)
     is_computed = vectors is not None and obstacle is None and bool(stale.any())
     if vectors is not None and is_computed:
@@ -176,7 +171,7 @@ def _fill_vectors(
     Raises:
         EmbeddingFailed: the provider failed.
     """
-    assert property_.embed is not None, "listed by list_embedded_properties"
+    assert property_.embed is not None, "listed as embedded"
     assert property_.type.dimension is not None, "vectors have a dimension"
     positions = np.flatnonzero(chosen)
     if not len(positions):
@@ -194,7 +189,7 @@ def reuse_stored_vectors(
     rows: pa.Table, property_: Property, lacking: Flags, table: Table
 ) -> pa.Table:
     """Fill missing vectors with the stored ones of rows whose text is unchanged."""
-    assert property_.embed is not None, "listed by list_embedded_properties"
+    assert property_.embed is not None, "listed as embedded"
     source, positions = property_.embed.source, np.flatnonzero(lacking)
     ids = get_column(rows, "id").take(pa.array(positions))
     stored = table.lookup("id", ids, ["id", source, property_.name])

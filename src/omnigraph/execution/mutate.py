@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -16,7 +16,6 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.embed_on_write import (
     WriteVectors,
     complete_vectors,
-    list_embedded_properties,
     mask_null,
 )
 from omnigraph.execution.pending_rows import CommittedRows, Pending, PendingTable, RowSelector
@@ -45,7 +44,8 @@ class MutationInput:
     parameters: Mapping[str, object]
     now: datetime.datetime
     ids: UlidSource
-    vectors: WriteVectors
+    open_vectors: Callable[[], WriteVectors]
+    """Opens what computes vectors; each text is embedded once, over all retries."""
 
 
 @dataclass
@@ -105,7 +105,7 @@ def _apply_insert(
     if statement.mode is InsertMode.PARTIAL:
         base = _find_stored(type_, id, pending, committed)
     row = _build_row(type_, id, assigned, base)
-    row = _make_vectors(type_, row, assigned, base, given.vectors)
+    row = _make_vectors(type_, row, assigned, base, given.open_vectors)
     pending.put(row, are_new=statement.mode is InsertMode.STRICT)
     run.count(type_, 1)
 
@@ -155,14 +155,14 @@ def _make_vectors(
     rows: pa.Table,
     assigned: Mapping[str, pa.Array],
     before: pa.Table | None,
-    vectors: WriteVectors,
+    open_vectors: Callable[[], WriteVectors],
 ) -> pa.Table:
     """Compute the vectors of assigned texts.
 
     An assigned vector is kept, and so is one whose text is unchanged.
     """
-    for property_ in list_embedded_properties(type_):
-        assert property_.embed is not None, "listed by list_embedded_properties"
+    for property_ in type_.embedded:
+        assert property_.embed is not None, "listed as embedded"
         source = property_.embed.source
         if property_.name in assigned or (before is not None and source not in assigned):
             continue
@@ -172,7 +172,7 @@ def _make_vectors(
             stale = stale | ~same.to_numpy(zero_copy_only=False)
         if not stale.any():
             continue
-        made = complete_vectors(type_, rows, property_, stale, vectors)
+        made = complete_vectors(type_, rows, property_, stale, open_vectors())
         if made.lacking.any() and not property_.type.nullable:
             raise BadRequest(f"{type_.name}: {made.reason}")
         rows = made.rows
@@ -197,7 +197,7 @@ def _update(
         index = rows.schema.get_field_index(name)
         repeated = value if rows.num_rows == 1 else value.take(pa.array([0] * rows.num_rows))
         rows = rows.set_column(index, rows.schema.field(index), repeated)
-    rows = _make_vectors(type_, rows, assigned, before, given.vectors)
+    rows = _make_vectors(type_, rows, assigned, before, given.open_vectors)
     pending.put(rows, are_new=False)
     run.count(type_, rows.num_rows)
 

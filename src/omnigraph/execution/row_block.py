@@ -17,7 +17,6 @@ from omnigraph.errors import RowProblem
 from omnigraph.execution.embed_on_write import (
     Vectors,
     complete_vectors,
-    list_embedded_properties,
     mask_null,
 )
 from omnigraph.execution.load_input import Matches, match_ids
@@ -162,7 +161,7 @@ def add_vectors(
     A partial record gets one if it gives a text and no vector. A row whose text is the stored one
     keeps the stored vector: whatever that row becomes meanwhile, it is the vector of the text.
     """
-    for property_ in list_embedded_properties(block.type):
+    for property_ in block.type.embedded:
         stale = _find_stale(block.rows, property_, presence)
         made = complete_vectors(block.type, block.rows, property_, stale, vectors, find_stored)
         block.rows, lacking = made.rows, made.lacking
@@ -180,7 +179,7 @@ def add_vectors(
 def _find_stale(rows: pa.Table, property_: Property, presence: str | None) -> Flags:
     if presence is None:
         return mask_null(get_column(rows, property_.name))
-    assert property_.embed is not None, "listed by list_embedded_properties"
+    assert property_.embed is not None, "listed as embedded"
     gives_text = _read_flags(rows, presence + property_.embed.source)
     return gives_text & ~_read_flags(rows, presence + property_.name)
 

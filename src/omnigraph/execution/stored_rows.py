@@ -69,16 +69,26 @@ def build_assigned_columns(
     columns = {}
     for one in assignments:
         where = f"{type_.name}.{one.column}"
-        value = convert_to_stored(evaluate_assignment(one.value, parameters, now), one.type, where)
+        value = evaluate_assignment(one.value, parameters, now)
+        if not _is_fitted(one):
+            value = convert_to_stored(value, one.type, where)
         columns[one.column] = pa.array([value], to_arrow_type(one.type))
     return columns
 
 
+def _is_fitted(one: Assignment) -> bool:
+    """Return whether the value is a literal that was converted when the text was bound."""
+    is_of_column = isinstance(one.value, Constant) and one.value.type == one.type
+    return is_of_column and not one.type.is_blob
+
+
 def get_default_value(property_: Property, where: str) -> pa.Scalar:
     """Return the value of an omitted property: its default, or NULL."""
+    arrow_type = to_arrow_type(property_.type)
+    if property_.default is None and property_.type.nullable:
+        return pa.scalar(None, arrow_type)
     value = property_.default.value if property_.default is not None else None
-    stored = convert_to_stored(value, property_.type, where)
-    return pa.scalar(stored, to_arrow_type(property_.type))
+    return pa.scalar(convert_to_stored(value, property_.type, where), arrow_type)
 
 
 def derive_key_ids(type_: NodeType, columns: Mapping[str, pa.Array]) -> pa.Array:

@@ -12,7 +12,6 @@ from omnigraph.graph.branching import BranchVerbs
 from omnigraph.graph.changes import ChangeVerbs
 from omnigraph.graph.embedding_verbs import EmbedVerbs
 from omnigraph.graph.graph_view import GraphView as GraphView
-from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.guard import Guard
 from omnigraph.graph.loading import LoadVerbs
 from omnigraph.graph.maintenance_verbs import GraphMaintenance, MaintenanceVerbs
@@ -23,7 +22,7 @@ from omnigraph.graph.results import RecoveredWrite
 from omnigraph.graph.schema_changes import SchemaVerbs
 from omnigraph.graph.undo import UndoVerbs
 from omnigraph.identity import MAIN
-from omnigraph.language.source import SourceText
+from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.policy.decision import Action, Authority
 from omnigraph.settings import Settings
 from omnigraph.storage.graph_root import GraphRoot

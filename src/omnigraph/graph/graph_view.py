@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.catalog.catalog import Catalog, EdgeType
-from omnigraph.errors import BadRequest
 from omnigraph.execution.read import ReadLimits
 from omnigraph.execution.stored_rows import export_jsonl, export_records, export_types
 from omnigraph.graph import blobs, queries
@@ -18,7 +17,7 @@ from omnigraph.graph.guard import NO_GUARD, Guard
 from omnigraph.graph.queries import QueryResult, QuerySettings
 from omnigraph.graph.results import PlanText
 from omnigraph.graph.row_forms import TypeRows
-from omnigraph.language.source import SourceText
+from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.explain import Notes, explain_json, explain_text
 from omnigraph.plan.nodes import Plan, ReadPlan
@@ -314,15 +313,3 @@ class GraphView:
         tasks = open_tasks(engine, view.snapshot.root.settings, session, spark_conf)
         wanted = export_types(view.catalog, types)
         return export_files(tasks, view.snapshot, view.catalog, wanted, out, format)
-
-
-def as_source_text(text: str | Path | SourceText, name: str) -> SourceText:
-    """The text, or that of a file, with a name for messages if it has none."""
-    if isinstance(text, SourceText):
-        return text
-    if not isinstance(text, Path):
-        return SourceText(text, name)
-    try:
-        return SourceText(text.read_text("utf-8"), str(text))
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadRequest(f"cannot read {text}: {error}") from error

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest, QueryNotFound, ReadSetChanged
-from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.guard import Guard
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.queries import QueryResult
 from omnigraph.graph.reading import ReadVerbs
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision
-from omnigraph.language.source import SourceText
+from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.nodes import MutationPlan
 from omnigraph.policy.decision import Action
+from omnigraph.settings import EmbedSettings
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import show_commit
+from omnigraph.storage.manifest import CommitRecord, show_commit
 from omnigraph.storage.staged import Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.stored_queries import QueryRegistry
@@ -30,6 +31,7 @@ from omnigraph.wire.write_results import MutationResult
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
+    from omnigraph.execution.embed_on_write import WriteVectors
     from omnigraph.execution.mutate import MutationInput, MutationRun
     from omnigraph.execution.pending_rows import PendingTable, Placement
     from omnigraph.writer.driver import Writer
@@ -64,7 +66,13 @@ class MutationVerbs(GraphHandle):
         options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
         source = as_source_text(query, "<query>")
         mutation = Mutation(source, name, params, options.actor, self._guard)
+        mutation.is_costly = self._open.embeds_writes and self._embeds(options.branch)
         return commit_mutation(self._open.writer, mutation, options)
+
+    def _embeds(self, branch: str) -> bool:
+        """Return whether a type of the branch has vectors that are computed when it is written."""
+        types = self._open.views.read_newest(branch).catalog.nodes.values()
+        return any(type_.embedded for type_ in types)
 
 
 class StoredQueryVerbs(ReadVerbs, MutationVerbs):
@@ -131,28 +139,45 @@ class StoredQueryVerbs(ReadVerbs, MutationVerbs):
 
 
 def commit_mutation(writer: Writer, mutation: Mutation, options: WriteOptions) -> MutationResult:
-    """Run one mutation as one commit."""
-    from omnigraph.execution.embed_on_write import embeds_on_write
+    """Run one mutation as one commit; with an idempotency key, unless that was done before."""
+    if options.idempotency_key is not None:
+        return _commit_once(writer, mutation, options)
+    _check_text(writer, mutation, options)
+    published = writer.write(mutation, options)
+    return _make_result(options, mutation.describe(), published.commit if published else None)
+
+
+def _commit_once(writer: Writer, mutation: Mutation, options: WriteOptions) -> MutationResult:
     from omnigraph.graph.idempotency import WriteKey, write_once
 
     key = WriteKey.of(options, "mutate", *mutation.identity)
-    branches = writer.branches
-    mutation.is_costly = embeds_on_write(
-        branches.root.settings.embed, lambda: branches.read_newest(options.branch).catalog
-    )
-    if options.expected_head is not None:
-        # A mistake in the text is reported as such, wherever the head is.
-        mutation.bind(branches.read_newest(options.branch))
+    _check_text(writer, mutation, options)
     written = write_once(writer, mutation, mutation.describe, options, key)
     answer = mutation.describe() if written.kept is None else written.kept.answer
+    return _make_result(options, answer, written.commit, is_replayed=written.kept is not None)
+
+
+def _check_text(writer: Writer, mutation: Mutation, options: WriteOptions) -> None:
+    """Report a mistake in the text as such, wherever the head is."""
+    if options.expected_head is not None:
+        mutation.bind(writer.branches.read_newest(options.branch))
+
+
+def _make_result(
+    options: WriteOptions,
+    answer: Mapping[str, object],
+    commit: CommitRecord | None,
+    *,
+    is_replayed: bool = False,
+) -> MutationResult:
     return MutationResult(
         branch=normalize_branch(options.branch),
         query_name=str(answer["query_name"]),
         affected_nodes=int(str(answer["affected_nodes"])),
         affected_edges=int(str(answer["affected_edges"])),
         actor_id=options.actor,
-        commit=show_commit(written.commit),
-        is_replayed=written.kept is not None,
+        commit=show_commit(commit),
+        is_replayed=is_replayed,
     )
 
 
@@ -203,15 +228,16 @@ class Mutation:
         return plan
 
     def _make_input(self, root: GraphRoot, plan: MutationPlan) -> MutationInput:
-        from omnigraph.execution.embed_on_write import WriteVectors
         from omnigraph.execution.mutate import MutationInput
 
         declared = [(p.name, p.type) for p in plan.parameters]
-        parameters = coerce_parameters(declared, self._parameters)
+        has_any = bool(declared or self._parameters)
+        parameters = coerce_parameters(declared, self._parameters) if has_any else {}
         microseconds = root.now_us() // 1_000 * 1_000
         epoch = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
         now = epoch + datetime.timedelta(microseconds=microseconds)
-        return MutationInput(parameters, now, root.ids, WriteVectors(root.settings.embed))
+        open_vectors = cache(partial(_open_vectors, root.settings.embed))
+        return MutationInput(parameters, now, root.ids, open_vectors)
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
         from omnigraph.constraints.constraint_checks import require_valid
@@ -249,6 +275,12 @@ class Mutation:
         says so with an expected head.
         """
         return True
+
+
+def _open_vectors(settings: EmbedSettings) -> WriteVectors:
+    from omnigraph.execution.embed_on_write import WriteVectors
+
+    return WriteVectors(settings)
 
 
 def _find_placement(table: PendingTable) -> Placement:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import Catalog
@@ -223,6 +223,13 @@ class OpenGraph:
                 self._embedder = make_query_embedder(embedder)
         return self._embedder(text, dimension, recorded_model)
 
+    @cached_property
+    def embeds_writes(self) -> bool:
+        """Whether writes compute the vectors of `@embed` properties."""
+        from omnigraph.execution.embed_on_write import is_configured
+
+        return is_configured(self.views.root.settings.embed)
+
     @property
     def autopilot(self) -> Autopilot:
         from omnigraph.maintenance.autopilot import Autopilot
@@ -238,7 +245,9 @@ class OpenGraph:
 
         with self._making:
             if self._writer is None:
-                self._writer = Writer(self.views, self.autopilot.wrote)
+                is_enabled = self.views.root.settings.autopilot.enabled
+                wrote = self.autopilot.wrote if is_enabled else None
+                self._writer = Writer(self.views, wrote)
             return self._writer
 
     def close(self) -> None:

@@ -14,14 +14,13 @@ import msgspec
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import CompileError
 from omnigraph.graph.engines import EngineName, require_engine
-from omnigraph.graph.graph_view import as_source_text
 from omnigraph.graph.guard import Guard
 from omnigraph.graph.mutating import Mutation
 from omnigraph.graph.open_graph import GraphHandle, rewrite_mirror
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.identity import MAIN
 from omnigraph.language.query_parser import parse_query_file
-from omnigraph.language.source import SourceText
+from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.policy.decision import Action
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import SCHEMA_SOURCE, normalize_branch

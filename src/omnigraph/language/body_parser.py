@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from omnigraph.language.clause_parser import parse_block, parse_property_match
+from omnigraph.language.clause_parser import parse_block
 from omnigraph.language.error_recovery import (
     STATEMENT_WORDS,
     Boundary,
@@ -22,6 +22,7 @@ from omnigraph.language.error_recovery import (
 from omnigraph.language.expression_parser import (
     expect_name,
     parse_expression,
+    parse_property_match,
     parse_where_condition,
     read_integer,
 )

@@ -17,7 +17,7 @@ from omnigraph.language.expression_parser import (
     expect_name,
     is_symbol_operator,
     parse_match_condition,
-    parse_value,
+    parse_property_match,
     read_integer,
 )
 from omnigraph.language.lexer import Cursor, SyntaxStop, Token, TokenKind
@@ -121,14 +121,6 @@ def _parse_property_matches(cursor: Cursor) -> tuple[query_ast.PropertyMatch, ..
             cursor.fail("expected `,` or `}`")
     cursor.advance()
     return tuple(matches)
-
-
-def parse_property_match(cursor: Cursor) -> query_ast.PropertyMatch:
-    """Parse the next `name: value`."""
-    name = expect_name(cursor, "a property name", "a property name")
-    cursor.expect_symbol(":", f"after `{name.value}`")
-    value = parse_value(cursor)
-    return query_ast.PropertyMatch(name.value, value, name.span.to(value.span))
 
 
 # --- traversals ----------------------------------------------------------------------------------

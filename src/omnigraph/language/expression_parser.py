@@ -27,6 +27,7 @@ from omnigraph.language.query_ast import (
     NowCall,
     NullTest,
     Or,
+    PropertyMatch,
     PropertyRef,
     Truth,
     VariableRef,
@@ -478,3 +479,11 @@ def _parse_null_test(cursor: Cursor, left: Expression) -> NullTest:
     negated = cursor.accept_word("not")
     word = cursor.expect_word("null", "after `is not`" if negated else "or `not null` after `is`")
     return NullTest(left, negated, left.span.to(word.span))
+
+
+def parse_property_match(cursor: Cursor) -> PropertyMatch:
+    """Parse the next `name: value`."""
+    name = expect_name(cursor, "a property name", "a property name")
+    cursor.expect_symbol(":", f"after `{name.value}`")
+    value = parse_value(cursor)
+    return PropertyMatch(name.value, value, name.span.to(value.span))

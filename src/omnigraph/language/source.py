@@ -7,9 +7,10 @@ from codecs import BOM_UTF8
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import NamedTuple
 
-from omnigraph.errors import CompileError, Diagnostic, Severity, TextRange
+from omnigraph.errors import BadRequest, CompileError, Diagnostic, Severity, TextRange
 
 MAX_SOURCE_CHARS = 2 * 1024 * 1024
 """A longer file is refused: it is no schema and no query that a person wrote."""
@@ -203,3 +204,15 @@ QUERY_SYNTAX_CODES: Mapping[str, str] = {
     "P125": "`distinct` belongs only into `count` and `collect`.",
     "P126": "A block, or a list of columns, keys, properties, assignments or edges, is too long.",
 }
+
+
+def as_source_text(text: str | Path | SourceText, name: str) -> SourceText:
+    """Return the text, or that of a file, with a name for messages if it has none."""
+    if isinstance(text, SourceText):
+        return text
+    if not isinstance(text, Path):
+        return SourceText(text, name)
+    try:
+        return SourceText(text.read_text("utf-8"), str(text))
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadRequest(f"cannot read {text}: {error}") from error

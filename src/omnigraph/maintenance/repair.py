@@ -31,7 +31,6 @@ from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_intent_path, make_quarantined_intent_path
 from omnigraph.storage.manifest import SetVersion, TableEntry, read_newest
 from omnigraph.storage.recovery import resolve_all
-from omnigraph.storage.recovery.intents import decode_intent
 from omnigraph.storage.recovery.recover_writes import (
     give_up,
     has_only_late_effects,
@@ -47,7 +46,7 @@ from omnigraph.storage.tables.table_branches import (
     TableVersionRecord,
     read_history,
 )
-from omnigraph.storage.write_plan import WritePlan, WriterKind
+from omnigraph.storage.write_plan import WritePlan, WriterKind, decode_intent
 from omnigraph.storage.writer_fence import FenceGuard
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer

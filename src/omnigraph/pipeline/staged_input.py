@@ -14,7 +14,7 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadOptions, BadRequest
-from omnigraph.execution.embed_on_write import is_configured, list_embedded_properties
+from omnigraph.execution.embed_on_write import is_configured
 from omnigraph.execution.load_input import LoadMode, LoadOptions, find_match_key
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.checks import Sizes
@@ -91,7 +91,7 @@ def list_vector_tables(
     return {
         key: snapshot.table(key)
         for key, type_ in catalog.by_table_key.items()
-        if list_embedded_properties(type_) and snapshot.entry(key).row_count
+        if type_.embedded and snapshot.entry(key).row_count
     }
 
 

@@ -16,7 +16,6 @@ from pyspark.sql.datasource import (
 
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
-from omnigraph.execution.embed_on_write import list_embedded_properties
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.bulk_load import DistributedWrite
@@ -91,7 +90,7 @@ class _Target:
     def _find_stored(self, key: TableKey) -> dict[TableKey, Table]:
         """The rows that may keep their vectors: those of now, since a stream goes on for long."""
         type_ = decode_catalog_cached(self.ir).by_table_key[key]
-        if self.mode is not LoadMode.MERGE or not list_embedded_properties(type_):
+        if self.mode is not LoadMode.MERGE or not type_.embedded:
             return {}
         snapshot, catalog = read_pinned(Pin(self.options.uri, self.options.branch), self.settings)
         found = list_vector_tables(snapshot, catalog, self.mode)

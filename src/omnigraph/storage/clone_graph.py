@@ -71,7 +71,6 @@ from omnigraph.storage.sealed_records import create_logged
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import file_probes
 from omnigraph.storage.tables.checksums import Checksum, ChecksumLogs, add_checksums
-from omnigraph.storage.tables.file_integrity import record_branch_ref, record_version_file
 from omnigraph.storage.tables.file_probes import NEWEST_HINT, encode_newest_hint
 from omnigraph.storage.tables.location import relocate_version
 from omnigraph.storage.tables.missing_files import TableFiles, list_referred_files
@@ -81,7 +80,11 @@ from omnigraph.storage.tables.remove_versions import (
     list_versions,
 )
 from omnigraph.storage.tables.table import find_latest_version, open_table
-from omnigraph.storage.tables.table_branches import list_branches
+from omnigraph.storage.tables.table_branches import (
+    list_branches,
+    record_branch_ref,
+    record_version_file,
+)
 
 _MAX_ATTEMPTS = 20
 

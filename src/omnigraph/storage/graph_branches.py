@@ -26,7 +26,6 @@ from omnigraph.storage.layout import (
 )
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.orphans import require_retained_manifest
-from omnigraph.storage.recovery.intents import list_pending_intents
 from omnigraph.storage.recovery.recover_writes import resolve_all, resolve_intent
 from omnigraph.storage.refs import (
     REF_RECORDS,
@@ -52,6 +51,7 @@ from omnigraph.storage.tables.file_probes import is_lance_branch
 from omnigraph.storage.tables.location import is_flat_name
 from omnigraph.storage.tables.table_branches import create_branch as create_physical
 from omnigraph.storage.tables.table_branches import delete_branch as delete_physical
+from omnigraph.storage.write_plan import list_pending_intents
 from omnigraph.storage.writer_fence import FenceGuard, is_valid
 
 KEPT = 10_000

@@ -114,7 +114,7 @@ class Merging:
 
 
 @dataclass(frozen=True, slots=True)
-class StagedWrite:
+class PreparedWrite:
     """A write plan with what belongs to this process and cannot be stored."""
 
     plan: WritePlan

@@ -25,7 +25,6 @@ from omnigraph.storage.manifest.manifest_reader import History, ManifestSnapshot
 from omnigraph.storage.manifest.manifest_state import TableEntry
 from omnigraph.storage.orphans import list_removable_paths, require_retained_table
 from omnigraph.storage.publish import Published, prepare_publish, publish
-from omnigraph.storage.recovery.intents import delete_intent, list_operations, write_intent
 from omnigraph.storage.recovery.recover_writes import (
     is_showing_targets,
     resolve_all,
@@ -34,13 +33,13 @@ from omnigraph.storage.recovery.recover_writes import (
 )
 from omnigraph.storage.refs import find_ref, list_names
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, StagedWrite, drop_forks_on_failure
+from omnigraph.storage.staged import PreparedWrite, StagedTable, drop_forks_on_failure
 from omnigraph.storage.tables.commit import CommittedVersion, start_commit
 from omnigraph.storage.tables.fragments import STAGED_FILES
 from omnigraph.storage.tables.missing_files import find_missing_staged, list_staged_paths
 from omnigraph.storage.tables.table import is_table, open_table
 from omnigraph.storage.tables.table_branches import RESERVE_FRAGMENTS, read_record
-from omnigraph.storage.write_plan import TableMove
+from omnigraph.storage.write_plan import TableMove, delete_intent, list_operations, write_intent
 from omnigraph.storage.writer_fence import FenceGuard
 
 MAX_VERSIONS_COMPARED = 64
@@ -83,7 +82,7 @@ BRANCH_IDENTIFIER = "branch_identifier:"
 NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE, STAGED_FILES})
 
 
-def commit_write(write: StagedWrite, guard: FenceGuard) -> Published:
+def commit_write(write: PreparedWrite, guard: FenceGuard) -> Published:
     """Make the write visible, or leave nothing of it.
 
     Raises:
@@ -115,7 +114,7 @@ def commit_write(write: StagedWrite, guard: FenceGuard) -> Published:
         return _apply_effects(write, guard, newest, beside)
 
 
-def _is_announced(write: StagedWrite) -> bool:
+def _is_announced(write: PreparedWrite) -> bool:
     """Return whether it needs an intent: others must know of it before it is visible.
 
     Because tables move, or because we may sleep before the publish, and what it shows must not be
@@ -124,7 +123,7 @@ def _is_announced(write: StagedWrite) -> bool:
     return bool(write.tables) or write.snapshot.root.lease_may_expire
 
 
-def _require_files(write: StagedWrite) -> None:
+def _require_files(write: PreparedWrite) -> None:
     """Raise unless everything the write has staged is there.
 
     Asked under the fence: cleanup removes what nothing refers to under it as well, so what is there
@@ -153,7 +152,7 @@ def _require_files(write: StagedWrite) -> None:
             raise ReadSetChanged(STAGED_FILES, f"{table.entry.table_key}: {missing}", None)
 
 
-def _require_source(write: StagedWrite) -> None:
+def _require_source(write: PreparedWrite) -> None:
     """Raise unless what is brought in is still there; its branch may have moved on meanwhile.
 
     Looked at under the fence: nothing is cleaned away while it is held.
@@ -172,7 +171,7 @@ def _require_source(write: StagedWrite) -> None:
         require_retained_table(root, root.location(path, change.owner_branch), change.version)
 
 
-def _require_sole_branch(write: StagedWrite) -> None:
+def _require_sole_branch(write: PreparedWrite) -> None:
     """Raise if another branch was made meanwhile. Making one takes the fence, which we hold."""
     if not write.plan.requires.sole_branch:
         return
@@ -217,7 +216,7 @@ def _find_first_change(snapshot: Snapshot, now: Snapshot) -> ReadSetChanged | No
 
 
 def _apply_effects(
-    write: StagedWrite,
+    write: PreparedWrite,
     guard: FenceGuard,
     newest: ManifestSnapshot,
     beside: ConcurrentCalls,
@@ -267,7 +266,7 @@ def _start_moving(
 
 
 def _commit_moved(
-    write: StagedWrite,
+    write: PreparedWrite,
     move: TableMove,
     table: StagedTable,
     finish: Callable[[], CommittedVersion],
@@ -277,7 +276,7 @@ def _commit_moved(
     return move.show(committed.version, committed.row_count, snapshot.ref.incarnation)
 
 
-def _forget(write: StagedWrite) -> None:
+def _forget(write: PreparedWrite) -> None:
     """Remove the intent; should that fail, the next writer sees the commit and removes it.
 
     For the same reason a recorded commit need not wait until the removal would survive a power cut.
@@ -291,7 +290,7 @@ def _forget(write: StagedWrite) -> None:
         return
 
 
-def _handle_failure(write: StagedWrite, guard: FenceGuard, error: OmniError) -> Published:
+def _handle_failure(write: PreparedWrite, guard: FenceGuard, error: OmniError) -> Published:
     """Resolve our own failed write at once: we hold the fence and know that it is over.
 
     The outcome is then definite: either it is visible after all, or nothing of it is left.
@@ -323,7 +322,7 @@ def _handle_failure(write: StagedWrite, guard: FenceGuard, error: OmniError) -> 
     raise error
 
 
-def _find_published(write: StagedWrite) -> Published | None:
+def _find_published(write: PreparedWrite) -> Published | None:
     """The write as the graph shows it; None if it does not, or cannot be read."""
     plan = write.plan
     try:
@@ -336,7 +335,7 @@ def _find_published(write: StagedWrite) -> Published | None:
     return None if commit is None else Published(manifest, commit)
 
 
-def _explain_drift(write: StagedWrite, guard: FenceGuard) -> ReadSetChanged:
+def _explain_drift(write: PreparedWrite, guard: FenceGuard) -> ReadSetChanged:
     """Why a table was ahead of the graph although no intent was pending.
 
     Late effects of ended operations are undone on the way.

@@ -19,7 +19,7 @@ from omnigraph.storage.manifest import (
 )
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import Merging, StagedTable, StagedWrite, Ticket
+from omnigraph.storage.staged import Merging, PreparedWrite, StagedTable, Ticket
 from omnigraph.storage.write_plan import (
     TableChanges,
     WritePlan,
@@ -95,7 +95,7 @@ class PlanContent:
 
     def complete(
         self, snapshot: Snapshot, ticket: Ticket, kind: WriterKind, options: WriteOptions
-    ) -> StagedWrite:
+    ) -> PreparedWrite:
         """Return the whole plan, with what is staged for it."""
         plan = WritePlan(
             operation_id=ticket.operation_id,
@@ -111,7 +111,7 @@ class PlanContent:
             records_commit=self.records_commit,
             history=self.merging.history if self.merging else (),
         )
-        return StagedWrite(plan, snapshot, self.tables, ticket.heartbeat)
+        return PreparedWrite(plan, snapshot, self.tables, ticket.heartbeat)
 
     def _make_requirements(self, snapshot: Snapshot, options: WriteOptions) -> WriteRequirements:
         head = options.expected_head

@@ -171,16 +171,12 @@ MAX_PREPARATIONS = 33
 """The first preparation and thirty-two more; then the caller learns that the branch is busy."""
 
 
-def _tell_nobody() -> None:
-    """For writers without a listener."""
-
-
 @dataclass(frozen=True)
 class Writer:
     """Makes changes of one graph visible; `wrote` hears of each, once the fence is free again."""
 
     branches: BranchReader
-    wrote: Callable[[], None] = _tell_nobody
+    wrote: Callable[[], None] | None = None
 
     def write(
         self, change: Change, options: WriteOptions, *, note: Heartbeat | None = None
@@ -203,7 +199,7 @@ class Writer:
         noted = keep_heartbeat(root) if change.is_costly and note is None else nullcontext(note)
         with noted as protecting, WriteFence(root, is_costly=change.is_costly) as window:
             published = self._run_attempts(_Attempt(change, options, protecting), window)
-        if published is not None:
+        if published is not None and self.wrote is not None:
             self.wrote()
         return published
 

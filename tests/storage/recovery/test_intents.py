@@ -38,20 +38,18 @@ from omnigraph.storage.manifest.manifest_changes import (
     Tombstone,
 )
 from omnigraph.storage.manifest.manifest_state import SchemaContract
-from omnigraph.storage.recovery.intents import (
-    decode_intent,
-    delete_intent,
-    encode_intent,
-    list_operations,
-    list_pending_intents,
-    write_intent,
-)
 from omnigraph.storage.write_plan import (
     TableChanges,
     TableMove,
     WritePlan,
     WriteRequirements,
     WriterKind,
+    decode_intent,
+    delete_intent,
+    encode_intent,
+    list_operations,
+    list_pending_intents,
+    write_intent,
 )
 from storage.memory_store import MemoryObjectStore
 

@@ -18,7 +18,6 @@ from omnigraph.storage.layout import make_intent_path
 from omnigraph.storage.manifest.commits import RECOVERY_ACTOR, RecoveryKind
 from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.manifest_reader import History, read_newest
-from omnigraph.storage.recovery.intents import list_operations, write_intent
 from omnigraph.storage.recovery.recover_writes import (
     examine,
     resolve_all,
@@ -31,7 +30,14 @@ from omnigraph.storage.staged import StagedTable, mint_ticket, open_writable
 from omnigraph.storage.tables.commit import commit_exact, restore
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_changes
 from omnigraph.storage.tables.table import find_latest_version, open_table
-from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableChanges, WritePlan, WriterKind
+from omnigraph.storage.write_plan import (
+    OPERATION_PROPERTY,
+    TableChanges,
+    WritePlan,
+    WriterKind,
+    list_operations,
+    write_intent,
+)
 from omnigraph.writer.change import PlanContent, WriteOptions
 
 PERSON, CITY = "node:Person", "node:City"

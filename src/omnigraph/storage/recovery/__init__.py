@@ -5,10 +5,10 @@ names the intent it belongs to, so its origin can be determined afterwards: `rec
 observes and decides (pure functions of what was observed), `recover_writes` rolls forward or back.
 """
 
-from omnigraph.storage.recovery.intents import list_operations as list_operations
-from omnigraph.storage.recovery.intents import list_pending_intents as list_pending_intents
 from omnigraph.storage.recovery.recover_writes import ExaminedIntent as ExaminedIntent
 from omnigraph.storage.recovery.recover_writes import ResolvedIntent as ResolvedIntent
 from omnigraph.storage.recovery.recover_writes import drop_created as drop_created
 from omnigraph.storage.recovery.recover_writes import examine as examine
 from omnigraph.storage.recovery.recover_writes import resolve_all as resolve_all
+from omnigraph.storage.write_plan import list_operations as list_operations
+from omnigraph.storage.write_plan import list_pending_intents as list_pending_intents

@@ -35,10 +35,6 @@ from omnigraph.storage.manifest.manifest_changes import (
 from omnigraph.storage.manifest.manifest_reader import History, ManifestSnapshot, read_newest
 from omnigraph.storage.manifest.manifest_state import ManifestState, TableEntry
 from omnigraph.storage.publish import publish
-from omnigraph.storage.recovery.intents import (
-    delete_intent,
-    list_pending_intents,
-)
 from omnigraph.storage.recovery.recovery_decision import (
     OURS,
     IntentStatus,
@@ -67,6 +63,8 @@ from omnigraph.storage.write_plan import (
     TableMove,
     WritePlan,
     WriterKind,
+    delete_intent,
+    list_pending_intents,
 )
 from omnigraph.storage.writer_fence import FenceGuard
 

@@ -24,9 +24,8 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.storage.concurrent_calls import StartedCall, complete_now, read_boot_clock
-from omnigraph.storage.tables.checksums import Checksum
-from omnigraph.storage.tables.file_integrity import record_version
-from omnigraph.storage.tables.file_probes import is_version, report_native_write
+from omnigraph.storage.tables.checksums import Checksum, record_checksums
+from omnigraph.storage.tables.file_probes import is_version, name_version_file, report_native_write
 from omnigraph.storage.tables.fragments import sum_complete_version
 from omnigraph.storage.tables.lance_errors import (
     is_conflict,
@@ -263,3 +262,24 @@ def _make_landed_elsewhere_error(staged: StagedTransaction, version: int) -> Rec
         f"it was committed to {staged.location} as version {version} "
         f"instead of {staged.target_version}",
     )
+
+
+def record_version(
+    location: TableLocation,
+    version: int,
+    read_version: int,
+    transaction: str,
+    summed: Checksum | None = None,
+) -> None:
+    """Record the checksums of the file of a version just committed, and of its transaction.
+
+    `summed` is that of the version file, if it was computed already.
+    """
+    folder = location.local_folder
+    if folder is None:
+        return
+    transaction_file = f"_transactions/{read_version}-{transaction}.txn"
+    if summed is None:
+        record_checksums(folder, (name_version_file(version), transaction_file), version)
+    else:
+        record_checksums(folder, (transaction_file,), version, known=(summed,))

@@ -11,12 +11,12 @@ from lance.fragment import DataFile
 from lance.optimize import CompactionTask
 
 from omnigraph.errors import HistoricalVersionReclaimed, StorageFailure, StorageKind
-from omnigraph.storage.tables.file_integrity import record_rows
 from omnigraph.storage.tables.file_probes import report_native_write
 from omnigraph.storage.tables.fragments import (
     STORAGE_VERSION,
     add_blob_files,
     has_blob_columns,
+    record_rows,
     require_complete_rows,
 )
 from omnigraph.storage.tables.indices import (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -151,88 +151,6 @@ def _branch_part(location: TableLocation, branch: str) -> Part:
 
 def _folder(location: TableLocation) -> str:
     return location.local_folder or location.native_uri
-
-
-# --- noting checksums -----------------------------------------------------------------------------
-
-
-def record_rows(
-    location: TableLocation, written: Iterable[FragmentMetadata], *, may_have_blobs: bool = True
-) -> None:
-    """Note the data files of fragments that were just written, with their blob files."""
-    folder = location.local_folder
-    if folder is None:
-        return
-    files = [f"data/{file.path}" for one in written for file in one.files if file.base_id is None]
-    if may_have_blobs:
-        folders = [name.removesuffix(_DATA_SUFFIX) for name in files]
-        files += [blob for name in folders for blob in _files_in(folder, name)]
-    record_checksums(folder, files)
-
-
-def record_deletions(location: TableLocation, summed: Iterable[Checksum]) -> None:
-    """Note lists of deleted rows that were just written and read."""
-    folder = location.local_folder
-    if folder is not None:
-        record_checksums(folder, (), known=summed)
-
-
-def record_indices(location: TableLocation, uuids: Iterable[str]) -> None:
-    folder = location.local_folder
-    if folder is not None:
-        record_checksums(
-            folder, [f for uuid in uuids for f in _files_in(folder, f"_indices/{uuid}")]
-        )
-
-
-def record_version(
-    location: TableLocation,
-    version: int,
-    read_version: int,
-    transaction: str,
-    summed: Checksum | None = None,
-) -> None:
-    """Record the checksums of the file of a version just committed, and of its transaction.
-
-    `summed` is that of the version file, if it was computed already.
-    """
-    folder = location.local_folder
-    if folder is None:
-        return
-    transaction_file = f"_transactions/{read_version}-{transaction}.txn"
-    if summed is None:
-        record_checksums(folder, (name_version_file(version), transaction_file), version)
-    else:
-        record_checksums(folder, (transaction_file,), version, known=(summed,))
-
-
-def record_version_file(location: TableLocation, version: int) -> None:
-    """Note the file of a version that was copied here, without its transaction."""
-    folder = location.local_folder
-    if folder is not None:
-        record_checksums(folder, (name_version_file(version),), version)
-
-
-def record_branch(location: TableLocation, branch: str, version: int) -> None:
-    """Record the checksum of a branch ref just created, and the version it starts at."""
-    folder = location.on_branch(branch).local_folder
-    if folder is not None:
-        record_checksums(
-            folder, [name_version_file(version), *_files_in(folder, "_transactions")], version
-        )
-        record_branch_ref(location, branch)
-
-
-def record_branch_ref(location: TableLocation, branch: str) -> None:
-    root = location.on_branch(None).local_folder
-    if root is not None:
-        record_checksums(root, [name_branch_file(branch)])
-
-
-def _files_in(folder: str, name: str) -> list[str]:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        return sorted(f"{name}/{file}" for file in os.listdir(f"{folder}/{name}"))
-    return []
 
 
 def _base_folder(location: TableLocation, path: str) -> str:

@@ -281,3 +281,10 @@ def remove_empty_folders(location: TableLocation, branch: str) -> None:
 
 def _list_files(location: TableLocation) -> LanceFileSession:
     return LanceFileSession(location.native_uri, storage_options=location.native_options)
+
+
+def list_files_in(folder: str, name: str) -> list[str]:
+    """Return the files of a folder inside another, by their paths below that; none if absent."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        return sorted(f"{name}/{file}" for file in os.listdir(f"{folder}/{name}"))
+    return []

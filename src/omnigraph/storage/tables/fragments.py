@@ -19,9 +19,12 @@ from lance.fragment import write_fragments as write_native_fragments
 
 from omnigraph.errors import ReadSetChanged, StorageFailure, StorageKind
 from omnigraph.storage.objects.local_store import read_small_file
-from omnigraph.storage.tables.checksums import Checksum
-from omnigraph.storage.tables.file_integrity import record_rows
-from omnigraph.storage.tables.file_probes import name_version_file, report_native_write
+from omnigraph.storage.tables.checksums import Checksum, record_checksums
+from omnigraph.storage.tables.file_probes import (
+    list_files_in,
+    name_version_file,
+    report_native_write,
+)
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation, open_shared_session
 from omnigraph.storage.tables.table import Table
@@ -505,3 +508,17 @@ def _parse_fragment(text: str) -> FragmentMetadata:
     if f'"{BLOB_FILES}"' not in text:
         return fragment
     return attach_blob_files(fragment, json.loads(text)[BLOB_FILES])
+
+
+def record_rows(
+    location: TableLocation, written: Iterable[FragmentMetadata], *, may_have_blobs: bool = True
+) -> None:
+    """Record the data files of fragments that were just written, with their blob files."""
+    folder = location.local_folder
+    if folder is None:
+        return
+    files = [f"data/{file.path}" for one in written for file in one.files if file.base_id is None]
+    if may_have_blobs:
+        folders = [name.removesuffix(_DATA_SUFFIX) for name in files]
+        files += [blob for name in folders for blob in list_files_in(folder, name)]
+    record_checksums(folder, files)

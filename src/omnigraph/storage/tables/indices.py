@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -13,10 +13,11 @@ import numpy.typing as npt
 import pyarrow as pa
 from lance import Index, LanceOperation
 
-from omnigraph.storage.tables.file_integrity import record_indices
-from omnigraph.storage.tables.file_probes import report_native_write
+from omnigraph.storage.tables.checksums import record_checksums
+from omnigraph.storage.tables.file_probes import list_files_in, report_native_write
 from omnigraph.storage.tables.fragments import require_complete_indices
 from omnigraph.storage.tables.lance_errors import translate_errors
+from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
 from omnigraph.storage.tables.table import ROW_ID, Fragment, Table
 
@@ -400,3 +401,11 @@ def has_lossy_index(table: Table, column: str) -> bool:
     """Return whether the column has a vector index that drops some of the detail."""
     kinds = {index.kind for index in describe_indices(table) if index.columns == (column,)}
     return bool(kinds - {_EXACT_INDEX})
+
+
+def record_indices(location: TableLocation, uuids: Iterable[str]) -> None:
+    folder = location.local_folder
+    if folder is not None:
+        record_checksums(
+            folder, [f for uuid in uuids for f in list_files_in(folder, f"_indices/{uuid}")]
+        )

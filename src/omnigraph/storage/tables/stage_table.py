@@ -22,7 +22,7 @@ from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict
 from omnigraph.identity import ID_COLUMN
-from omnigraph.storage.tables.file_integrity import record_deletions
+from omnigraph.storage.tables.checksums import Checksum, record_checksums
 from omnigraph.storage.tables.file_probes import report_native_write
 from omnigraph.storage.tables.fragments import (
     Rows,
@@ -457,3 +457,10 @@ def _list_deleted_ids(
     if pc.any(both).as_py():
         raise BadRequest(f"id {doomed.filter(both)[0].as_py()!r} is both written and deleted")
     return doomed
+
+
+def record_deletions(location: TableLocation, summed: Iterable[Checksum]) -> None:
+    """Record lists of deleted rows that were just written and read."""
+    folder = location.local_folder
+    if folder is not None:
+        record_checksums(folder, (), known=summed)

@@ -18,10 +18,12 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.storage.tables import file_probes
-from omnigraph.storage.tables.file_integrity import record_branch
+from omnigraph.storage.tables.checksums import record_checksums
 from omnigraph.storage.tables.file_probes import (
     is_version,
+    list_files_in,
     name_branch_file,
+    name_version_file,
     read_file,
     report_native_write,
 )
@@ -285,3 +287,26 @@ def _refuse_parent(location: TableLocation, name: str) -> None:
         raise ConflictError(
             f"branch {name} of {location.uri} has branches of its own: {', '.join(children)}"
         )
+
+
+def record_branch(location: TableLocation, branch: str, version: int) -> None:
+    """Record the checksum of a branch ref just created, and the version it starts at."""
+    folder = location.on_branch(branch).local_folder
+    if folder is not None:
+        record_checksums(
+            folder, [name_version_file(version), *list_files_in(folder, "_transactions")], version
+        )
+        record_branch_ref(location, branch)
+
+
+def record_branch_ref(location: TableLocation, branch: str) -> None:
+    root = location.on_branch(None).local_folder
+    if root is not None:
+        record_checksums(root, [name_branch_file(branch)])
+
+
+def record_version_file(location: TableLocation, version: int) -> None:
+    """Record the file of a version that was copied here, without its transaction."""
+    folder = location.local_folder
+    if folder is not None:
+        record_checksums(folder, (name_version_file(version),), version)

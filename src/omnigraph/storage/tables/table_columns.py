@@ -17,9 +17,13 @@ from lance.fragment import FragmentMetadata
 from lance.schema import LanceSchema
 
 from omnigraph.errors import BadExpression, OmniError, ReadSetChanged
-from omnigraph.storage.tables.file_integrity import record_rows
 from omnigraph.storage.tables.file_probes import report_native_write
-from omnigraph.storage.tables.fragments import STAGED_FILES, parse_fragments, require_complete_rows
+from omnigraph.storage.tables.fragments import (
+    STAGED_FILES,
+    parse_fragments,
+    record_rows,
+    require_complete_rows,
+)
 from omnigraph.storage.tables.lance_errors import translate_errors
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_operation
