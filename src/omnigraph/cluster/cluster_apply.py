@@ -97,9 +97,9 @@ class _ApplyRun:
     """The statuses of those changes, and of the changes that depend on them."""
     statuses: dict[str, ResourceStatus] = field(default_factory=dict)
     is_created: bool = False
-    """Whether the ledger was created."""
+    """True if the ledger was created."""
     is_recorded: bool = False
-    """Whether the ledger records the changes."""
+    """True if the ledger records the changes."""
     is_converged: bool = False
 
     def apply(self) -> None:

@@ -23,9 +23,9 @@ class StateObservations(Result, frozen=True, kw_only=True):
     state_revision: int
     resource_count: int
     locked: bool
-    """Whether another operator holds the lock."""
+    """True if another operator holds the lock."""
     lock_acquired: bool
-    """Whether the command held the lock itself."""
+    """True if the command held the lock itself."""
     applied_config_digest: str | None = None
     state_cas: str | None = None
     lock_id: str | None = None

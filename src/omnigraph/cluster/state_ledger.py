@@ -60,7 +60,7 @@ class GraphObservation(StrictRecord, frozen=True, kw_only=True, tag="graph", tag
     graph_uri: str
     observed_at: str
     exists: bool
-    """Whether there is anything at all."""
+    """True if there is anything at all."""
     graph_manifest_version: int | None = None
     schema_digest: str | None = None
     desired_schema_digest: str | None = None

@@ -236,7 +236,7 @@ def open_service(options: ServeOptions) -> Iterator[Service]:
         options,
         configuration,
         EngineThreads(settings.read_threads, settings.write_threads),
-        RequestCap(settings.most_requests),
+        RequestCap(settings.max_requests),
         Admission(settings.inflight_per_actor, settings.bytes_per_actor),
         StreamSlots(settings.streams),
         metrics,

@@ -128,7 +128,7 @@ class Setting(Generic[T]):
     """The work that reads it."""
     is_secret: bool = False
     is_lenient: bool = False
-    """Whether a value that cannot be understood means the default."""
+    """True if an invalid value means the default."""
     fallback: Setting[T] | None = None
     """The variable read where this one is unset."""
 

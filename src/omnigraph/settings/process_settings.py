@@ -157,7 +157,7 @@ class ServerSettings(SettingGroup, applies="server"):
         WEB_ORIGINS,
         "Origins, separated by commas, allowed by CORS; none by default.",
     )
-    most_requests: int = declare_setting(
+    max_requests: int = declare_setting(
         "OMNIGRAPH_SERVER_MAX_REQUESTS",
         1_024,
         count(),
