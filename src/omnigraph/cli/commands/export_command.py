@@ -94,12 +94,8 @@ def export(
         else:
             click.echo(f"exported {result.rows} rows in {len(result.files)} files to {result.out}")
         return
-    tables = [table.wire() for table in view.info().tables]
-    total = sum(
-        int(str(table["entity_count"]))
-        for table in tables
-        if not types or table["type_name"] in types
-    )
+    tables = view.info().tables
+    total = sum(one.row_count for one in tables if not types or one.type_name in types)
     written = _Written()
     # On a terminal the records themselves are to be seen.
     are_seen = out in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
