@@ -32,7 +32,7 @@ from omnigraph.cluster.state_ledger import STATE_PATH, ReadLedger, find_ledger
 from omnigraph.errors import BadRequest, ClusterDiagnostic, Severity
 from omnigraph.language.source import SourceText
 from omnigraph.settings import EmbedProvider, Settings
-from omnigraph.storage.control_files import normalize_root
+from omnigraph.storage.objects import normalize_root
 
 _REFERENCE = re.compile(r"\$\{(\w+)\}", re.ASCII)
 _MAX_READS = 5

@@ -28,7 +28,7 @@ from omnigraph.errors import BadRequest, CompileError, Diagnostic
 from omnigraph.language.source import SourceText
 from omnigraph.language.yaml_reader import Value, YamlReader
 from omnigraph.settings import EmbedProvider
-from omnigraph.storage.control_files import normalize_root
+from omnigraph.storage.objects import normalize_root
 from omnigraph.wire.http_protocol import is_graph_id
 
 

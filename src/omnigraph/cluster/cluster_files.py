@@ -23,7 +23,7 @@ from functools import cached_property
 from omnigraph.cluster.cluster_diagnostics import ClusterReport, refusing
 from omnigraph.errors import NotFoundError, Severity
 from omnigraph.settings import Settings
-from omnigraph.storage.control_files import ControlFiles, normalize_root, open_control_files
+from omnigraph.storage.objects import ObjectStore, normalize_root, open_store
 from omnigraph.wire.http_protocol import check_graph_id, is_graph_id
 
 CONFIG_FILE = "cluster.yaml"
@@ -141,14 +141,14 @@ class ClusterFiles:
     settings: Settings
 
     @cached_property
-    def control(self) -> ControlFiles:
+    def control(self) -> ObjectStore:
         """The control files, below `__cluster`."""
-        return open_control_files(f"{self.root}/{CONTROL_FOLDER}", self.settings)
+        return open_store(f"{self.root}/{CONTROL_FOLDER}", self.settings)
 
     @cached_property
-    def graphs(self) -> ControlFiles:
+    def graphs(self) -> ObjectStore:
         """The root itself, below which the graphs are."""
-        return open_control_files(self.root, self.settings)
+        return open_store(self.root, self.settings)
 
     def graph_uri(self, graph_id: str) -> str:
         return self.graphs.uri_of(make_graph_path(graph_id))
@@ -206,5 +206,5 @@ def find_managing_root(uri: str, settings: Settings | None = None) -> str | None
     match = _MANAGED.fullmatch(normalize_root(uri))
     if match is None:
         return None
-    control = open_control_files(f"{match['root']}/{CONTROL_FOLDER}", settings)
+    control = open_store(f"{match['root']}/{CONTROL_FOLDER}", settings)
     return match["root"] if control.exists(STATE_FILE) else None

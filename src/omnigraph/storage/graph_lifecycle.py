@@ -24,7 +24,6 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import MAIN, CommitId, EntityKind, TableIdentity, TableKey
 from omnigraph.settings import Settings
-from omnigraph.storage.control_files import ControlFiles
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import (
     ADDRESS,
@@ -427,7 +426,7 @@ _OF_CREATION = frozenset(
 """What an attempt to create a graph writes before there is one."""
 
 
-def is_unfinished_creation(files: ControlFiles, path: str, settings: Settings) -> bool:
+def is_unfinished_creation(files: ObjectStore, path: str, settings: Settings) -> bool:
     """Return whether all that is there was left by a creation that failed.
 
     Nobody can have used it; a graph, a clone under way and files of somebody else are not it.
@@ -438,7 +437,7 @@ def is_unfinished_creation(files: ControlFiles, path: str, settings: Settings) -
     return all(name in _OF_CREATION or name.startswith(probe_path("")) for name in names)
 
 
-def find_active_writer(files: ControlFiles, path: str, settings: Settings) -> str | None:
+def find_active_writer(files: ObjectStore, path: str, settings: Settings) -> str | None:
     """The note of somebody at work on the graph: a load, an export by tasks, maintenance.
 
     Raises:
@@ -456,7 +455,7 @@ def find_active_writer(files: ControlFiles, path: str, settings: Settings) -> st
     return None
 
 
-def remove_graph(files: ControlFiles, path: str) -> None:
+def remove_graph(files: ObjectStore, path: str) -> None:
     """Remove everything below `path`; links are removed and never followed.
 
     Raises:

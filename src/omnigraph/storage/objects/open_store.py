@@ -213,3 +213,17 @@ def _open(uri: str, settings: Settings) -> ObjectStore:
             from omnigraph.storage.objects.s3_store import S3ObjectStore  # noqa: PLC0415
 
             return S3ObjectStore(address, settings.aws)
+
+
+def normalize_root(uri: str) -> str:
+    """Return the canonical address of a root: an absolute path, or an address without final slash.
+
+    Raises:
+        BadRequest: the address is not one of a folder or of a bucket.
+    """
+    match parse_address(uri):
+        case LocalAddress(path):
+            # What is above a link is known to the file system only.
+            return str(path.resolve() if ".." in path.parts else path)
+        case address:
+            return address.uri
