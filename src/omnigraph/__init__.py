@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from omnigraph import aio, errors
     from omnigraph.client.served_graph import ServedGraph, connect
     from omnigraph.graph.blobs import Blob
-    from omnigraph.graph.embedding_verbs import embed
+    from omnigraph.graph.embedding import embed
     from omnigraph.graph.graph import Branch, Graph, GraphView, clone, init, open, quarantine
     from omnigraph.graph.queries import QueryResult
     from omnigraph.history.change_feed import Baseline
@@ -76,7 +76,7 @@ _LAZY = {
     "VerifyResult": "omnigraph.maintenance.maintenance_results",
     "clone": "omnigraph.graph.graph",
     "connect": "omnigraph.client.served_graph",
-    "embed": "omnigraph.graph.embedding_verbs",
+    "embed": "omnigraph.graph.embedding",
     "import_files": "omnigraph.interchange.import_files",
     "import_networkx": "omnigraph.interchange.import_files",
     "infer_schema": "omnigraph.interchange.import_files",

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import omnigraph
 from omnigraph.aio import async_graph
-from omnigraph.graph.row_forms import TypeRows
+from omnigraph.graph.conversion.row_formats import TypeRows
 from omnigraph.history.diff import Diff
 
 PLACE = Path(async_graph.__file__).with_suffix(".pyi")
@@ -142,7 +142,10 @@ def list_imports(text: str) -> list[str]:
 def find_places() -> dict[str, str]:
     """The module of every name that the modules of the verbs import or define."""
     graph = "omnigraph.graph"
-    found: dict[str, str] = {"Input": f"{graph}.input_forms", "Row": f"{graph}.row_forms"}
+    found: dict[str, str] = {
+        "Input": f"{graph}.conversion.load_inputs",
+        "Row": f"{graph}.conversion.row_formats",
+    }
     source = PLACE.parents[1]
     folders = ("graph", "history", "wire")
     paths = [path for one in folders for path in sorted(source.glob(f"{one}/*.py"))]

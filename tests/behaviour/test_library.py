@@ -18,7 +18,13 @@ from pyarrow import parquet
 
 import omnigraph
 from omnigraph.errors import BadRequest, MissingPackage
-from omnigraph.graph.graph_forms import MAX_ARROWS, MAX_NODES, _arrange_nodes, draw, select_arrows
+from omnigraph.graph.conversion.graph_formats import (
+    MAX_ARROWS,
+    MAX_NODES,
+    _arrange_nodes,
+    draw,
+    select_arrows,
+)
 from omnigraph.settings import Settings
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
@@ -104,7 +110,7 @@ def test_nodes_stay_apart_and_inside() -> None:
 
 def test_pandas_that_is_not_installed_is_named(graph, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    monkeypatch.setattr("omnigraph.graph.row_forms.find_spec", lambda name: None)
+    monkeypatch.setattr("omnigraph.graph.conversion.row_formats.find_spec", lambda name: None)
     with pytest.raises(MissingPackage, match=r"to_pandas\(\) needs the package 'pandas'"):
         graph.query(KNOWS).to_pandas()
 

@@ -18,7 +18,7 @@ from omnigraph.client.served_results import (
 )
 from omnigraph.client.served_view import ServedView
 from omnigraph.errors import BadRequest, NotServed
-from omnigraph.graph.row_forms import TypeRows
+from omnigraph.graph.conversion.row_formats import TypeRows
 from omnigraph.history.diff import Diff
 
 PAIRS = [

@@ -10,7 +10,7 @@ from crash.crash_scenario import TYPES, run
 from omnigraph import Graph
 from omnigraph.errors import HistoricalVersionReclaimed
 from omnigraph.storage.layout import RECOVERY
-from omnigraph.storage.manifest.commits import RECOVERY_ACTOR
+from omnigraph.storage.manifest.commit_records import RECOVERY_ACTOR
 from omnigraph.storage.manifest.manifest_reader import read_newest
 from omnigraph.storage.refs import BranchRef, list_refs
 from omnigraph.storage.snapshot import Snapshot

@@ -19,7 +19,7 @@ from omnigraph.errors import (
 )
 from omnigraph.identity import CommitId, OperationId
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.manifest.commits import CommitMetadata, RecoveryAudit, RecoveryKind
+from omnigraph.storage.manifest.commit_records import CommitMetadata, RecoveryAudit, RecoveryKind
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
     Publication,

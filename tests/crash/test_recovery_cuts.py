@@ -16,7 +16,7 @@ from crash.crash_scenario import DELETE_MEANWHILE, OPEN
 from crash.crash_stores import GROUNDS
 from crash.harness import side_by_side
 from crash.kill_sequences import fresh, tell, writes_of
-from omnigraph.storage.manifest.commits import RecoveryKind
+from omnigraph.storage.manifest.commit_records import RecoveryKind
 from store_places import open_graph
 
 pytestmark = pytest.mark.crash

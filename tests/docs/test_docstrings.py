@@ -14,19 +14,19 @@ from omnigraph.graph import (
     blobs,
     branching,
     changes,
-    embedding_verbs,
+    embedding,
     graph,
     graph_view,
     loading,
-    maintenance_verbs,
+    maintenance,
     merging,
     mutating,
     queries,
     reading,
-    row_forms,
     schema_changes,
     undo,
 )
+from omnigraph.graph.conversion import row_formats
 from omnigraph.interchange import import_files
 
 SCHEMA = "node Person { name: String @key  age: I32?  photo: Blob? }\nedge Knows: Person -> Person"
@@ -44,7 +44,7 @@ VERBS = (
     undo,
     changes,
     schema_changes,
-    maintenance_verbs,
+    maintenance,
 )
 EXAMPLES = [
     found
@@ -55,8 +55,8 @@ EXAMPLES = [
         graph_view,
         queries,
         blobs,
-        embedding_verbs,
-        row_forms,
+        embedding,
+        row_formats,
         served_graph,
         import_files,
     )

@@ -19,7 +19,7 @@ import omnigraph
 from omnigraph.embedding.embed_files import EmbedRequest, embed_file, parse_spec
 from omnigraph.embedding.embedder import MockEmbedder
 from omnigraph.errors import AlreadyExists, BadRequest, InputTooLarge, RowsRejected
-from omnigraph.pipeline.inputs import Format, InputFile, InputSplit
+from omnigraph.pipeline.input_splits import Format, InputFile, InputSplit
 from omnigraph.pipeline.kernels.input_blocks import ParquetRows
 from omnigraph.settings import InputSettings, Settings
 

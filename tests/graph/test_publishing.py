@@ -19,7 +19,7 @@ from omnigraph.errors import (
 from omnigraph.identity import CommitId, TableIdentity, TableIncarnationId, TableKey, TypeId
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_table_path
-from omnigraph.storage.manifest.commits import CommitMetadata
+from omnigraph.storage.manifest.commit_records import CommitMetadata
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
     Publication,

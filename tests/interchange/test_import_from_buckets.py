@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.inputs import open_filesystem, store_path
+from omnigraph.pipeline.input_splits import open_filesystem, store_path
 from s3_server import running_s3_server
 
 pytestmark = pytest.mark.object_store

@@ -41,12 +41,12 @@ from omnigraph.errors import (
     UncoveredDrift,
 )
 from omnigraph.maintenance.reachability import ReachabilityScan
-from omnigraph.maintenance.retention import Retention
+from omnigraph.maintenance.retention_policy import Retention
 from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.graph_root import read_clock_us
 from omnigraph.storage.layout import ORPHAN_CANDIDATES, STAGING
 from omnigraph.storage.staged import mint_ticket, open_writable
-from omnigraph.storage.tables import commit
+from omnigraph.storage.tables import table_commit
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.remove_versions import list_versions
 from omnigraph.storage.tables.stage_table import stage_overwrite
@@ -645,12 +645,12 @@ def test_a_note_of_the_newest_version_that_is_outdated_does_not_mislead(library)
 
 def test_a_commit_that_slept_while_its_number_was_cleaned_away_is_noticed(library, monkeypatch):
     """A commit that Lance accepts below the newest version is not a commit."""
-    monkeypatch.setattr(commit, "SUSPEND_THRESHOLD_S", 0.0)
+    monkeypatch.setattr(table_commit, "SUSPEND_THRESHOLD_S", 0.0)
     handle = table(library, READER)
 
     def work():
         late = stage_overwrite(handle, handle.scan(), uuid=str(uuid4()), properties={})
-        return lambda: commit.commit_exact(late)
+        return lambda: table_commit.commit_exact(late)
 
     with parked("before", "commit", "*/nodes/*", work) as late:
         for number in range(4):

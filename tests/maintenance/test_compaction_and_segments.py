@@ -9,7 +9,6 @@ from uuid import uuid4
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.compaction import (
     _encode_fragment,
     plan_groups,
@@ -29,6 +28,7 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import UPDATED_AT, Table, open_newest
 from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables.table_fixtures import CREATED_AT
 
 SCHEMA = pa.schema(

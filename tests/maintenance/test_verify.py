@@ -29,8 +29,8 @@ from omnigraph.graph.graph import quarantine
 from omnigraph.storage.manifest.manifest_changes import Publication, SetVersion
 from omnigraph.storage.publish import publish
 from omnigraph.storage.staged import open_writable
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.stage_table import stage_fresh
+from omnigraph.storage.tables.table_commit import commit_exact
 
 
 def checks(result):

@@ -17,8 +17,8 @@ from omnigraph.errors import (
 )
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.graph import load_changes
+from omnigraph.graph.conversion.load_inputs import TaskInput, as_input
 from omnigraph.graph.engines import EngineOptions
-from omnigraph.graph.input_forms import TaskInput, as_input
 from omnigraph.graph.load_changes import GraphLoadRequest
 from omnigraph.output_files import OutputFile
 from omnigraph.storage.tables.location import is_flat_name

@@ -17,9 +17,9 @@ from omnigraph.errors import (
     RowsRejected,
 )
 from omnigraph.pipeline.bulk_load import LoadJob
-from omnigraph.pipeline.checks import Sizes
 from omnigraph.pipeline.kernels.staged_blocks import mint_ids
 from omnigraph.pipeline.kernels.staged_row_reader import hash_strings
+from omnigraph.pipeline.load_checks import Sizes
 from omnigraph.pipeline.tasks import InlineTasks
 from pipeline.differential import compare
 from pipeline.fault_kernels import refuse
@@ -413,7 +413,7 @@ def test_a_large_file_goes_through_the_tasks_by_itself(graph, tmp_path, monkeypa
     path = tmp_path / "in.jsonl"
     path.write_text(json.dumps(person("cy")) + "\n")
     assert graph.load(path, "append").stages == ()
-    monkeypatch.setattr("omnigraph.graph.input_forms.MANY_BYTES", 10)
+    monkeypatch.setattr("omnigraph.graph.conversion.load_inputs.MANY_BYTES", 10)
     path.write_text(json.dumps(person("dee")) + "\n")
     result = graph.load(path, "append")
     assert (result.engine, len(result.stages)) == ("local", 4)

@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import BadRequest, RowsRejected
-from omnigraph.pipeline.inputs import open_filesystem, store_path
+from omnigraph.pipeline.input_splits import open_filesystem, store_path
 from omnigraph.storage.layout import STAGING
 from pipeline.random_loads import normal
 

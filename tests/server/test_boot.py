@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import BadRequest
-from omnigraph.server.access import RuntimeState, classify_state
 from omnigraph.server.serving_config import Address, ServeFlags, Store, read_options
+from omnigraph.server.tokens import RuntimeState, classify_state
 from server.serving import ALL, boot, serving
 from waiting import wait_until
 

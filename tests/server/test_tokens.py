@@ -7,7 +7,7 @@ import json
 import pytest
 
 from omnigraph.errors import BadRequest
-from omnigraph.server.access import Tokens, load_tokens
+from omnigraph.server.tokens import Tokens, load_tokens
 from omnigraph.settings import ServerSettings
 from server.serving import ADD, serving
 

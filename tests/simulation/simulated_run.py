@@ -41,7 +41,7 @@ from omnigraph.identity import (
     UlidSource,
 )
 from omnigraph.maintenance.cleanup import run_cleanup
-from omnigraph.maintenance.retention import Retention
+from omnigraph.maintenance.retention_policy import Retention
 from omnigraph.settings import Settings
 from omnigraph.storage import graph_branches
 from omnigraph.storage import writer_fence as process_fence

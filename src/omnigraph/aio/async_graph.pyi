@@ -16,7 +16,9 @@ from omnigraph.execution.load_input import LoadMode
 from omnigraph.execution.read import ReadLimits
 from omnigraph.graph.blobs import ByteRange
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
-from omnigraph.graph.embedding_verbs import GraphEmbedSummary
+from omnigraph.graph.conversion.load_inputs import Input
+from omnigraph.graph.conversion.row_formats import Row
+from omnigraph.graph.embedding import GraphEmbedSummary
 from omnigraph.graph.engines import (
     EngineName,
     GranularityName,
@@ -24,11 +26,9 @@ from omnigraph.graph.engines import (
     MergeEngineName,
     ModeName,
 )
-from omnigraph.graph.input_forms import Input
 from omnigraph.graph.queries import QueryResult
 from omnigraph.graph.results import PendingWrite, PlanText, RecoveredWrite
 from omnigraph.graph.revisions import RevisionLike
-from omnigraph.graph.row_forms import Row
 from omnigraph.history.entity_changes import ChangeBatch
 from omnigraph.identity import CommitId
 from omnigraph.language.source import SourceText

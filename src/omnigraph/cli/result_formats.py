@@ -87,7 +87,7 @@ def render_table(answer: QueryAnswer, max_width: int, layout: str) -> Iterator[s
 
 def render_columns(answer: QueryAnswer, max_width: int, layout: str) -> Iterator[str]:
     """Yield aligned columns; a cell that is too wide is cut with an ellipsis or wrapped."""
-    from omnigraph.graph.row_forms import render_text_table
+    from omnigraph.graph.conversion.row_formats import render_text_table
 
     limit = max(max_width, MIN_COLUMN_WIDTH)
     body = [[render_cell(row[c]) for c in answer.columns] for row in answer.rows]

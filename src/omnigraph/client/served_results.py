@@ -15,8 +15,8 @@ from omnigraph.client.http_connection import ClientRequest, ConnectionLost, Serv
 from omnigraph.client.served_object import ServedObject, refuse_verb
 from omnigraph.errors import BadRequest, BlobIntegrity, TypeNotFound, UnexpectedAnswer
 from omnigraph.graph.blobs import Blob, BlobSelector, ByteRange, check_range, fit_range
+from omnigraph.graph.conversion.row_formats import TypeRows
 from omnigraph.graph.queries import QueryResult
-from omnigraph.graph.row_forms import TypeRows
 from omnigraph.history.change_feed import Baseline
 from omnigraph.history.diff import Diff
 from omnigraph.history.entity_changes import ChangeFilter

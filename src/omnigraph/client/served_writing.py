@@ -47,7 +47,7 @@ from omnigraph.wire.write_results import CreatedBranch, LoadResult, MutationResu
 
 if TYPE_CHECKING:
     from omnigraph.catalog.catalog import Catalog
-    from omnigraph.graph.input_forms import Input
+    from omnigraph.graph.conversion.load_inputs import Input
     from omnigraph.output_files import OutputFile
     from omnigraph.wire.change_results import EntityHistory
     from omnigraph.wire.merge_results import ApplyResult, MergeResult
@@ -109,7 +109,7 @@ class ServedWriting(ServedReading):
         delimiter: str | None = None,
     ) -> LoadResult:
         """Load records as one commit or not at all: a file of JSON lines, its bytes, or rows."""
-        from omnigraph.graph.input_forms import convert_to_lines  # noqa: PLC0415 - loads the engine
+        from omnigraph.graph.conversion.load_inputs import convert_to_lines  # noqa: PLC0415 - loads the engine
 
         refuse_actor(actor)
         refuse_engine("local" if engine in (None, "auto") else engine, session, spark_conf)

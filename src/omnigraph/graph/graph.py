@@ -10,11 +10,11 @@ from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.graph import open_graph
 from omnigraph.graph.branching import BranchVerbs
 from omnigraph.graph.changes import ChangeVerbs
-from omnigraph.graph.embedding_verbs import EmbedVerbs
+from omnigraph.graph.embedding import EmbedVerbs
 from omnigraph.graph.graph_view import GraphView as GraphView
 from omnigraph.graph.guard import Guard
 from omnigraph.graph.loading import LoadVerbs
-from omnigraph.graph.maintenance_verbs import GraphMaintenance, MaintenanceVerbs
+from omnigraph.graph.maintenance import GraphMaintenance, MaintenanceVerbs
 from omnigraph.graph.merging import MergeVerbs
 from omnigraph.graph.mutating import StoredQueryVerbs
 from omnigraph.graph.open_graph import OpenGraph

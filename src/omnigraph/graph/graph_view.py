@@ -12,11 +12,11 @@ from omnigraph.execution.read import ReadLimits
 from omnigraph.execution.stored_rows import export_jsonl, export_records, export_types
 from omnigraph.graph import blobs, queries
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.graph.conversion.row_formats import TypeRows
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.guard import NO_GUARD, Guard
 from omnigraph.graph.queries import QueryResult, QuerySettings
 from omnigraph.graph.results import PlanText
-from omnigraph.graph.row_forms import TypeRows
 from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.explain import Notes, explain_json, explain_text
@@ -25,7 +25,7 @@ from omnigraph.policy.decision import Action
 from omnigraph.wire.read_results import SnapshotInfo, TableInfo, render_types_html
 
 if TYPE_CHECKING:
-    from omnigraph.graph.graph_forms import Entities
+    from omnigraph.graph.conversion.graph_formats import Entities
     from omnigraph.pipeline.bulk_export import ExportResult
     from omnigraph.plan.query_lint import LintReport
 
@@ -250,7 +250,7 @@ class GraphView:
         >>> whole.nodes["Person", "Ada"]["age"], list(whole.edges())
         (36, [(('Person', 'Ada'), ('Person', 'Ben'))])
         """
-        from omnigraph.graph.graph_forms import make_networkx
+        from omnigraph.graph.conversion.graph_formats import make_networkx
 
         return make_networkx(self._read_entities(types))
 
@@ -263,7 +263,7 @@ class GraphView:
         Raises:
             MissingPackage: PyTorch Geometric is not installed.
         """
-        from omnigraph.graph.graph_forms import make_pyg
+        from omnigraph.graph.conversion.graph_formats import make_pyg
 
         return make_pyg(self._read_entities(types))
 

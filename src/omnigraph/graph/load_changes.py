@@ -17,9 +17,9 @@ from omnigraph.execution.embed_on_write import WriteVectors, embeds_on_write, is
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.execution.record_load import RecordInput, RecordLoad
 from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.conversion.load_inputs import StreamInput, TaskInput, is_frame, is_table
 from omnigraph.graph.engines import EngineOptions, open_tasks
 from omnigraph.graph.idempotency import KeyedWrite, WriteKey, write_once
-from omnigraph.graph.input_forms import StreamInput, TaskInput, is_frame, is_table
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.bulk_load import DistributedWrite, LoadJob, Measured
 from omnigraph.pipeline.kernels.embed_kernel import forget_answers

@@ -25,7 +25,7 @@ from omnigraph.wire.write_results import LoadResult
 
 if TYPE_CHECKING:
     from omnigraph.execution.load_input import LoadMode
-    from omnigraph.graph.input_forms import Input
+    from omnigraph.graph.conversion.load_inputs import Input
     from omnigraph.graph.load_changes import GraphLoadRequest
     from omnigraph.writer.driver import Writer
 
@@ -103,7 +103,7 @@ class LoadVerbs(GraphHandle):
         ({'Person': 1}, {'Knows': 1}, 'maria')
         """
         from omnigraph.execution.load_input import LoadOptions
-        from omnigraph.graph.input_forms import as_input
+        from omnigraph.graph.conversion.load_inputs import as_input
         from omnigraph.graph.load_changes import GraphLoadRequest
 
         branch = self._choose(branch)
@@ -160,7 +160,7 @@ def _load_input(
 ) -> LoadResult:
     """Choose the engine and the form of the input, then load it."""
     from omnigraph.execution.record_load import RecordInput
-    from omnigraph.graph.input_forms import identify_input, plan_input
+    from omnigraph.graph.conversion.load_inputs import identify_input, plan_input
     from omnigraph.graph.load_changes import load
 
     root = writer.branches.root
@@ -194,7 +194,7 @@ def choose_engine(records: object, runs_on: EngineOptions, root: GraphRoot) -> E
     Raises:
         BadRequest: there is no such engine, or a file cannot be read.
     """
-    from omnigraph.graph.input_forms import is_frame
+    from omnigraph.graph.conversion.load_inputs import is_frame
 
     if is_frame(records):
         return EngineChoice("spark", "the rows are a Spark data frame")
@@ -231,8 +231,8 @@ def _choose_by_size(size: int, records: object, root: GraphRoot) -> EngineChoice
 
 def _measure_input(records: object, settings: Settings) -> int | None:
     """Estimate the bytes of plain records; None if nobody knows yet."""
-    from omnigraph.graph.input_forms import StreamInput, is_table
-    from omnigraph.pipeline.inputs import measure_files
+    from omnigraph.graph.conversion.load_inputs import StreamInput, is_table
+    from omnigraph.pipeline.input_splits import measure_files
 
     given: Any = records
     if isinstance(records, StreamInput):

@@ -25,9 +25,9 @@ from omnigraph.execution.read import (
     forecast_traversals,
 )
 from omnigraph.graph.branch_snapshots import CatalogSnapshot
+from omnigraph.graph.conversion.graph_formats import Svg, draw_rows
+from omnigraph.graph.conversion.row_formats import RowForms, convert_rows
 from omnigraph.graph.engines import require_engine
-from omnigraph.graph.graph_forms import Svg, draw_rows
-from omnigraph.graph.row_forms import RowForms, convert_rows
 from omnigraph.language.source import SourceText
 from omnigraph.pipeline.spark_session import spark
 from omnigraph.plan.compile import compile_plan
@@ -250,7 +250,7 @@ class QueryResult(RowForms):
         >>> list(graph.query(pairs).to_networkx().edges())
         [('Ada', 'Ben')]
         """
-        from omnigraph.graph.graph_forms import make_networkx_pairs
+        from omnigraph.graph.conversion.graph_formats import make_networkx_pairs
 
         return make_networkx_pairs(self._table, source, target)
 

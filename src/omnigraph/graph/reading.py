@@ -12,13 +12,13 @@ from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import BadRequest
 from omnigraph.execution.read import ReadLimits
 from omnigraph.graph import blobs, revisions
+from omnigraph.graph.conversion.row_formats import TypeRows
 from omnigraph.graph.engines import EngineName
 from omnigraph.graph.graph_view import GraphView
 from omnigraph.graph.open_graph import GraphHandle, list_recoveries
 from omnigraph.graph.queries import QueryResult
 from omnigraph.graph.results import PlanText
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision, format_revision
-from omnigraph.graph.row_forms import TypeRows
 from omnigraph.language.source import SourceText
 from omnigraph.policy.decision import Action
 from omnigraph.storage.manifest import RecoveryAudit

@@ -356,7 +356,7 @@ def purge_dropped(writer: Writer, snapshot: Snapshot, actor: str | None) -> None
     """Finish the drops of the newest change of the schema, if it was one with consent."""
     from omnigraph.evolution.table_rewrites import ForgetColumns
     from omnigraph.maintenance.cleanup import run_cleanup
-    from omnigraph.maintenance.retention import Retention
+    from omnigraph.maintenance.retention_policy import Retention
 
     if not _is_due(snapshot):
         return
@@ -379,7 +379,7 @@ def _is_due(snapshot: Snapshot) -> bool:
 def _delete_folders(root: GraphRoot, snapshot: Snapshot) -> None:
     """Delete the tables of dropped types that nothing shows any more."""
     from omnigraph.maintenance.reachability import ReachabilityScan
-    from omnigraph.maintenance.retention import Retention
+    from omnigraph.maintenance.retention_policy import Retention
 
     registrations = snapshot.state.registrations
     dropped = [registrations[identity].path for identity in snapshot.state.tombstones]

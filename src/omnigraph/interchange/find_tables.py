@@ -30,7 +30,7 @@ from omnigraph.interchange.source_tables import (
     open_frame,
     open_parquet,
 )
-from omnigraph.pipeline.inputs import list_bucket_files, open_filesystem, store_path
+from omnigraph.pipeline.input_splits import list_bucket_files, open_filesystem, store_path
 from omnigraph.settings import AwsSettings, Settings
 
 BUCKETS = "s3://"

@@ -21,7 +21,7 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.identity import TableKey
-from omnigraph.maintenance.retention import Retention
+from omnigraph.maintenance.retention_policy import Retention
 from omnigraph.storage.consumers import list_consumers, list_needed_commits
 from omnigraph.storage.graph_lifecycle import GENESIS_VERSION
 from omnigraph.storage.graph_root import GraphRoot

@@ -37,7 +37,7 @@ from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.execution.read import Flags, Given
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.output_files import OutputFile
-from omnigraph.pipeline.inputs import ColumnMapping
+from omnigraph.pipeline.input_splits import ColumnMapping
 from omnigraph.pipeline.kernels.embed_kernel import EmbedderSpec, embed_texts, find_answers_folder
 from omnigraph.pipeline.kernels.stage_kernel import (
     FrameSpec,

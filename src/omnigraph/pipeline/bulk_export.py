@@ -20,7 +20,7 @@ from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
 from omnigraph.execution.stored_rows import build_logical_schema, convert_from_table_rows
 from omnigraph.identity import EntityKind, TableKey
-from omnigraph.pipeline.inputs import open_filesystem, store_path
+from omnigraph.pipeline.input_splits import open_filesystem, store_path
 from omnigraph.pipeline.kernels.write_kernel import group_fragments
 from omnigraph.pipeline.staging_area import decode_catalog_cached
 from omnigraph.pipeline.tasks import StageTime, Tasks

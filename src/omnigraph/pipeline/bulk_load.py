@@ -18,7 +18,6 @@ from omnigraph.errors import RowProblem, RowsRejected
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.execution.stored_rows import refuse_address
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.checks import SIZES, Checks, Sizes
 from omnigraph.pipeline.kernels.write_kernel import (
     DeleteTask,
     FillTask,
@@ -30,7 +29,8 @@ from omnigraph.pipeline.kernels.write_kernel import (
     group_fragments,
     write_rows,
 )
-from omnigraph.pipeline.report import (
+from omnigraph.pipeline.load_checks import SIZES, Checks, Sizes
+from omnigraph.pipeline.load_report import (
     SkippedInput,
     list_first_problems,
     list_mismatches,
@@ -41,7 +41,7 @@ from omnigraph.pipeline.report import (
     raise_unreadable,
     write_rejects,
 )
-from omnigraph.pipeline.report import make_problem as violation_problem
+from omnigraph.pipeline.load_report import make_problem as violation_problem
 from omnigraph.pipeline.staged_input import Source, StagedInput, StagedRows
 from omnigraph.pipeline.staging_area import (
     REJECTS,

@@ -17,8 +17,7 @@ from omnigraph.errors import BadOptions, BadRequest
 from omnigraph.execution.embed_on_write import is_configured
 from omnigraph.execution.load_input import LoadMode, LoadOptions, find_match_key
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.checks import Sizes
-from omnigraph.pipeline.inputs import ColumnMapping, build_table_mapping, plan_inputs
+from omnigraph.pipeline.input_splits import ColumnMapping, build_table_mapping, plan_inputs
 from omnigraph.pipeline.kernels.embed_kernel import make_embedder_spec
 from omnigraph.pipeline.kernels.stage_kernel import (
     FrameSpec,
@@ -30,7 +29,8 @@ from omnigraph.pipeline.kernels.stage_kernel import (
     stage_table,
 )
 from omnigraph.pipeline.kernels.staged_blocks import MatchTask, match_rows
-from omnigraph.pipeline.report import Origin, Places
+from omnigraph.pipeline.load_checks import Sizes
+from omnigraph.pipeline.load_report import Origin, Places
 from omnigraph.pipeline.staging_area import (
     REJECTS,
     Staged,

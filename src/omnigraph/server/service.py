@@ -14,12 +14,12 @@ import structlog
 from omnigraph.engine_threads import EngineThreads
 from omnigraph.errors import BadRequest, NotAuthenticated, OmniError
 from omnigraph.policy import Authority, NoPolicy
-from omnigraph.server.access import RuntimeState, Tokens, classify_state, load_tokens
 from omnigraph.server.hosted_graphs import GraphOpener, HostedGraphs, digest_serving
 from omnigraph.server.request_limits import Admission, RequestCap, StreamSlots
 from omnigraph.server.server_logs import AuditLog
 from omnigraph.server.serving_config import ServeOptions, list_problems
 from omnigraph.server.telemetry import Metrics, Tracing, open_tracing
+from omnigraph.server.tokens import RuntimeState, Tokens, classify_state, load_tokens
 
 _MAX_ATTEMPTS = 3
 """Attempts to read the definitions if they change while graphs are opened."""

@@ -21,7 +21,7 @@ from omnigraph.graph.load_changes import commit_rows
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
 from omnigraph.pipeline.bulk_load import DistributedWrite
-from omnigraph.pipeline.inputs import build_table_mapping
+from omnigraph.pipeline.input_splits import build_table_mapping
 from omnigraph.pipeline.spark_columns import cast_to_schema, make_arrow_schema
 from omnigraph.pipeline.table_scan import (
     TableScan,

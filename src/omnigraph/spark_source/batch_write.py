@@ -19,7 +19,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.bulk_load import DistributedWrite
-from omnigraph.pipeline.inputs import ColumnMapping, build_table_mapping
+from omnigraph.pipeline.input_splits import ColumnMapping, build_table_mapping
 from omnigraph.pipeline.kernels.embed_kernel import make_embedder_spec
 from omnigraph.pipeline.kernels.stage_kernel import (
     FrameSpec,

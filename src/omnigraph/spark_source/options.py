@@ -12,7 +12,7 @@ import msgspec
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load_input import LoadMode
 from omnigraph.identity import MAIN
-from omnigraph.maintenance.retention import parse_duration
+from omnigraph.maintenance.retention_policy import parse_duration
 from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION
 from omnigraph.policy import Policy, load_bundle
 from omnigraph.typed_reading import decode_into

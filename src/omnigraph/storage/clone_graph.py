@@ -53,7 +53,7 @@ from omnigraph.storage.layout import (
     make_tables_folder,
     tag_ref,
 )
-from omnigraph.storage.manifest.commits import CommitRecord
+from omnigraph.storage.manifest.commit_records import CommitRecord
 from omnigraph.storage.manifest.manifest_reader import History, read_manifest
 from omnigraph.storage.manifest.manifest_state import SchemaContract, TableEntry
 from omnigraph.storage.objects.object_store import ObjectStore, StoreKind

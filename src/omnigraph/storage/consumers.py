@@ -13,7 +13,7 @@ from omnigraph.errors import ConflictError, ConsumerNotFound, StorageError
 from omnigraph.identity import BranchName, CommitId
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import CONSUMERS, make_consumer_path, normalize_name
-from omnigraph.storage.manifest.commits import CommitRecord
+from omnigraph.storage.manifest.commit_records import CommitRecord
 from omnigraph.storage.objects.object_store import ObjectStore, Versioned
 from omnigraph.storage.orphans import require_retained_manifest, require_retained_versions
 from omnigraph.storage.refs import BranchRef, find_branch

@@ -38,7 +38,7 @@ from omnigraph.storage.layout import (
     make_tables_folder,
     probe_path,
 )
-from omnigraph.storage.manifest.commits import (
+from omnigraph.storage.manifest.commit_records import (
     INIT_KIND,
     CommitMetadata,
     CommitRecord,
@@ -62,12 +62,12 @@ from omnigraph.storage.manifest.manifest_state import (
 from omnigraph.storage.objects.object_store import ObjectStore, StoreKind
 from omnigraph.storage.objects.open_store import require_create_if_absent
 from omnigraph.storage.orphans import write_empty_candidates
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.file_integrity import rewritten_version
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.location import is_flat_name, relocate_version
 from omnigraph.storage.tables.manifest_table import stage_manifest_rows
 from omnigraph.storage.tables.stage_table import stage_create
+from omnigraph.storage.tables.table_commit import commit_exact
 from omnigraph.storage.writer_fence import FenceGuard
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 

@@ -10,7 +10,7 @@ from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasCont
 from omnigraph.identity import CommitId
 from omnigraph.storage.concurrent_calls import read_boot_clock
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.manifest.commits import CommitRecord, encode_audit, encode_commit
+from omnigraph.storage.manifest.commit_records import CommitRecord, encode_audit, encode_commit
 from omnigraph.storage.manifest.manifest_changes import (
     Publication,
     apply_publication,
@@ -24,7 +24,6 @@ from omnigraph.storage.manifest.manifest_reader import (
 )
 from omnigraph.storage.manifest.manifest_state import ManifestState, encode_rows
 from omnigraph.storage.refs import BranchRef
-from omnigraph.storage.tables.commit import SUSPEND_THRESHOLD_S, commit_exact
 from omnigraph.storage.tables.manifest_table import (
     ManifestTableState,
     StateFile,
@@ -34,6 +33,7 @@ from omnigraph.storage.tables.manifest_table import (
     stage_manifest,
 )
 from omnigraph.storage.tables.stage_table import StagedTransaction
+from omnigraph.storage.tables.table_commit import SUSPEND_THRESHOLD_S, commit_exact
 
 RETRIES = 5
 

@@ -31,7 +31,7 @@ from omnigraph.storage.layout import (
     normalize_name,
     tag_ref,
 )
-from omnigraph.storage.manifest.commits import CommitRecord
+from omnigraph.storage.manifest.commit_records import CommitRecord
 from omnigraph.storage.manifest.manifest_reader import read_newest
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.orphans import require_retained_manifest

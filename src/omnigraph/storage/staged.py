@@ -12,15 +12,15 @@ from omnigraph.errors import AlreadyExists, OmniError
 from omnigraph.identity import ID_COLUMN, CommitId, OperationId
 from omnigraph.storage.graph_lifecycle import NewTable
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.manifest.commits import CommitRecord, MergedState, MergedTable
+from omnigraph.storage.manifest.commit_records import CommitRecord, MergedState, MergedTable
 from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.manifest_state import TableEntry
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_create
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_branches import create_branch, delete_branch
+from omnigraph.storage.tables.table_commit import commit_exact
 from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableMove, WritePlan
 
 if TYPE_CHECKING:

@@ -34,11 +34,11 @@ from omnigraph.storage.recovery.recover_writes import (
 from omnigraph.storage.refs import find_ref, list_names
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import PreparedWrite, StagedTable, drop_forks_on_failure
-from omnigraph.storage.tables.commit import CommittedVersion, start_commit
 from omnigraph.storage.tables.fragments import STAGED_FILES
 from omnigraph.storage.tables.missing_files import find_missing_staged, list_staged_paths
 from omnigraph.storage.tables.table import is_table, open_table
 from omnigraph.storage.tables.table_branches import RESERVE_FRAGMENTS, read_record
+from omnigraph.storage.tables.table_commit import CommittedVersion, start_commit
 from omnigraph.storage.write_plan import TableMove, delete_intent, list_operations, write_intent
 from omnigraph.storage.writer_fence import FenceGuard
 

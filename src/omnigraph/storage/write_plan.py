@@ -21,7 +21,7 @@ from omnigraph.identity import (
     TableKey,
 )
 from omnigraph.storage.layout import RECOVERY, find_operation, make_intent_path, make_table_path
-from omnigraph.storage.manifest.commits import CommitMetadata, CommitRecord, RecoveryAudit
+from omnigraph.storage.manifest.commit_records import CommitMetadata, CommitRecord, RecoveryAudit
 from omnigraph.storage.manifest.manifest_changes import (
     ExactHead,
     Publication,

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from lance_maintenance import compact, optimize_indices
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables.table_fixtures import identity, stage_indices
 
 BY_ID = IndexSpec("by_id", "id", LanceIndexKind.BTREE)

@@ -11,7 +11,7 @@ from omnigraph.errors import (
     ReadSetChanged,
 )
 from omnigraph.identity import CommitId, TableIdentity, TableIncarnationId, TableKey, TypeId
-from omnigraph.storage.manifest.commits import CommitMetadata
+from omnigraph.storage.manifest.commit_records import CommitMetadata
 from omnigraph.storage.manifest.manifest_changes import (
     Change,
     ExactHead,

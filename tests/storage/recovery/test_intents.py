@@ -23,7 +23,7 @@ from omnigraph.identity import (
     TypeId,
 )
 from omnigraph.storage.layout import RECOVERY, make_intent_path, make_table_path
-from omnigraph.storage.manifest.commits import (
+from omnigraph.storage.manifest.commit_records import (
     CommitMetadata,
     CommitRecord,
     MergedState,

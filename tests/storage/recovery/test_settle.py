@@ -15,7 +15,7 @@ from crash.crash_scenario import SCHEMA, create
 from omnigraph.errors import RecoveryRequired
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_intent_path
-from omnigraph.storage.manifest.commits import RECOVERY_ACTOR, RecoveryKind
+from omnigraph.storage.manifest.commit_records import RECOVERY_ACTOR, RecoveryKind
 from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.manifest_reader import History, read_newest
 from omnigraph.storage.recovery.recover_writes import (
@@ -27,9 +27,9 @@ from omnigraph.storage.recovery.recovery_decision import RecoveryDecision
 from omnigraph.storage.refs import delete_ref, mark_deleted, read_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.staged import StagedTable, mint_ticket, open_writable
-from omnigraph.storage.tables.commit import commit_exact, restore
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_changes
 from omnigraph.storage.tables.table import find_latest_version, open_table
+from omnigraph.storage.tables.table_commit import commit_exact, restore
 from omnigraph.storage.write_plan import (
     OPERATION_PROPERTY,
     TableChanges,

@@ -13,10 +13,10 @@ from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
 from omnigraph.errors import AlreadyExists, OmniError, RetryableCommitConflict, StorageFailure
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.manifest_table import compact_lineage, read_state
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import open_newest, open_table
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables.table_fixtures import SCHEMA, identity, rows, stage_publish
 
 PROCESSES = 4

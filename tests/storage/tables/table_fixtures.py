@@ -7,7 +7,6 @@ from uuid import uuid4
 import pyarrow as pa
 
 from omnigraph.identity import UlidSource
-from omnigraph.storage.tables.commit import CommittedVersion, commit_exact
 from omnigraph.storage.tables.indices import (
     IndexSpec,
     SegmentPlan,
@@ -26,6 +25,7 @@ from omnigraph.storage.tables.manifest_table import (
 )
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_changes, stage_create
 from omnigraph.storage.tables.table import ROW_ID, UPDATED_AT, Table
+from omnigraph.storage.tables.table_commit import CommittedVersion, commit_exact
 
 SCHEMA = mark_primary_key(
     pa.schema(

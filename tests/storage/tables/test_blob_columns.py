@@ -7,7 +7,6 @@ import pytest
 
 from lance_maintenance import compact
 from omnigraph.errors import StorageFailure
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import open_table
@@ -19,6 +18,7 @@ from omnigraph.storage.tables.table_columns import (
     read_blob_range,
     read_blobs,
 )
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables.table_fixtures import identity, ulids
 
 SCHEMA = mark_primary_key(

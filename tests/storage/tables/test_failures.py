@@ -20,12 +20,12 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.storage.tables.commit import commit_exact, restore
 from omnigraph.storage.tables.lance_errors import classify_storage_error, translate
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create, stage_overwrite
 from omnigraph.storage.tables.table import find_latest_version, open_newest, open_table
 from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commit import commit_exact, restore
 from storage.tables import race_workers
 from storage.tables.table_fixtures import SCHEMA, change, content, create, identity, rows, ulids
 

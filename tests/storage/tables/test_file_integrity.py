@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import OmniError, StorageFailure
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.compaction import plan_groups, write_groups
 from omnigraph.storage.tables.file_probes import name_version_file
 from omnigraph.storage.tables.fragments import (
@@ -33,6 +32,7 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create, stage_fragments
 from omnigraph.storage.tables.table import open_newest, open_table
 from omnigraph.storage.tables.table_columns import make_blob_array, make_blob_field
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables.table_fixtures import change, content, create, identity, rows, stage_indices
 
 

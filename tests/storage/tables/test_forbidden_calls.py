@@ -54,5 +54,5 @@ def test_every_commit_to_lance_is_made_once():
         for node in ast.walk(tree)
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "LanceDataset.commit"
     ]
-    assert {module for module, _ in commits} == {"storage/tables/commit.py"}
+    assert {module for module, _ in commits} == {"storage/tables/table_commit.py"}
     assert [ast.unparse(given["max_retries"]) for _, given in commits] == ["0"] * len(commits)

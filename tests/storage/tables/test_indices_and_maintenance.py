@@ -7,7 +7,6 @@ import pytest
 
 from lance_maintenance import compact, compaction_tasks, optimize_indices
 from omnigraph.errors import RetryableCommitConflict
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.indices import (
     IndexSpec,
     LanceIndexKind,
@@ -18,6 +17,7 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import RESERVE_FRAGMENTS, create_branch, read_history
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables.table_fixtures import (
     change,
     content,

@@ -16,13 +16,13 @@ from lance.dataset import Transaction
 from lance.fragment import write_fragments
 
 from omnigraph.errors import AlreadyExists, OutcomeUnknown, RecoveryRequired
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.fragments import sum_complete_version
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.manifest_table import read_state, stage_manifest_rows
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import open_newest
 from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables import lance_directly, race_workers
 from storage.tables.table_fixtures import (
     SCHEMA,

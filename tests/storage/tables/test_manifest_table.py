@@ -7,7 +7,6 @@ import pytest
 from lance.commit import CommitConflictError
 
 from omnigraph.errors import AlreadyExists, ManifestCorrupt, RetryableCommitConflict
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.compaction import write_groups
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.manifest_table import (
@@ -20,6 +19,7 @@ from omnigraph.storage.tables.manifest_table import (
 )
 from omnigraph.storage.tables.table import Table, open_newest, open_table
 from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables import lance_directly
 from storage.tables.table_fixtures import (
     SCHEMA,

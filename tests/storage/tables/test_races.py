@@ -7,12 +7,12 @@ from collections import Counter
 import pytest
 
 from omnigraph.errors import RetryableCommitConflict
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.manifest_table import read_state, stage_manifest_rows
 from omnigraph.storage.tables.stage_table import stage_changes
 from omnigraph.storage.tables.table import find_latest_version, open_newest
 from omnigraph.storage.tables.table_branches import read_history
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables import race_workers
 from storage.tables.table_fixtures import (
     SCHEMA,

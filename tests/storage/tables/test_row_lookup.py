@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from io_counters import read_io_counters
 from omnigraph.storage.graph_root import MAX_CACHED_DIRECTORIES, TableHandles
 from omnigraph.storage.tables import row_lookup as directories
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.row_lookup import MAX_LOOKUP_KEYS, RowDirectory
 from omnigraph.storage.tables.stage_table import stage_changes, stage_insert, stage_overwrite
 from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, open_newest, open_table
 from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables.table_fixtures import change, create, identity, rows, ulids
 
 PLACES = ["id", ROW_ID, ROW_ADDRESS]

@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 
 from lance_maintenance import compact
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.indices import (
     DELETED,
     DISTANCE,
@@ -27,6 +26,7 @@ from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import ROW_ID, open_table
 from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables.table_fixtures import change, create, identity, stage_indices, ulids
 
 COLUMNS = ["id", "value"]

@@ -12,7 +12,6 @@ import pytest
 from lance.fragment import FragmentMetadata, write_fragments
 
 from omnigraph.errors import StorageFailure
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.fragments import (
     MAX_SMALL_BYTES,
     SMALL_WRITE_ROWS,
@@ -25,6 +24,7 @@ from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_changes, stage_create
 from omnigraph.storage.tables.table import open_newest
 from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables.table_fixtures import change, content, create, identity, rows, ulids
 
 WIDE = mark_primary_key(

@@ -9,7 +9,6 @@ import pytest
 from lance import LanceDataset
 
 from omnigraph.errors import AlreadyExists, BadRequest, KeyConflict, RecoveryRequired
-from omnigraph.storage.tables.commit import commit_exact, find_transaction, restore
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.lance_errors import PRIMARY_KEY, mark_primary_key
@@ -22,6 +21,7 @@ from omnigraph.storage.tables.stage_table import (
 )
 from omnigraph.storage.tables.table import ROW_ADDRESS, find_latest_version, open_newest
 from omnigraph.storage.tables.table_branches import create_branch, read_history
+from omnigraph.storage.tables.table_commit import commit_exact, find_transaction, restore
 from storage.tables.table_fixtures import (
     PROPERTIES,
     SCHEMA,

@@ -13,7 +13,6 @@ import pytest
 from io_counters import read_io_counters
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.storage.tables import row_lookup
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.lance_errors import PRIMARY_KEY, mark_primary_key
 from omnigraph.storage.tables.location import Generation, TableLocation, open_shared_session
@@ -21,6 +20,7 @@ from omnigraph.storage.tables.row_lookup import quote_identifier, quote_literal
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import ScanOrder, find_latest_version, is_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commit import commit_exact
 from storage.tables.table_fixtures import (
     SCHEMA,
     change,

@@ -18,7 +18,6 @@ from omnigraph.errors import (
     StorageFailure,
     StorageKind,
 )
-from omnigraph.storage.tables.commit import commit_exact, restore
 from omnigraph.storage.tables.file_probes import name_branch_file, remove_files
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.location import TableLocation
@@ -33,6 +32,7 @@ from omnigraph.storage.tables.table_branches import (
     read_history,
 )
 from omnigraph.storage.tables.table_columns import make_blob_array, make_blob_field
+from omnigraph.storage.tables.table_commit import commit_exact, restore
 from storage.tables.table_fixtures import (
     SCHEMA,
     change,

@@ -113,7 +113,7 @@ def embed(
         raise click.UsageError("--clean and --reembed-all cannot be combined")
     _check_files(seed, input_path, output_path, spec)
     _check_streams((input_path, output_path), engine, resume=resume, as_json=as_json)
-    from omnigraph.graph.embedding_verbs import embed as run
+    from omnigraph.graph.embedding import embed as run
 
     with (
         open_disk_files(input_path, output_path) as (source, target),

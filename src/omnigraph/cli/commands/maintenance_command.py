@@ -105,7 +105,7 @@ def cleanup(
     At least one of --keep and --older-than is required; both protect what they match.
     The current state of every branch stays; older commits can no longer be read.
     """
-    from omnigraph.maintenance.retention import Retention, parse_duration
+    from omnigraph.maintenance.retention_policy import Retention, parse_duration
 
     if keep is None and older_than is None:
         raise click.UsageError(

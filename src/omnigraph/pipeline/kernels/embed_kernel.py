@@ -17,7 +17,7 @@ from omnigraph.execution.embed_on_write import (
     embed_documents,
     find_obstacle,
 )
-from omnigraph.pipeline.inputs import open_filesystem, store_path
+from omnigraph.pipeline.input_splits import open_filesystem, store_path
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_staging_path

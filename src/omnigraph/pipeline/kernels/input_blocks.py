@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.errors import InputTooLarge
-from omnigraph.pipeline.inputs import InputFile, InputSplit, open_filesystem, store_path
+from omnigraph.pipeline.input_splits import InputFile, InputSplit, open_filesystem, store_path
 from omnigraph.settings import AwsSettings, InputSettings
 
 _ALWAYS_BYTES = 64 << 20

@@ -24,7 +24,7 @@ from omnigraph.execution.load_input import (
 )
 from omnigraph.execution.stored_rows import find_address
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.inputs import (
+from omnigraph.pipeline.input_splits import (
     ColumnMapping,
     Format,
     InputFile,

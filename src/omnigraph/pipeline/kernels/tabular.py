@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest, RowProblem
 from omnigraph.execution.load_input import build_type_spec
-from omnigraph.pipeline.inputs import ColumnMapping
+from omnigraph.pipeline.input_splits import ColumnMapping
 from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.column_values import (
     Converted,

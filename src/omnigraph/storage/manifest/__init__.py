@@ -5,11 +5,11 @@
 `manifest_reader` reads and caches all of it.
 """
 
-from omnigraph.storage.manifest.commits import CommitMetadata as CommitMetadata
-from omnigraph.storage.manifest.commits import CommitRecord as CommitRecord
-from omnigraph.storage.manifest.commits import MergedState as MergedState
-from omnigraph.storage.manifest.commits import RecoveryAudit as RecoveryAudit
-from omnigraph.storage.manifest.commits import show_commit as show_commit
+from omnigraph.storage.manifest.commit_records import CommitMetadata as CommitMetadata
+from omnigraph.storage.manifest.commit_records import CommitRecord as CommitRecord
+from omnigraph.storage.manifest.commit_records import MergedState as MergedState
+from omnigraph.storage.manifest.commit_records import RecoveryAudit as RecoveryAudit
+from omnigraph.storage.manifest.commit_records import show_commit as show_commit
 from omnigraph.storage.manifest.manifest_changes import Register as Register
 from omnigraph.storage.manifest.manifest_changes import Rename as Rename
 from omnigraph.storage.manifest.manifest_changes import SchemaChange as SchemaChange

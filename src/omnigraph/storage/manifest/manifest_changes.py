@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from omnigraph.errors import BadRequest, ExpectedVersionMismatch, ReadSetChanged
 from omnigraph.identity import CommitId, EntityKind, TableIdentity, TableKey
 from omnigraph.storage.layout import make_table_path
-from omnigraph.storage.manifest.commits import CommitMetadata, CommitRecord, RecoveryAudit
+from omnigraph.storage.manifest.commit_records import CommitMetadata, CommitRecord, RecoveryAudit
 from omnigraph.storage.manifest.manifest_state import (
     Head,
     ManifestState,

@@ -19,7 +19,7 @@ from omnigraph.errors import (
     StorageFailure,
 )
 from omnigraph.identity import CommitId
-from omnigraph.storage.manifest.commits import (
+from omnigraph.storage.manifest.commit_records import (
     CommitRecord,
     RecoveryAudit,
     decode_audit,

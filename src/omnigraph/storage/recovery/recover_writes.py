@@ -19,7 +19,7 @@ from omnigraph.errors import (
 from omnigraph.identity import CommitId, OperationId, TableIdentity
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_intent_path
-from omnigraph.storage.manifest.commits import (
+from omnigraph.storage.manifest.commit_records import (
     RECOVERY_ACTOR,
     RECOVERY_KIND,
     CommitMetadata,
@@ -50,7 +50,6 @@ from omnigraph.storage.recovery.recovery_decision import (
 )
 from omnigraph.storage.refs import MAIN_REF, BranchRef, find_branch, is_lost
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables.commit import restore
 from omnigraph.storage.tables.table import is_table, open_newest, open_table
 from omnigraph.storage.tables.table_branches import (
     TableVersionRecord,
@@ -58,6 +57,7 @@ from omnigraph.storage.tables.table_branches import (
     read_history,
     read_record,
 )
+from omnigraph.storage.tables.table_commit import restore
 from omnigraph.storage.write_plan import (
     OPERATION_PROPERTY,
     TableMove,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.manifest.commits import RecoveryKind
+from omnigraph.storage.manifest.commit_records import RecoveryKind
 from omnigraph.storage.manifest.manifest_reader import History, ManifestSnapshot
 from omnigraph.storage.manifest.manifest_state import ManifestState
 from omnigraph.storage.tables.table import find_latest_version, is_table

@@ -7,7 +7,6 @@ transaction history; `compaction` merges fragments without changing rows. The pa
 neither schemas nor the meaning of manifest rows.
 """
 
-from omnigraph.storage.tables.commit import commit_exact as commit_exact
 from omnigraph.storage.tables.compaction import CompactionJob as CompactionJob
 from omnigraph.storage.tables.compaction import CompactionOutput as CompactionOutput
 from omnigraph.storage.tables.compaction import combine_outputs as combine_outputs
@@ -76,6 +75,7 @@ from omnigraph.storage.tables.table_columns import read_blobs as read_blobs
 from omnigraph.storage.tables.table_columns import read_blobs_at as read_blobs_at
 from omnigraph.storage.tables.table_columns import read_computed as read_computed
 from omnigraph.storage.tables.table_columns import stage_columns as stage_columns
+from omnigraph.storage.tables.table_commit import commit_exact as commit_exact
 from omnigraph.storage.tables.version_diff import ADDRESSES_PER_READ as ADDRESSES_PER_READ
 from omnigraph.storage.tables.version_diff import ChangedKeys as ChangedKeys
 from omnigraph.storage.tables.version_diff import estimate_changed_rows as estimate_changed_rows

@@ -27,7 +27,6 @@ from lance import LanceOperation
 from lance.fragment import FragmentMetadata
 
 from omnigraph.errors import AlreadyExists, ManifestCorrupt
-from omnigraph.storage.tables.commit import CommittedVersion, commit_exact
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import (
@@ -37,6 +36,7 @@ from omnigraph.storage.tables.stage_table import (
     stage_operation,
 )
 from omnigraph.storage.tables.table import Table, is_table
+from omnigraph.storage.tables.table_commit import CommittedVersion, commit_exact
 
 STATE_MARK = "_state"
 MARK = pa.field(STATE_MARK, pa.bool_())

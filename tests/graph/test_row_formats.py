@@ -15,8 +15,8 @@ from omnigraph.aio.async_graph import AsyncTypeRows
 from omnigraph.client.served_results import ServedQueryResult
 from omnigraph.errors import BadRequest, MissingPackage
 from omnigraph.execution.load_input import LoadMode
+from omnigraph.graph.conversion.row_formats import RowForms, TypeRows
 from omnigraph.graph.engines import EngineName, ModeName
-from omnigraph.graph.row_forms import RowForms, TypeRows
 from omnigraph.settings import ENGINES
 from server.serving import serving
 

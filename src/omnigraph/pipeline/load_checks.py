@@ -18,7 +18,7 @@ from omnigraph.catalog.catalog import Catalog, ConstraintKind
 from omnigraph.constraints.constraint_checks import list_ends, list_value_rules
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.identity import EntityKind, TableKey, make_table_key
-from omnigraph.pipeline.inputs import SPLIT_BYTES
+from omnigraph.pipeline.input_splits import SPLIT_BYTES
 from omnigraph.pipeline.kernels.constraint_kernel import (
     CardinalityTask,
     EndTask,
@@ -38,7 +38,7 @@ from omnigraph.pipeline.kernels.staged_row_reader import (
     count_rows,
 )
 from omnigraph.pipeline.kernels.write_kernel import group_fragments
-from omnigraph.pipeline.report import Broken, Places, SkippedInput, make_problem
+from omnigraph.pipeline.load_report import Broken, Places, SkippedInput, make_problem
 from omnigraph.pipeline.staging_area import ROW_OUTCOMES, Staged, StagingArea, commit_staging
 from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.snapshot import Snapshot

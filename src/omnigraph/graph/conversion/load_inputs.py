@@ -29,7 +29,7 @@ from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.execution.record_load import RecordInput
-from omnigraph.pipeline.inputs import find_type, identify_files
+from omnigraph.pipeline.input_splits import find_type, identify_files
 from omnigraph.settings import AwsSettings
 from omnigraph.types.json_value import BASE64_PREFIX
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar

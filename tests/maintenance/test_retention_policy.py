@@ -8,9 +8,9 @@ import pytest
 
 from omnigraph.errors import BadRequest
 from omnigraph.identity import CommitId
-from omnigraph.maintenance.retention import Retention, parse_duration
+from omnigraph.maintenance.retention_policy import Retention, parse_duration
 from omnigraph.storage.layout import ORPHAN_CANDIDATES
-from omnigraph.storage.manifest.commits import CommitRecord
+from omnigraph.storage.manifest.commit_records import CommitRecord
 from omnigraph.storage.orphans import OrphanCandidates
 from storage.memory_store import MemoryObjectStore
 

@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import BadRequest, MissingPackage
-from omnigraph.graph.graph_forms import list_numeric_columns, number_ends
+from omnigraph.graph.conversion.graph_formats import list_numeric_columns, number_ends
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  height: F64  face: Vector(2)  photo: Blob? }
