@@ -10,12 +10,12 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.history.equality import compare_images, compare_rows, compare_values, read_images
-from omnigraph.storage.tables.commit import commit_exact
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.stage_table import stage_create
 from omnigraph.storage.tables.table import ROW_ADDRESS
 from omnigraph.storage.tables.table_columns import make_blob_array, make_blob_field
+from omnigraph.storage.tables.table_commit import commit_exact
 
 NAN = math.nan
 VECTOR = pa.list_(pa.field("item", pa.float32(), nullable=True), 2)
