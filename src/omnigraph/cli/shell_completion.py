@@ -18,7 +18,6 @@ from omnigraph.client.operator_config import (
     find_config_folder,
     read_config,
 )
-from omnigraph.errors import OmniError
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
@@ -54,6 +53,8 @@ def _list_names(part: Callable[[OperatorConfig], Iterable[str]]) -> Completion:
 
 def read_config_quietly() -> OperatorConfig:
     """Read the configuration without warnings, for completion."""
+    from omnigraph.errors import OmniError
+
     try:
         return read_config(find_config_folder(), lambda message: None)  # noqa: ARG005
     except OmniError:

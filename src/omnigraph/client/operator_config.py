@@ -11,11 +11,14 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
-from omnigraph.errors import BadRequest
 from omnigraph.settings import CommandLineSettings
-from omnigraph.settings.environment import TOKEN_PREFIX
+from omnigraph.settings.environment import TOKEN_PREFIX, make_bad_request
+
+if TYPE_CHECKING:
+    from omnigraph.errors import BadRequest
 
 _GRAPH_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
 
@@ -35,7 +38,7 @@ class ServerAddress:
     def select(self, graph_id: str) -> ServerAddress:
         """Return the address of one graph of the server."""
         if not _GRAPH_ID.fullmatch(graph_id):
-            raise BadRequest(f"'{graph_id}' cannot be the id of a graph")
+            raise make_bad_request(f"'{graph_id}' cannot be the id of a graph")
         return ServerAddress(self.base, graph_id)
 
     def join(self, path: str, values: dict[str, str]) -> str:
@@ -54,11 +57,11 @@ def parse_server(url: str) -> ServerAddress:
     """
     split = urlsplit(url.strip())
     if split.scheme not in ("http", "https") or not split.hostname:
-        raise BadRequest(f"'{url}' is not the address of a server; write https://host")
+        raise make_bad_request(f"'{url}' is not the address of a server; write https://host")
     if split.username is not None or split.password is not None:
-        raise BadRequest("a server is not addressed with a user or password; give a token")
+        raise make_bad_request("a server is not addressed with a user or password; give a token")
     if split.query or split.fragment:
-        raise BadRequest(f"'{url}': the address of a server has no query and no fragment")
+        raise make_bad_request(f"'{url}': the address of a server has no query and no fragment")
     return ServerAddress(f"{split.scheme}://{split.netloc}{split.path.rstrip('/')}")
 
 
@@ -71,7 +74,9 @@ def parse_graph_address(url: str) -> ServerAddress:
     whole = parse_server(url).base
     base, found, graph_id = whole.rpartition("/graphs/")
     if not found or "/" in graph_id:
-        raise BadRequest(f"'{url}' does not name a graph of a server; write https://host/graphs/ID")
+        raise make_bad_request(
+            f"'{url}' does not name a graph of a server; write https://host/graphs/ID"
+        )
     return ServerAddress(base).select(graph_id)
 
 
@@ -163,17 +168,17 @@ class OperatorConfig:
     def profile(self, name: str) -> OperatorProfile:
         found = self.profiles.get(name)
         if found is None:
-            raise BadRequest(f"no such profile '{name}'; {self._find_known(self.profiles)}")
+            raise make_bad_request(f"no such profile '{name}'; {self._find_known(self.profiles)}")
         if found.problem:
-            raise BadRequest(found.problem)
+            raise make_bad_request(found.problem)
         return found
 
     def alias(self, name: str) -> Alias:
         found = self.aliases.get(name)
         if found is None:
-            raise BadRequest(f"no such alias '{name}'; {self._find_known(self.aliases)}")
+            raise make_bad_request(f"no such alias '{name}'; {self._find_known(self.aliases)}")
         if found.problem:
-            raise BadRequest(found.problem)
+            raise make_bad_request(found.problem)
         return found
 
     def _find_known(self, names: Mapping[str, object]) -> str:
@@ -205,7 +210,7 @@ def read_config(folder: Path, warn: Callable[[str], None]) -> OperatorConfig:
     try:
         body = yaml.safe_load(path.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadRequest(f"cannot read {path}: {error}") from error
+        raise make_bad_request(f"cannot read {path}: {error}") from error
     return _Reader(path, warn).config(body)
 
 
@@ -325,7 +330,7 @@ class _Reader:
                 self._warn(f"{self._path}: unknown key '{prefix}{name}' is ignored")
 
     def _make_wrong(self, problem: str) -> BadRequest:
-        return BadRequest(f"{self._path}: {problem}")
+        return make_bad_request(f"{self._path}: {problem}")
 
 
 _SECTION = re.compile(r"\[(?P<name>[^\]\n]+)\]\s*")
@@ -393,7 +398,7 @@ def store_token(path: Path, server: str, token: str) -> None:
     """Store a token for a server, replacing an earlier one; other lines are unchanged."""
     check_name(server)
     if not token or any(character in token for character in "\r\n"):
-        raise BadRequest("a token is one line of text")
+        raise make_bad_request("a token is one line of text")
     kept = _remove_section(_read(path), server)
     if kept and not kept.endswith("\n"):
         kept += "\n"
@@ -413,19 +418,19 @@ def remove_token(path: Path, server: str) -> bool:
 
 def check_name(server: str) -> None:
     if not _NAME.fullmatch(server):
-        raise BadRequest(f"'{server}' cannot be the name of a server")
+        raise make_bad_request(f"'{server}' cannot be the name of a server")
 
 
 def _read(path: Path) -> str:
     try:
         mode = path.stat().st_mode
         if mode & _OTHERS:
-            raise BadRequest(f"{path} can be read by others; run: chmod 600 {path}")
+            raise make_bad_request(f"{path} can be read by others; run: chmod 600 {path}")
         return path.read_text()
     except FileNotFoundError:
         return ""
     except (OSError, UnicodeDecodeError) as error:
-        raise BadRequest(f"cannot read {path}: {error}") from error
+        raise make_bad_request(f"cannot read {path}: {error}") from error
 
 
 def _split_sections(text: str) -> list[tuple[str | None, list[str]]]:
@@ -463,4 +468,4 @@ def _write(path: Path, text: str) -> None:
         finally:
             Path(scratch).unlink(missing_ok=True)
     except OSError as error:
-        raise BadRequest(f"cannot write {path}: {error.strerror or error}") from error
+        raise make_bad_request(f"cannot write {path}: {error.strerror or error}") from error

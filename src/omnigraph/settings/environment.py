@@ -11,9 +11,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
-from omnigraph.errors import BadRequest
+if TYPE_CHECKING:
+    from omnigraph.errors import BadRequest
+
 
 T = TypeVar("T")
 DefaultT = TypeVar("DefaultT")
@@ -28,6 +30,13 @@ _TEST_PREFIX = "OMNIGRAPH_TEST_"
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
 _MAX_DIGITS = 15
+
+
+def make_bad_request(message: str) -> BadRequest:
+    """Return the error of a setting. Errors load msgspec, which help and completion do without."""
+    from omnigraph.errors import BadRequest  # noqa: PLC0415 - see above
+
+    return BadRequest(message)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +156,7 @@ class Setting(Generic[T]):
         except ValueError:
             if self.is_lenient:
                 return self.default
-            raise BadRequest(f"{self.name} must be {self.kind.accepts}") from None
+            raise make_bad_request(f"{self.name} must be {self.kind.accepts}") from None
 
     def show(self, value: T | None) -> str:
         """Render a value as the environment has it; empty for None."""
