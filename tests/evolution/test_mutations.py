@@ -18,6 +18,7 @@ from omnigraph.errors import (
     BadRequest,
     CompileError,
     ConstraintViolated,
+    MergeConflicts,
     OmniError,
     ParameterError,
     PolicyDenied,
@@ -218,7 +219,8 @@ def test_on_a_branch_the_others_stay_as_they_are(library):
     assert values(library, "Book", "price", "dev") == [1.5] * 6
     assert values(library, "Book", "price") == [None] * 6
     library.mutate('query q() { update Book set { pages: 1 } where slug = "b0" }')
-    with pytest.raises(OmniError):
+    library.mutate('query q() { update Book set { price: 9.0 } where slug = "b1" }')
+    with pytest.raises(MergeConflicts):
         library.merge("dev")
     library.merge("dev", resolve="theirs")
     assert values(library, "Book", "price") == [1.5] * 6

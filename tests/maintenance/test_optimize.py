@@ -374,7 +374,8 @@ def test_a_table_whose_only_index_is_pending_is_no_part_of_the_work(tmp_path):
 
     def note():
         for file in (place / "__recovery").glob("*.json"):
-            announced.update(table["table_key"] for table in json.loads(file.read_text())["tables"])
+            moved = json.loads(file.read_text())["changes"]["moved"]
+            announced.update(table["table_key"] for table in moved)
 
     with watched(At("after", "put", INTENTS, note, times=99)):
         result = omnigraph.open(place).optimize()

@@ -289,11 +289,16 @@ WriteT = TypeVar("WriteT", bound=WriteResult)
 
 
 def read_write(connection: ServerConnection, answer: ServerAnswer, kind: type[WriteT]) -> WriteT:
-    """Decode the result of a write; a header says whether it was made before."""
+    """Decode the result of a write; a header says whether it was made before.
+
+    The address that some bodies repeat is dropped: the handle has it, and an embedded graph's
+    results have none.
+    """
     result = connection.decode(answer, kind)
+    found: dict[str, object] = {"uri": None} if "uri" in kind.__struct_fields__ else {}
     if answer.headers.get(REPLAYED) == "true":
-        return msgspec.structs.replace(result, is_replayed=True)
-    return result
+        found["is_replayed"] = True
+    return msgspec.structs.replace(result, **found)
 
 
 def make_key(given: str | None) -> str:
