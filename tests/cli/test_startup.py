@@ -39,7 +39,7 @@ UNWANTED = (
     *("polars", "pyspark", "pandas", "yaml", "http.client", "rich"),
     *(
         "omnigraph.catalog.build",
-        "omnigraph.embedding.remote_embedder",
+        "omnigraph.embedding",
         "omnigraph.plan.query_lint",
     ),
     *("omnigraph.storage.writer_lease", "omnigraph.storage.transaction"),

@@ -44,7 +44,7 @@ def test_random_queries_have_the_rows_they_should(seed, tmp_path):
 @pytest.mark.parametrize("seed", TINY_SEEDS)
 def test_they_have_them_too_where_small_tables_count_as_large(seed, tmp_path, monkeypatch):
     """Replay what fails here with `--tiny`."""
-    assert make_tiny(monkeypatch) > 0
+    make_tiny(monkeypatch)
     compare(seed, TINY_QUERIES, tmp_path)
 
 

@@ -75,7 +75,7 @@ def read(graph: omnigraph.Graph) -> dict[str, Row]:
     return {row["k"]: {name: row[name] for name in VALUES} for row in found}
 
 
-def check(path, seed: int, entities: int) -> None:
+def check(path, seed: int, entities: int, granularity: str) -> None:
     chance = random.Random(seed)
     base = {f"k{n}": make_row(chance) if chance.random() < 0.8 else None for n in range(entities)}
     sides = [{k: change(chance, row) for k, row in base.items()} for _ in range(2)]
@@ -85,7 +85,6 @@ def check(path, seed: int, entities: int) -> None:
     for branch, rows in zip(("dev", "main"), sides, strict=True):
         write(graph, branch, rows)
     rules = [f"T.{name}={rule}" for name, rule in RULES.items()]
-    granularity = chance.choice(["property", "entity"])
     was, theirs, ours = ({k: row for k, row in one.items() if row} for one in (base, *sides))
     _, clashes = merge_states(was, theirs, ours, granularity, RULES)
     preview = graph.merge("dev", dry_run=True, resolve=rules, granularity=granularity)
@@ -102,12 +101,15 @@ def check(path, seed: int, entities: int) -> None:
     assert (inserted, deleted) == (len(after.keys() - before), len(before.keys() - after)), seed
 
 
+@pytest.mark.parametrize("granularity", ["property", "entity"])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_rules_decide_as_they_do_for_dictionaries(tmp_path, seed):
-    check(tmp_path / "graph", seed, 120)
+def test_rules_decide_as_they_do_for_dictionaries(tmp_path, seed, granularity):
+    check(tmp_path / "graph", seed, 120, granularity)
 
 
 @pytest.mark.fuzz
 @pytest.mark.parametrize("seed", range(2, 60))
 def test_rules_decide_as_they_do_for_many_dictionaries(tmp_path, seed):
-    check(tmp_path / "graph", seed, random.Random(seed).choice([40, 400, 2_000]))
+    chance = random.Random(seed)
+    granularity = chance.choice(["property", "entity"])
+    check(tmp_path / "graph", seed, chance.choice([40, 400, 2_000]), granularity)

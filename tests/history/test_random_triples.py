@@ -186,14 +186,14 @@ def check(
 
 
 @pytest.mark.parametrize("granularity", ["property", "entity"])
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(5))
 def test_random_triples_merge_as_dictionaries_do(tmp_path, seed, granularity):
     """Five hundred nodes and five hundred edges: a thousand triples."""
     check(tmp_path / "graph", seed, granularity=granularity)
 
 
 @pytest.mark.parametrize("granularity", ["property", "entity"])
-@pytest.mark.parametrize("seed", range(5, 8))
+@pytest.mark.parametrize("seed", range(5, 9))
 def test_a_few_random_changes_merge_as_dictionaries_do(tmp_path, seed, granularity):
     """So few that rows are read one by one, and not by scans."""
     check(tmp_path / "graph", seed, entities=80, unchanged=0.85, granularity=granularity)

@@ -18,7 +18,7 @@ from server.load_clients import Client, Storm
 from server.serving import ALL, Server, list_children, serving
 
 CLIENTS = 200
-MAX_SMALL_BYTES = 2 << 30
+MAX_PEAK_BYTES = 2 << 30
 """More than this no worker may ever take up; one that has just started needs a quarter of it."""
 LONG_S = float(os.environ.get("OMNIGRAPH_TEST_STORM_SECONDS", "600"))
 
@@ -47,7 +47,7 @@ def run_storm(place, workers: int, seconds: float, between_kills: tuple[float, f
         assert storm.wrong == []
         assert server.post("query", {"query": ALL}).status == 200
     print(f"{workers} workers: {storm.describe()}; at most {peak >> 20} MiB in a process")
-    assert peak < MAX_SMALL_BYTES
+    assert peak < MAX_PEAK_BYTES
     with omnigraph.open(place) as graph:
         names = set(graph.nodes("Person").to_arrow()["name"].to_pylist())
         assert names == {"Ada", "Ben", *storm.acknowledged}

@@ -378,7 +378,7 @@ def test_spans_point_at_what_they_name():
     assert piece(query.body.limit.span) == "3"
 
 
-def test_interleaved_writes_line_ends_count_as_one_line():
+def test_windows_line_ends_count_as_one_line():
     with pytest.raises(CompileError) as raised:
         parse("query q() {\r\n  match { $a. }\r\n  return { 1 }\r\n}\r\n")
     (found,) = raised.value.diagnostics

@@ -98,7 +98,7 @@ def test_the_span_of_a_keyword_value_covers_the_keyword():
     assert piece(text, literal.span) == 'model="m"'
 
 
-def test_interleaved_writes_line_ends_count_as_one_line():
+def test_windows_line_ends_count_as_one_line():
     with pytest.raises(CompileError) as raised:
         parse("node A {\r\n  x: Strng\r\n}\r\n")
     (found,) = raised.value.diagnostics
