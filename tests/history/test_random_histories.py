@@ -14,9 +14,18 @@ import pytest
 import omnigraph
 from omnigraph.errors import BadRequest, MergeBaseUnavailable, MergeConflicts
 
-SCHEMA = "node Item { slug: String @key  value: I32? }\nnode Other { slug: String @key }"
-State = dict[str, int | None]
+SCHEMA = """
+node Item { slug: String @key  a: I32?  b: I32?  c: I32?  d: I32? }
+node Other { slug: String @key }
+"""
+NAMES = ("a", "b", "c", "d")
 ABSENT, UNKNOWN = "absent", "unknown"
+Row = dict[str, int | None]
+State = dict[str, Row]
+Base = dict[str, int | str | None] | str
+"""A row, of which some properties may be unknown, or that the row is absent or unknown."""
+Conflicts = dict[str, set[str]]
+"""By entity, the properties in conflict; none where one side has no such entity."""
 
 
 @dataclass
@@ -48,74 +57,149 @@ class Model:
         older = {parent for one in common for parent in self.parents[one]}
         return sorted(common - older, reverse=True)
 
-    def merge(self, source: str, target: str) -> tuple[str, State, set[str]]:
-        """The outcome, the merged state and the ids in conflict."""
+    def merge(self, source: str, target: str, unit: str) -> tuple[str, Merge]:
+        """The outcome, the merged state and the conflicts."""
         s, t = self.heads[source], self.heads[target]
         common = self.ancestors(s) & self.ancestors(t)
         if s in common:
-            return "already_up_to_date", self.states[t], set()
+            return "already_up_to_date", Merge({}, {}, self.states[t], self.states[t])
         bases = self.newest(common)
         ids = set().union(*self.states)
-        base = {id: self.value_at(bases, id) for id in ids}
-        state, conflicts = bring(base, self.states[s], self.states[t])
-        return "fast_forward" if t in common else "merged", state, conflicts
+        base = {id: self.row_at(bases, id, unit) for id in ids}
+        merged = Merge.of(base, self.states[s], self.states[t], unit)
+        return "fast_forward" if t in common else "merged", merged
 
-    def value_at(self, commits: list[int], id: str) -> object:
-        """Return the value of an entity after a merge of these commits, if it is determined."""
+    def row_at(self, commits: list[int], id: str, unit: str) -> Base:
+        """Return an entity after a merge of these commits, as far as it is determined."""
         first, *others = commits
-        value, seen = self.states[first].get(id, ABSENT), self.ancestors(first)
+        row, seen = self._row(first, id), self.ancestors(first)
         for other in others:
-            theirs, reached = self.states[other].get(id, ABSENT), self.ancestors(other)
-            if value != theirs:
-                base = self.value_at(self.newest(seen & reached), id)
-                if base == value != UNKNOWN:
-                    value = theirs
-                elif base != theirs:
-                    value = UNKNOWN
+            theirs, reached = self._row(other, id), self.ancestors(other)
+            if row != theirs:
+                base = self.row_at(self.newest(seen & reached), id, unit)
+                row = join(base, row, theirs, unit)
             seen |= reached
-        return value
+        return row
 
-    def last_change(self, head: int, common: set[int], id: str) -> int:
-        """The commit that made an entity what it is; what both sides have is not looked into."""
+    def last_change(self, head: int, common: set[int], id: str, name: str | None) -> int:
+        """The commit that made an entity, or a property of it, what it is.
+
+        What both sides have is not looked into.
+        """
         if head in common:
             return head
-        alike = [p for p in self.parents[head] if self._value(p, id) == self._value(head, id)]
-        return max((self.last_change(p, common, id) for p in alike), default=head)
+        now = self._value(head, id, name)
+        alike = [p for p in self.parents[head] if self._value(p, id, name) == now]
+        return max((self.last_change(p, common, id, name) for p in alike), default=head)
 
-    def _value(self, commit: int, id: str) -> object:
+    def _row(self, commit: int, id: str) -> Row | str:
         return self.states[commit].get(id, ABSENT)
 
-    def decide(self, rule: str, source: int, target: int, state: State, ids: set[str]) -> None:
+    def _value(self, commit: int, id: str, name: str | None) -> object:
+        row = self._row(commit, id)
+        return row if name is None or isinstance(row, str) else row[name]
+
+    def decide(self, rule: str, source: int, target: int, merged: Merge, unit: str) -> None:
         """Let a rule decide about conflicts."""
         common = self.ancestors(source) & self.ancestors(target)
-        for id in ids:
-            ours, theirs = (self.last_change(one, common, id) for one in (target, source))
-            if rule == "theirs" or (rule == "newest" and theirs > ours):
-                state.pop(id, None)
-                if id in self.states[source]:
-                    state[id] = self.states[source][id]
+        for id, names in list(merged.conflicts.items()):
+            whole = unit == "entity" or not names
+            for name in [None] if whole else sorted(names):
+                ours, theirs = (self.last_change(h, common, id, name) for h in (target, source))
+                if rule == "theirs" or (rule == "newest" and theirs > ours):
+                    take(merged.state, self.states[source], id, name)
+            del merged.conflicts[id]
 
 
-def bring(base: dict[str, object], source: State, target: State) -> tuple[State, set[str]]:
-    """Apply the changes of the source since the base to the target, and return the conflicts."""
-    result, conflicts = dict(target), set[str]()
-    for id in base.keys() | source.keys() | target.keys():
-        was = base.get(id, ABSENT)
-        theirs, mine = source.get(id, ABSENT), target.get(id, ABSENT)
-        if theirs in (mine, was):
-            continue
-        if mine != was:
-            conflicts.add(id)
-            continue
-        result.pop(id, None)
-        if id in source:
-            result[id] = source[id]
-    return result, conflicts
+def take(state: State, source: State, id: str, name: str | None) -> None:
+    if name is not None:
+        state[id] = {**state[id], name: source[id][name]}
+        return
+    state.pop(id, None)
+    if id in source:
+        state[id] = source[id]
+
+
+def join(base: Base, one: Base, other: Base, unit: str) -> Base:
+    """Return what a merge of two rows would be."""
+    if unit == "entity" or isinstance(one, str) or isinstance(other, str):
+        if is_known(base) and base in (one, other):
+            return other if base == one else one
+        return UNKNOWN
+    was = dict.fromkeys(NAMES, UNKNOWN) if isinstance(base, str) else base
+    return {name: join_values(was[name], one[name], other[name]) for name in NAMES}
+
+
+def join_values(base: object, one: object, other: object) -> object:
+    if one == other:
+        return one
+    if base == UNKNOWN or base not in (one, other):
+        return UNKNOWN
+    return other if base == one else one
+
+
+def is_known(row: Base) -> bool:
+    return row != UNKNOWN if isinstance(row, str) else UNKNOWN not in row.values()
+
+
+@dataclass
+class Merge:
+    """What merging a source into a target comes to; at conflicts it has what the target has."""
+
+    base: dict[str, Base]
+    conflicts: Conflicts
+    source: State
+    state: State
+
+    @staticmethod
+    def of(base: dict[str, Base], source: State, target: State, unit: str) -> Merge:
+        merged = Merge(base, {}, source, dict(target))
+        for id in base.keys() | source.keys() | target.keys():
+            was = base.get(id, ABSENT)
+            theirs, ours = source.get(id, ABSENT), target.get(id, ABSENT)
+            if theirs in (ours, was):
+                continue
+            if ours == was:
+                take(merged.state, source, id, None)
+            elif isinstance(theirs, str) or isinstance(ours, str):
+                merged.conflicts[id] = set()
+            else:
+                merged._join_rows(id, was, theirs, ours, unit)
+        return merged
+
+    def _join_rows(self, id: str, was: Base, theirs: Row, ours: Row, unit: str) -> None:
+        old = dict.fromkeys(NAMES, UNKNOWN) if isinstance(was, str) else was
+        unlike = {name for name in NAMES if theirs[name] != ours[name]}
+        changed = {name for name in unlike if theirs[name] != old[name]}
+        clash = {name for name in changed if ours[name] != old[name]}
+        if unit == "entity":
+            self.conflicts[id] = unlike
+            return
+        self.state[id] = {**ours, **{name: theirs[name] for name in changed - clash}}
+        if clash:
+            self.conflicts[id] = clash
+
+    def add_up(self) -> None:
+        """Decide conflicts by the sums of properties, where they have a base."""
+        for id, names in list(self.conflicts.items()):
+            base = self.base.get(id, ABSENT)
+            for name in sorted(names):
+                was = base.get(name) if isinstance(base, dict) else 0 if base == ABSENT else UNKNOWN
+                if was != UNKNOWN:
+                    ours, theirs = (side[id][name] or 0 for side in (self.state, self.source))
+                    self.state[id] = {**self.state[id], name: ours + theirs - (was or 0)}
+                    names.remove(name)
+                    if not names:
+                        del self.conflicts[id]
 
 
 def content(graph, branch: str) -> State:
-    rows = graph.nodes("Item", branch=branch).to_arrow().to_pydict()
-    return dict(zip(rows["slug"], rows["value"], strict=True))
+    rows = graph.nodes("Item", branch=branch).to_arrow().to_pylist()
+    return {row["slug"]: {name: row[name] for name in NAMES} for row in rows}
+
+
+def list_conflicts(preview) -> Conflicts:
+    return {one.id: set(one.properties) for one in preview.conflicts}
 
 
 def run_history(path, seed: int, steps: int) -> Counter[str]:
@@ -154,14 +238,16 @@ def run_history(path, seed: int, steps: int) -> Counter[str]:
 
 def write(chance: random.Random, graph, model: Model, branch: str) -> None:
     state = dict(model.states[model.heads[branch]])
-    id = f"i{chance.randrange(12)}"
-    if id in state and chance.random() < 0.3:
+    id = f"i{chance.randrange(8)}"
+    if id in state and chance.random() < 0.2:
         done = graph.mutate(f'query q() {{ delete Item where slug = "{id}" }}', branch=branch)
         del state[id]
     else:
-        state[id] = chance.randrange(3)
-        row = {"type": "Item", "data": {"slug": id, "value": state[id]}}
-        done = graph.load([row], "merge", branch=branch)
+        names = chance.sample(NAMES, chance.choice([1, 1, 1, 2, 4]))
+        values = {name: chance.choice([None, 0, 1, 2]) for name in names}
+        state[id] = {**state.get(id, dict.fromkeys(NAMES)), **values}
+        row = {"type": "Item", "data": {"slug": id, **values}}
+        done = graph.load([row], "merge", branch=branch, partial=True)
     model.commit(branch, state, done.commit.commit_id, model.heads[branch])
 
 
@@ -172,8 +258,9 @@ def apply(chance: random.Random, graph, model: Model, branch: str, where: str) -
     verb, number = chance.choice(["revert", "cherry_pick", "restore"]), chance.choice(sorted(seen))
     parents, now = model.parents[number], model.states[head]
     rule = chance.choice(["ours", "theirs", "newest"])
+    unit = chance.choice(["property", "entity"])
     if verb == "restore":
-        source, state, conflicts = number, dict(model.states[number]), set[str]()
+        source, merged = number, Merge({}, {}, {}, dict(model.states[number]))
         run = lambda **given: graph.restore(model.ids[number], branch=branch, **given)  # noqa: E731
         rule = None
     elif not parents:
@@ -183,28 +270,28 @@ def apply(chance: random.Random, graph, model: Model, branch: str, where: str) -
         base, source = number, parents[which]
         if verb == "cherry_pick":
             base, source = source, base
-        state, conflicts = bring(model.states[base], model.states[source], now)
+        merged = Merge.of(dict(model.states[base]), model.states[source], now, unit)
         run = lambda **given: getattr(graph, verb)(  # noqa: E731
-            model.ids[number], branch=branch, parent=which + 1, **given
+            model.ids[number], branch=branch, parent=which + 1, granularity=unit, **given
         )
-    where = f"{where}, {verb} of {number} on {branch}"
+    where = f"{where}, {verb} of {number} on {branch} by {unit}"
     try:
         preview = run(dry_run=True)
     except (MergeBaseUnavailable, BadRequest):
         return "unavailable"  # its branch is gone, and nobody else kept what it was
-    assert {one.id for one in preview.conflicts} == conflicts, where
-    if conflicts:
+    assert list_conflicts(preview) == merged.conflicts, where
+    if merged.conflicts:
         with pytest.raises(MergeConflicts):
             run()
-        model.decide(rule, source, head, state, conflicts)
+        model.decide(rule, source, head, merged, unit)
     try:
         done = run() if rule is None else run(resolve=rule)
     except MergeBaseUnavailable:  # what would tell went with a branch
         assert rule == "newest", where
         return "unavailable"
-    assert (done.outcome == "unchanged") == (state == now), where
+    assert (done.outcome == "unchanged") == (merged.state == now), where
     if done.commit is not None:
-        model.commit(branch, state, done.commit.commit_id, head)
+        model.commit(branch, merged.state, done.commit.commit_id, head)
     return verb
 
 
@@ -217,23 +304,34 @@ def merge(
     met: Counter[str],
     where: str,
 ) -> None:
-    outcome, state, conflicts = model.merge(source, target)
-    preview = graph.merge(source, target, dry_run=True)
+    unit = chance.choice(["property", "property", "entity"])
+    outcome, merged = model.merge(source, target, unit)
+    preview = graph.merge(source, target, dry_run=True, granularity=unit)
     assert preview.outcome == outcome, where
-    assert {one.id for one in preview.conflicts} == conflicts, where
+    assert list_conflicts(preview) == merged.conflicts, f"{where}, {source} to {target} by {unit}"
     met["criss_cross"] += len(preview.base_commit_ids) > 1
     rule = None
-    if conflicts:
+    if merged.conflicts:
         met["conflicts"] += 1
         with pytest.raises(MergeConflicts):
-            graph.merge(source, target)
-        rule = chance.choice(["ours", "theirs", "newest", None])
+            graph.merge(source, target, granularity=unit)
+        rule = chance.choice(["ours", "theirs", "newest", "sum", None])
         if rule is None:
             return
         met[rule] += 1
-        model.decide(rule, model.heads[source], model.heads[target], state, conflicts)
+    resolve: list[str] | str | None = rule
+    if rule == "sum":
+        unit, resolve = "property", [f"Item.{name}=sum" for name in NAMES]
+        _, merged = model.merge(source, target, unit)
+        merged.add_up()
+        preview = graph.merge(source, target, dry_run=True, resolve=resolve)
+        assert list_conflicts(preview) == merged.conflicts, where
+        if merged.conflicts:
+            return
+    elif rule is not None:
+        model.decide(rule, model.heads[source], model.heads[target], merged, unit)
     try:
-        done = graph.merge(source, target, resolve=rule)
+        done = graph.merge(source, target, resolve=resolve, granularity=unit)
     except MergeBaseUnavailable:  # what would tell went with a branch
         assert rule == "newest", where
         met["unavailable"] += 1
@@ -242,7 +340,7 @@ def merge(
     assert done.outcome == outcome, where
     if outcome != "already_up_to_date":
         parents = model.heads[target], model.heads[source]
-        model.commit(target, state, done.commit.commit_id, *parents)
+        model.commit(target, merged.state, done.commit.commit_id, *parents)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -256,18 +354,21 @@ def test_long_histories_of_branches_agree_with_the_model(tmp_path, seed):
     run_history(tmp_path / "graph", seed, 120)
 
 
-# --- an entity of one branch ------------------------------------------------------------------
+# --- what belongs to one branch ---------------------------------------------------------------
 
 
 def live_apart(path, seed: int, steps: int) -> int:
     """Branches that write only what is theirs, and merge each other all the time.
 
-    So of two states of an entity one is always the later: no merge may conflict, whatever the
-    histories look like. Gives how many merges had several bases.
+    Each has an entity of its own, and one property of an entity of all. So of two states of it one
+    is always the later: no merge may conflict, whatever the histories look like. Gives how many
+    merges had several bases.
     """
     chance = random.Random(seed)
     graph = omnigraph.init(path, SCHEMA)
+    graph.load([{"type": "Item", "data": {"slug": "all"}}], "append")
     names = ["main", "a", "b", "c"]
+    own = dict(zip(names, NAMES, strict=True))
     for name in names[1:]:
         graph.create_branch(name)
     known = {name: dict.fromkeys(names, 0) for name in names}
@@ -278,19 +379,24 @@ def live_apart(path, seed: int, steps: int) -> int:
         if chance.random() < 0.4:
             known[branch][branch] += 1
             value = known[branch][branch]
-            row = {"type": "Item", "data": {"slug": branch, "value": value}}
+            rows = [
+                {"type": "Item", "data": {"slug": branch, "a": value}},
+                {"type": "Item", "data": {"slug": "all", own[branch]: value}},
+            ]
             if value % 3 == 0:
                 query = f'query q() {{ delete Item where slug = "{branch}" }}'
                 graph.mutate(query, branch=branch)
-            else:
-                graph.load([row], "merge", branch=branch)
+                del rows[0]
+            graph.load(rows, "merge", branch=branch, partial=True)
         else:
             done = graph.merge(other, branch)
             crossed += len(done.base_commit_ids) > 1
             mine, theirs = known[branch], known[other]
             known[branch] = {name: max(mine[name], theirs[name]) for name in names}
-        there = {name: value for name, value in known[branch].items() if value % 3}
-        assert content(graph, branch) == there, where
+        found, reached = content(graph, branch), known[branch]
+        assert found.pop("all") == {own[name]: reached[name] or None for name in names}, where
+        there = {name: value for name, value in reached.items() if value % 3}
+        assert {name: row["a"] for name, row in found.items()} == there, where
     return crossed
 
 

@@ -22,18 +22,25 @@ from omnigraph.history.conflict_rules import (
     Rules,
     combine_values,
 )
-from omnigraph.history.equality import Mask, compare_values
+from omnigraph.history.equality import compare_values
 from omnigraph.history.property_merge import (
     ColumnChanges,
-    ColumnMasks,
     CombinedRows,
     compare_columns,
     mask_any,
     pack_masks,
 )
-from omnigraph.history.table_sides import Entities, Granularity, TableSides
+from omnigraph.history.table_sides import (
+    Entities,
+    Granularity,
+    Mask,
+    Masks,
+    RowSource,
+    TableSides,
+    VirtualRows,
+    read_rows,
+)
 from omnigraph.identity import TableKey
-from omnigraph.storage.tables import Table, read_rows_at_addresses
 from omnigraph.types.column_values import convert_column
 
 CONFLICTS_AT_ONCE = 1_024
@@ -143,11 +150,8 @@ class Resolver:
         kinds = np.array([take if isinstance(take, str) else "values" for take in takes], np.str_)
         counts = {DECISION: len(takes)} if takes else {}
         from_base = some.filter(kinds == "base")
-        if len(from_base) and not sides.base_is_known:
-            raise BadRequest(
-                f"the decision about {self.type.name} '{from_base.ids[0]}' is 'base', but there is "
-                "no single base: the newest common commits contradict each other about it"
-            )
+        if not sides.base_is_known:
+            self._require_base(from_base, np.ones(len(from_base), np.bool_))
         gone = ~from_base.has("base")
         parts = [
             self._take_side(sides, some.filter(kinds == "source"), ConflictRule.THEIRS),
@@ -187,19 +191,39 @@ class Resolver:
         return self._make(taken=taken, combined=tuple(combined))
 
     def _take_base(self, sides: TableSides, some: Entities) -> ResolvedConflicts:
-        rows, added = _read_rows(sides.base, some.base, self.type), ~some.has("target")
+        added, in_both = int((~some.has("target")).sum()), np.zeros(len(some), np.bool_)
         if self.granularity is Granularity.PROPERTY:
             in_both = some.has("source") & some.has("target")
-            mixed, kept = some.filter(in_both), rows.filter(pa.array(~in_both))
-            found = self._combine_units(sides, mixed, forced=ConflictRule.OURS)
-            rows = self._read_combined(found.rows)
-            base = _read_rows(sides.base, mixed.base, self.type)
-            for name, clash in zip(sides.columns, found.clash, strict=True):
-                if clash.any():
-                    column = pc.if_else(pa.array(clash), base.column(name), rows.column(name))
-                    rows = _set_column(rows, name, column)
-            rows = pa.concat_tables([rows, kept])
-        return self._make(rows=rows, added=int(added.sum()))
+        whole, mixed = some.filter(~in_both), some.filter(in_both)
+        if isinstance(sides.base, VirtualRows):
+            unknown = ~sides.base.mask_known(whole.base, sides.columns)
+            self._require_base(whole, mask_any(unknown))
+        parts = [_read_rows(sides.base, whole.base, self.type)]
+        if len(mixed):
+            parts.append(self._take_base_properties(sides, mixed))
+        return self._make(rows=pa.concat_tables(parts), added=added)
+
+    def _take_base_properties(self, sides: TableSides, some: Entities) -> pa.Table:
+        """Take the properties that conflict from the base, and merge the others."""
+        found = self._combine_units(sides, some, forced=ConflictRule.OURS)
+        for name, unknown in zip(sides.columns, found.clash & ~found.base_is_known, strict=True):
+            self._require_base(some, unknown, name)
+        rows, base = self._read_combined(found.rows), _read_rows(sides.base, some.base, self.type)
+        for name, clash in zip(sides.columns, found.clash, strict=True):
+            if clash.any():
+                column = pc.if_else(pa.array(clash), base.column(name), rows.column(name))
+                rows = _set_column(rows, name, column)
+        return rows
+
+    def _require_base(self, some: Entities, unknown: Mask, column: str | None = None) -> None:
+        """Raise if an entity is decided to be as in the base, which is unknown."""
+        if unknown.any():
+            what = "it" if column is None else f"'{column}'"
+            raise BadRequest(
+                f"the decision about {self.type.name} '{some.ids[int(np.argmax(unknown))]}' is "
+                "'base', but there is no single base: the newest common commits contradict each "
+                f"other about {what}"
+            )
 
     def _take_values(self, sides: TableSides, some: Entities) -> ResolvedConflicts:
         """Put the values that were decided into the target's rows, or else the source's.
@@ -325,39 +349,44 @@ class Resolver:
             clash = result.compare_unit(changes, unit)
             if not clash.any():
                 continue
-            rule = forced or self._find_rule(sides, unit) or fallback
+            rule = forced or self._find_rule(unit) or fallback
+            decides = clash
             if rule is None:
-                result.undecided[unit.rows] = changes.differ[unit.rows] & clash
+                decides = np.zeros_like(clash)
+            elif rule in NEED_BASE:
+                decides = clash & changes.base_is_known[unit.rows[0]]
+            result.undecided[unit.rows] = changes.differ[unit.rows] & clash & ~decides
+            if rule is None or not decides.any():
                 continue
             label = self.rules.label(self.type.name, unit.column)
-            result.decided[label] = result.decided.get(label, 0) + clash.astype(np.int64)
+            result.decided[label] = result.decided.get(label, 0) + decides.astype(np.int64)
             if rule in WHOLE_ROW:
-                ids = some.ids.filter(pa.array(clash))
-                result.from_source[np.ix_(unit.rows, clash)] = self._takes_source(
+                ids = some.ids.filter(pa.array(decides))
+                result.from_source[np.ix_(unit.rows, decides)] = self._takes_source(
                     rule, ids, unit.column
                 )
             else:
                 assert unit.column is not None, f"'{rule}' is given for one property"
-                result.computed[unit.column] = self._compute(rule, sides, some, unit, result)
+                values = self._compute(rule, sides, some, unit.column, decides, result)
+                result.computed[unit.column] = values
         return result
 
-    def _find_rule(self, sides: TableSides, unit: _Unit) -> ConflictRule | None:
+    def _find_rule(self, unit: _Unit) -> ConflictRule | None:
         rule = self.rules.for_rows(self.type.name)
-        if unit.column is not None:
-            rule = self.rules.for_properties(self.type.name).get(unit.column, rule)
-        return None if rule in NEED_BASE and not sides.base_is_known else rule
+        if unit.column is None:
+            return rule
+        return self.rules.for_properties(self.type.name).get(unit.column, rule)
 
     def _compute(
         self,
         rule: ConflictRule,
         sides: TableSides,
         some: Entities,
-        unit: _Unit,
+        name: str,
+        decides: Mask,
         result: _CombinedUnits,
     ) -> pa.Array:
-        """Return the column with the rule's values for conflicts, and those of a side elsewhere."""
-        name, (at,) = unit.column, unit.rows
-        assert name is not None, f"'{rule}' is given for one property"
+        """Return the column with the rule's values where it decides, else with those of a side."""
         kind = build_logical_schema(self.type).field(name).type
         source, target, known = (
             _read_column(table, addresses, name, kind)
@@ -369,8 +398,9 @@ class Resolver:
         )
         base = _spread(known, some.has("base"))
         chosen = combine_values(rule, base, source, target, f"{self.type.name}.{name}")
-        kept = pc.if_else(pa.array(result.from_source[at]), source, target)
-        values = pc.if_else(pa.array(result.clash[at]), chosen, kept)
+        from_source = result.from_source[sides.columns.index(name)]
+        kept = pc.if_else(pa.array(from_source), source, target)
+        values = pc.if_else(pa.array(decides), chosen, kept)
         result.computed_changed[:] |= ~compare_values(values, target)
         return values
 
@@ -381,9 +411,10 @@ class _CombinedUnits:
 
     sides: TableSides
     entities: Entities
-    from_source: ColumnMasks
-    clash: ColumnMasks
-    undecided: ColumnMasks
+    from_source: Masks
+    clash: Masks
+    base_is_known: Masks
+    undecided: Masks
     computed: dict[str, pa.Array]
     computed_changed: Mask
     """A value that a rule computed is not the target's."""
@@ -392,9 +423,9 @@ class _CombinedUnits:
 
     @classmethod
     def start(cls, sides: TableSides, some: Entities, changes: ColumnChanges) -> _CombinedUnits:
-        empty = np.zeros_like(changes.clash)
+        empty, known = np.zeros_like(changes.clash), changes.base_is_known
         changed = np.zeros(len(some), np.bool_)
-        return cls(sides, some, empty, empty.copy(), empty.copy(), {}, changed, {})
+        return cls(sides, some, empty, empty.copy(), known, empty.copy(), {}, changed, {})
 
     def compare_unit(self, changes: ColumnChanges, unit: _Unit) -> Mask:
         """Note what of a unit comes from the source; mask the entities where it conflicts."""
@@ -418,14 +449,14 @@ class _CombinedUnits:
         return CombinedRows(self.sides, self.entities, packed, self.computed)
 
 
-def _read_rows(table: Table, addresses: pa.Array, type_: NodeType | EdgeType) -> pa.Table:
+def _read_rows(table: RowSource, addresses: pa.Array, type_: NodeType | EdgeType) -> pa.Table:
     names = build_logical_schema(type_).names
-    found = pa.concat_tables(list(read_rows_at_addresses(table, addresses, names, blob_bytes=True)))
+    found = pa.concat_tables(list(read_rows(table, addresses, names, blob_bytes=True)))
     return convert_from_table_rows(found, type_)
 
 
-def _read_column(table: Table, addresses: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
-    found = pa.concat_tables(list(read_rows_at_addresses(table, addresses, [name])))
+def _read_column(table: RowSource, addresses: pa.Array, name: str, kind: pa.DataType) -> pa.Array:
+    found = pa.concat_tables(list(read_rows(table, addresses, [name])))
     values = found.column(name).cast(kind)
     return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
 

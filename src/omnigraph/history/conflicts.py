@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 import pyarrow as pa
 
@@ -11,8 +12,14 @@ from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import JsonValue, MergeConflict
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.history.conflict_resolution import CONFLICTS_AT_ONCE, Resolver
-from omnigraph.history.table_sides import ConflictKind, Entities, TableSides
-from omnigraph.storage.tables import Table, read_rows_at_addresses
+from omnigraph.history.table_sides import (
+    ConflictKind,
+    Entities,
+    RowSource,
+    TableSides,
+    VirtualRows,
+    read_rows,
+)
 from omnigraph.types.arrow import BLOB
 from omnigraph.types.to_json import encode_values_as_json
 
@@ -72,6 +79,8 @@ def _describe(
     for at, (id, kind) in enumerate(zip(some.ids.to_pylist(), kinds, strict=True)):
         base, source, target = (images[side][at] for side in ("base", "source", "target"))
         names = properties[at]
+        if base is not None and names and base.keys().isdisjoint(names):
+            base = None  # it says nothing about this conflict
         message = f"{type_.name} '{id}' {_explain(kind, source, target, names, words)}"
         yield MergeConflict.of(
             str(kind), type_.table_key, message, id, base, source, target, properties=names
@@ -95,19 +104,25 @@ def _explain(
 
 
 def _read_records(
-    table: Table, addresses: pa.Array, type_: NodeType | EdgeType
+    side: RowSource, addresses: pa.Array, type_: NodeType | EdgeType
 ) -> list[Record | None]:
-    """The rows at these addresses as JSON objects; blobs by their size only."""
-    names = build_logical_schema(type_).names
-    present = pa.concat_tables(list(read_rows_at_addresses(table, addresses.drop_null(), names)))
+    """The rows at these addresses as JSON objects; blobs by their size only.
+
+    Properties of which a virtual base has no value are left out.
+    """
+    schema, there = build_logical_schema(type_), addresses.drop_null()
+    present = pa.concat_tables(list(read_rows(side, there, schema.names)))
     columns = {}
-    for field in build_logical_schema(type_):
+    for field in schema:
         values = present.column(field.name)
         columns[field.name] = (
             _list_sizes(values) if field.type == BLOB else encode_values_as_json(values)
         )
-    values_of = zip(*columns.values(), strict=True)
-    rows = iter([dict(zip(columns, row, strict=True)) for row in values_of])
+    known = [schema.names] * len(there)
+    if isinstance(side, VirtualRows):
+        masks = side.mask_known(there, schema.names).T
+        known = [list(compress(schema.names, mask)) for mask in masks.tolist()]
+    rows = iter([{name: columns[name][at] for name in names} for at, names in enumerate(known)])
     return [next(rows) if there else None for there in addresses.is_valid().to_pylist()]
 
 

@@ -254,11 +254,11 @@ def _compare_batch(
     if len(both):
         assert before is not None and after is not None  # noqa: PT018 - both have addresses
         columns = build_logical_schema(pair.type_).names  # a reader may not see all of the table's
-        sides = [
+        old, new = (
             read_images(table, addresses.take(pa.array(both)), columns)
             for table, addresses in ((before, keys.before), (after, keys.after))
-        ]
-        keep[both[compare_images(*sides)]] = False
+        )
+        keep[both[compare_images(old, new)]] = False
     keys, has_before, has_after = keys.filter(pa.array(keep)), has_before[keep], has_after[keep]
     batch = ChangeBatch(pair.type_, pair.type_id, keys.ids, has_before, has_after)
     if not len(batch):

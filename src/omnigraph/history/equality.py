@@ -13,21 +13,27 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.storage.tables import Table, is_blob, read_blobs_at, read_rows_at_addresses
+from omnigraph.history.table_sides import (
+    ROWS_AT_ONCE,
+    Mask,
+    Masks,
+    RowSource,
+    VirtualRows,
+    mask_valid,
+    read_blobs,
+    read_rows,
+)
+from omnigraph.storage.tables import is_blob
 
-Mask = npt.NDArray[np.bool_]
-
-ROWS_AT_ONCE = 8_192
-"""How many rows of each side are in memory while they are compared."""
 BLOBS_PER_READ = 64
-"""How many blobs of each side are."""
+"""How many blobs of each side are in memory while they are compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
     """Rows of one version of a table, and where they are; blobs are described, not read."""
 
-    table: Table
+    source: RowSource
     addresses: pa.Array
     rows: pa.Table
 
@@ -35,27 +41,33 @@ class Images:
         if mask.all():
             return self
         kept = pa.array(mask)
-        return Images(self.table, self.addresses.filter(kept), self.rows.filter(kept))
+        return Images(self.source, self.addresses.filter(kept), self.rows.filter(kept))
+
+    def mask_known(self, columns: Sequence[str]) -> Masks:
+        """Mask, for each of these columns, the rows that have a value or null of it."""
+        if isinstance(self.source, VirtualRows):
+            return self.source.mask_known(self.addresses, columns)
+        return np.ones((len(columns), self.rows.num_rows), np.bool_)
 
     @property
     def blobs(self) -> frozenset[str]:
         """The names of the blob columns that were read."""
         read = set(self.rows.schema.names)
-        return frozenset(f.name for f in self.table.schema if is_blob(f) and f.name in read)
+        return frozenset(f.name for f in self.source.schema if is_blob(f) and f.name in read)
 
 
-def read_images(table: Table, addresses: pa.Array, columns: Sequence[str] | None = None) -> Images:
+def read_images(
+    source: RowSource, addresses: pa.Array, columns: Sequence[str] | None = None
+) -> Images:
     """The rows at these addresses; the caller keeps their number within bounds."""
-    names = table.schema.names if columns is None else columns
-    return Images(
-        table, addresses, pa.concat_tables(list(read_rows_at_addresses(table, addresses, names)))
-    )
+    names = source.schema.names if columns is None else columns
+    return Images(source, addresses, pa.concat_tables(list(read_rows(source, addresses, names))))
 
 
 def compare_entities(
-    one: Table,
+    one: RowSource,
     left: pa.Array,
-    other: Table,
+    other: RowSource,
     right: pa.Array,
     columns: Sequence[str] | None = None,
 ) -> Mask:
@@ -63,7 +75,7 @@ def compare_entities(
 
     Addresses are null where an entity is absent. With `columns` only those count.
     """
-    present, there = _mask_valid(left), _mask_valid(right)
+    present, there = mask_valid(left), mask_valid(right)
     same: Mask = present == there
     compared = np.flatnonzero(present & there)
     for start in range(0, len(compared), ROWS_AT_ONCE):
@@ -76,13 +88,19 @@ def compare_entities(
     return same
 
 
-def compare_images(left: Images, right: Images) -> Mask:
-    """Mask the rows that are equal on both sides; payloads of blobs are read only for a tie."""
-    blobs = left.blobs
-    plain = [name for name in left.rows.schema.names if name not in blobs]
-    equal = compare_rows(left.rows.select(plain), right.rows.select(plain))
-    for name in blobs:
-        equal &= compare_blobs(name, left, right, equal)
+def compare_images(left: Images, right: Images, columns: Sequence[str] | None = None) -> Mask:
+    """Mask the rows that are equal on both sides; what is unknown equals nothing.
+
+    Payloads of blobs are read only for a tie. With `columns` only those count.
+    """
+    names, blobs = left.rows.schema.names if columns is None else columns, left.blobs
+    known = left.mask_known(names) & right.mask_known(names)
+    equal = np.asarray(known.all(axis=0), np.bool_)
+    plain = [name for name in names if name not in blobs]
+    equal &= compare_rows(left.rows, right.rows, plain)
+    for name in names:
+        if name in blobs:
+            equal &= compare_blobs(name, left, right, equal)
     return equal
 
 
@@ -113,7 +131,7 @@ def _combine_chunks(values: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 def _compare_arrays(left: pa.Array, right: pa.Array) -> Mask:
     assert left.type == right.type, f"{left.type} is compared with {right.type}"
-    present, other = _mask_valid(left), _mask_valid(right)
+    present, other = mask_valid(left), mask_valid(right)
     equal: Mask = present == other
     compared = np.flatnonzero(present & other)
     if len(compared):
@@ -156,10 +174,6 @@ def _compare_lists(left: pa.Array, right: pa.Array) -> Mask:
     return equal
 
 
-def _mask_valid(values: pa.Array) -> Mask:
-    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
-
-
 # --- blobs ----------------------------------------------------------------------------------------
 
 
@@ -178,12 +192,12 @@ def _get_sizes(descriptors: pa.ChunkedArray) -> pa.Array:
 def _compare_payloads(name: str, left: Images, right: Images, equal: Mask) -> Mask:
     """The mask without rows whose blobs differ; only rows that are equal so far are read."""
     same = equal.copy()
-    present = _mask_valid(_combine_chunks(left.rows.column(name)))
+    present = mask_valid(_combine_chunks(left.rows.column(name)))
     tied = np.flatnonzero(equal & present)
     for start in range(0, len(tied), BLOBS_PER_READ):
         some = tied[start : start + BLOBS_PER_READ]
         values = [
-            read_blobs_at(side.table, name, side.addresses.take(pa.array(some)))
+            read_blobs(side.source, name, side.addresses.take(pa.array(some)))
             for side in (left, right)
         ]
         same[some] = [mine == theirs for mine, theirs in zip(*values, strict=True)]

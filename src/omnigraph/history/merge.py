@@ -27,14 +27,11 @@ from omnigraph.errors import (
 from omnigraph.execution.pending_rows import CommittedRows
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.history.ancestry import (
-    Choice,
     Commits,
     LatestChange,
-    LocatedRows,
     PastState,
     PastStates,
     Relation,
-    VirtualBase,
     find_relation,
     list_ancestors,
     open_kept,
@@ -56,7 +53,13 @@ from omnigraph.history.conflict_rules import Rules
 from omnigraph.history.conflicts import MERGE_WORDS, ConflictWords, describe
 from omnigraph.history.property_merge import CombinedRows
 from omnigraph.history.table_sides import Entities, Granularity, TableSides
-from omnigraph.history.three_way import RunComparison, compare_locally, merge_table
+from omnigraph.history.three_way import (
+    FindBase,
+    RunComparison,
+    compare_locally,
+    merge_table,
+)
+from omnigraph.history.virtual_base import BaseFinder, FoundBase
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest import CommitRecord, SetVersion, TableEntry
 from omnigraph.storage.snapshot import Snapshot
@@ -386,7 +389,9 @@ def _plan_table(
             sides,
             target_is_base=is_base,
             other_bases=known[1:-1],
-            find_base=lambda ids: _find_base(ids, bases, into, key, past, widening),
+            find_base=_make_base_finder(
+                bases, into, key, past, widening, sides.columns, resolver.granularity
+            ),
             granularity=resolver.granularity,
             run=policy.run,
         )
@@ -410,28 +415,35 @@ def _plan_table(
     )
 
 
-def _find_base(
-    ids: pa.Array,
+def _make_base_finder(
     bases: Sequence[PastState],
     target: Snapshot,
     key: TableKey,
     past: PastStates,
     widening: ColumnWidening,
-) -> tuple[Choice, Sequence[LocatedRows]]:
-    """Choose the state that is the base of each entity, where the bases disagree."""
+    columns: tuple[str, ...],
+    granularity: Granularity,
+) -> FindBase:
+    """Make what finds the virtual base of entities on which the bases disagree."""
 
     def open_table(commit_id: CommitId) -> Table | None:
         state = past.find(commit_id)
-        entry = None if state is None else state.entries.get(key)
-        if state is None or entry is None or entry.identity != target.entries[key].identity:
+        if state is None:
+            return None
+        ours = target.entries[key]
+        entry = state.entries.get(key, get_first_version(ours))
+        if entry.identity != ours.identity:
             return None
         try:
             return widening.apply(open_kept(target, entry, state))
         except MergeBaseUnavailable:
             return None
 
-    virtual = VirtualBase(ids, past.commits, open_table)
-    return virtual.choose([base.commit_id for base in bases]), virtual.states
+    def find(ids: pa.Array) -> FoundBase:
+        finder = BaseFinder(ids, past.commits, open_table, columns, granularity)
+        return finder.find(tuple(base.commit_id for base in bases))
+
+    return find
 
 
 def _find_entry(

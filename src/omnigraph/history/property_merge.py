@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from omnigraph.history.equality import (
     Images,
-    Mask,
     compare_blobs,
     compare_entities,
     compare_values,
@@ -24,26 +23,26 @@ from omnigraph.history.table_sides import (
     CONFLICT,
     UNCHANGED,
     Entities,
+    Mask,
+    Masks,
     TableSides,
     Verdicts,
 )
 from omnigraph.storage.tables import Table, read_rows_at_addresses
 
-ColumnMasks = npt.NDArray[np.bool_]
-"""A row for each column, with a value for each entity."""
 PackedMasks = npt.NDArray[np.uint8]
 """A row for each entity, with a bit for each column."""
 
 
-def pack_masks(masks: ColumnMasks) -> PackedMasks:
+def pack_masks(masks: Masks) -> PackedMasks:
     return np.packbits(masks.T, axis=1)
 
 
-def unpack_masks(packed: PackedMasks, columns: int) -> ColumnMasks:
+def unpack_masks(packed: PackedMasks, columns: int) -> Masks:
     return np.unpackbits(packed, axis=1, count=columns).T.astype(np.bool_)
 
 
-def mask_any(masks: ColumnMasks) -> Mask:
+def mask_any(masks: Masks) -> Mask:
     """Mask the entities that are set for some column."""
     return np.asarray(masks.any(axis=0), np.bool_)
 
@@ -91,24 +90,31 @@ def compare_sides(sides: TableSides, some: Entities, one: str, other: str) -> Ma
 class ColumnChanges:
     """The columns that each side changed, of entities that both have.
 
-    Without a base both sides count as having changed every column.
+    Without a base of a column both sides count as having changed it.
     """
 
-    by_source: ColumnMasks
-    by_target: ColumnMasks
-    clash: ColumnMasks
+    by_source: Masks
+    by_target: Masks
+    clash: Masks
     """Both sides changed it, to different values."""
+    base_is_known: Masks
+    """The base has the value, or certainly has no such entity."""
+
+    @classmethod
+    def start(cls, shape: tuple[int, int], base_is_known: Masks) -> ColumnChanges:
+        changed = np.ones(shape, np.bool_)
+        return cls(changed, changed.copy(), np.zeros(shape, np.bool_), base_is_known)
 
     @property
-    def from_source(self) -> ColumnMasks:
+    def from_source(self) -> Masks:
         """The columns that only the source changed."""
-        masks: ColumnMasks = self.by_source & ~self.by_target
+        masks: Masks = self.by_source & ~self.by_target
         return masks
 
     @property
-    def differ(self) -> ColumnMasks:
+    def differ(self) -> Masks:
         """The columns that the sides have otherwise."""
-        masks: ColumnMasks = (self.by_source ^ self.by_target) | self.clash
+        masks: Masks = (self.by_source ^ self.by_target) | self.clash
         return masks
 
     def decide(self) -> npt.NDArray[np.uint8]:
@@ -128,7 +134,8 @@ def compare_columns(
     names = sides.columns
     images = _read_sides(sides, some, names)
     shape = (len(names), len(some))
-    found = ColumnChanges(np.ones(shape, np.bool_), np.ones(shape, np.bool_), np.zeros(shape, bool))
+    known = np.where(images.in_base, images.known, sides.base_is_known)
+    found = ColumnChanges.start(shape, known)
     blobs = images.source.blobs
     for row, name in enumerate(names):
         if name not in blobs:
@@ -142,41 +149,49 @@ def compare_columns(
 
 @dataclass(frozen=True, slots=True)
 class _Images:
-    """The rows of the three sides; of the base, those of the entities that are known there."""
+    """The rows of the three sides; of the base, those of the entities that were there."""
 
     base: Images
     source: Images
     target: Images
-    known: Mask
+    in_base: Mask
+    known: Masks
+    """For each column the entities of which the base has the value."""
 
     def compare_values(self, name: str, row: int, found: ColumnChanges) -> None:
         source, target = (side.rows.column(name) for side in (self.source, self.target))
-        if self.known.any():
-            base, known = self.base.rows.column(name), pa.array(self.known)
-            found.by_source[row, self.known] = ~compare_values(base, source.filter(known))
-            found.by_target[row, self.known] = ~compare_values(base, target.filter(known))
+        known = self.known[row]
+        if known.any():
+            base = self.base.rows.column(name).filter(pa.array(known[self.in_base]))
+            for side, changed in ((source, found.by_source), (target, found.by_target)):
+                changed[row, known] = ~compare_values(base, side.filter(pa.array(known)))
         both = np.flatnonzero(found.by_source[row] & found.by_target[row])
         if len(both):
             rows = pa.array(both)
             found.clash[row, both] = ~compare_values(source.take(rows), target.take(rows))
 
     def compare_blobs(self, name: str, row: int, found: ColumnChanges, within: Mask) -> None:
-        if self.known.any():
-            some, asked = self.known, within[self.known]
-            source, target = self.source.filter(some), self.target.filter(some)
-            found.by_source[row, some] = ~compare_blobs(name, self.base, source, asked)
-            found.by_target[row, some] = ~compare_blobs(name, self.base, target, asked)
+        known = self.known[row]
+        if known.any():
+            base, asked = self.base.filter(known[self.in_base]), within[known]
+            for side, changed in ((self.source, found.by_source), (self.target, found.by_target)):
+                changed[row, known] = ~compare_blobs(name, base, side.filter(known), asked)
         both = found.by_source[row] & found.by_target[row]
         same = compare_blobs(name, self.source, self.target, both & within)
         found.clash[row] = both & ~same
 
 
 def _read_sides(sides: TableSides, some: Entities, names: Sequence[str]) -> _Images:
+    base = read_images(sides.base, some.base.drop_null(), names)
+    in_base = some.has("base")
+    known = np.zeros((len(names), len(some)), np.bool_)
+    known[:, in_base] = base.mask_known(names)
     return _Images(
-        read_images(sides.base, some.base.drop_null(), names),
+        base,
         read_images(sides.source, some.source, names),
         read_images(sides.target, some.target, names),
-        some.has("base"),
+        in_base,
+        known,
     )
 
 

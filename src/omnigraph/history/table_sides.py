@@ -1,4 +1,4 @@
-"""The three versions of a table that a merge compares, and the entities in them."""
+"""The versions of a table that a merge compares, and the entities and rows in them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,151 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.history.equality import ROWS_AT_ONCE, Mask
-from omnigraph.storage.tables import Table
+from omnigraph.identity import ID_COLUMN
+from omnigraph.storage.tables import (
+    ADDRESSES_PER_READ,
+    ROW_ADDRESS,
+    Table,
+    read_blobs_at,
+    read_rows_at_addresses,
+)
+
+ROWS_AT_ONCE = 8_192
+"""How many rows of each side are in memory while they are compared."""
+
+Mask = npt.NDArray[np.bool_]
+Masks = npt.NDArray[np.bool_]
+"""A row for each column, with a value for each entity."""
+Choice = npt.NDArray[np.int16]
+"""A row for each column, with the number of a version for each entity."""
+UNKNOWN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedRows:
+    """Some entities in one version of a table: the address of each, null where it is absent."""
+
+    table: Table
+    addresses: pa.Array
+
+    @property
+    def is_present(self) -> Mask:
+        return mask_valid(self.addresses)
+
+
+def find_rows(table: Table, ids: pa.Array) -> LocatedRows:
+    """Locate the entities with these ids in a version of a table."""
+    found = table.lookup(ID_COLUMN, ids, [ID_COLUMN, ROW_ADDRESS])
+    places = pc.index_in(ids, value_set=found.column(ID_COLUMN).combine_chunks())
+    return LocatedRows(table, found.column(ROW_ADDRESS).combine_chunks().take(places))
+
+
+def mask_valid(values: pa.Array | pa.ChunkedArray) -> Mask:
+    return np.asarray(values.is_valid().to_numpy(zero_copy_only=False), np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualRows:
+    """Rows of which each column comes from one of several versions, or from none.
+
+    A row is addressed by its number. All columns come from versions that have the row.
+    """
+
+    versions: Sequence[LocatedRows]
+    columns: tuple[str, ...]
+    choice: Choice
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.versions[0].table.schema
+
+    def mask_known(self, addresses: pa.Array, columns: Sequence[str]) -> Masks:
+        """Mask, for each of these columns, the rows that have a value or null of it."""
+        known: Masks = self._select(addresses, columns) != UNKNOWN
+        return known
+
+    def read(
+        self, addresses: pa.Array, columns: Sequence[str], *, blob_bytes: bool = False
+    ) -> pa.Table:
+        """Read rows in order; a column of which no version has the value is null."""
+        choice = self._select(addresses, columns)
+        empty = self._read_version(0, addresses.slice(0, 0), columns, blob_bytes=blob_bytes)
+        parts = {name: list(empty.column(name).chunks) for name in columns}
+        places, lengths = np.zeros_like(choice), np.zeros(len(columns), np.int64)
+        for number in np.unique(choice[choice != UNKNOWN]):
+            cells = choice == number
+            chosen, rows = np.flatnonzero(cells.any(axis=1)).tolist(), cells.any(axis=0)
+            names = [columns[at] for at in chosen]
+            some = addresses.filter(pa.array(rows))
+            found = self._read_version(int(number), some, names, blob_bytes=blob_bytes)
+            ranks = np.cumsum(rows) - 1
+            for at, name in zip(chosen, names, strict=True):
+                places[at, cells[at]] = lengths[at] + ranks[cells[at]]
+                parts[name] += found.column(name).chunks
+                lengths[at] += found.num_rows
+        values = [
+            pa.chunked_array(parts[name], empty.schema.field(name).type).take(
+                pa.array(places[at], mask=choice[at] == UNKNOWN)
+            )
+            for at, name in enumerate(columns)
+        ]
+        return pa.table(values, names=list(columns))
+
+    def read_blobs(self, name: str, addresses: pa.Array) -> list[bytes | None]:
+        """Read the payloads of one column; None where it is null or unknown."""
+        (choice,) = self._select(addresses, [name])
+        found: list[bytes | None] = [None] * len(addresses)
+        for number in np.unique(choice[choice != UNKNOWN]):
+            version, rows = self.versions[number], np.flatnonzero(choice == number)
+            own = version.addresses.take(addresses.take(pa.array(rows)))
+            for row, payload in zip(rows, read_blobs_at(version.table, name, own), strict=True):
+                found[row] = payload
+        return found
+
+    def _select(self, addresses: pa.Array, columns: Sequence[str]) -> Choice:
+        places = [self.columns.index(name) for name in columns]
+        return self.choice[np.ix_(places, addresses.to_numpy().astype(np.int64))]
+
+    def _read_version(
+        self, number: int, addresses: pa.Array, columns: Sequence[str], *, blob_bytes: bool
+    ) -> pa.Table:
+        version = self.versions[number]
+        own, size = version.addresses.take(addresses), max(len(addresses), 1)
+        (found,) = read_rows_at_addresses(
+            version.table, own, columns, batch_rows=size, blob_bytes=blob_bytes
+        )
+        return found
+
+
+RowSource = Table | VirtualRows
+
+
+def read_rows(
+    source: RowSource,
+    addresses: pa.Array,
+    columns: Sequence[str],
+    *,
+    batch_rows: int = ADDRESSES_PER_READ,
+    blob_bytes: bool = False,
+) -> Iterator[pa.Table]:
+    """Read rows in order, in batches: at least one, for its columns."""
+    if isinstance(source, Table):
+        yield from read_rows_at_addresses(
+            source, addresses, columns, batch_rows=batch_rows, blob_bytes=blob_bytes
+        )
+        return
+    for start in range(0, max(len(addresses), 1), batch_rows):
+        yield source.read(addresses.slice(start, batch_rows), columns, blob_bytes=blob_bytes)
+
+
+def read_blobs(source: RowSource, name: str, addresses: pa.Array) -> list[bytes | None]:
+    """Read the payloads of a blob column, one for each address."""
+    if isinstance(source, Table):
+        return read_blobs_at(source, name, addresses)
+    return source.read_blobs(name, addresses)
+
+
+# --- sides ----------------------------------------------------------------------------------------
 
 
 class ConflictKind(StrEnum):
@@ -39,13 +182,19 @@ UNCHANGED, APPLY, CONFLICT, COMBINE = np.uint8(0), np.uint8(1), np.uint8(2), np.
 
 @dataclass(frozen=True, slots=True)
 class TableSides:
-    """The three versions of one table."""
+    """The three versions of one table; the base may be virtual."""
 
-    base: Table
+    base: RowSource
     source: Table
     target: Table
     base_is_known: bool = True
     """False where an absent base means that nobody can tell, not that the entity was absent."""
+
+    @property
+    def base_version(self) -> Table:
+        """The base where it is a version of the table."""
+        assert isinstance(self.base, Table), "nobody wrote the virtual base of some entities"
+        return self.base
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -57,7 +206,7 @@ class TableSides:
 
         Return the size of what is kept. The target's are written where rows combine both sides.
         """
-        self.base.forget_rows()
+        self.base_version.forget_rows()
         kept = [self.source]
         if keeps_target and self.target is not self.base:
             kept.append(self.target)
@@ -107,8 +256,7 @@ class Entities:
 
     def has(self, side: str) -> Mask:
         """Mask the entities that are present on a side."""
-        valid = pc.is_valid(getattr(self, side)).to_numpy(zero_copy_only=False)
-        return np.asarray(valid, np.bool_)
+        return mask_valid(getattr(self, side))
 
     def kinds(self, *, base_is_known: bool) -> list[ConflictKind]:
         """Return the kind of a conflict about each of them, by where they are present."""

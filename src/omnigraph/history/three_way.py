@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.history.ancestry import UNKNOWN, Choice, LocatedRows, find_rows
 from omnigraph.history.property_merge import (
     CombinedRows,
     compare_by_entity,
@@ -26,7 +25,9 @@ from omnigraph.history.table_sides import (
     Granularity,
     TableSides,
     Verdicts,
+    find_rows,
 )
+from omnigraph.history.virtual_base import FoundBase
 from omnigraph.storage.tables import (
     ChangedKeys,
     PinnedTable,
@@ -38,7 +39,7 @@ from omnigraph.storage.tables import (
 
 @dataclass(frozen=True, slots=True)
 class TableMerge:
-    """The outcome for those entities of a table whose base is in one state."""
+    """The outcome for those entities of a table whose base is in one place."""
 
     sides: TableSides
     taken: Entities
@@ -51,8 +52,11 @@ class TableMerge:
 class FindBase(Protocol):
     """Finds the base of entities about which the newest common commits disagree."""
 
-    def __call__(self, ids: pa.Array) -> tuple[Choice, Sequence[LocatedRows]]: ...
+    def __call__(self, ids: pa.Array) -> FoundBase: ...
 
+
+ENTITIES_PER_BASE = 65_536
+"""Of so many entities at once the virtual base is found."""
 
 Comparison = Callable[[TableSides, Entities], Verdicts]
 """A function of a module that reads the rows of some entities and compares them."""
@@ -78,20 +82,27 @@ def merge_table(
     """Divide what the source changed by what the target made of it.
 
     A change that both sides made alike is no change any more. Where the histories have several
-    newest common commits, `other_bases` are the other ones, and `find_base` says which state is
-    the base of an entity about which they disagree: that gives a part for each such state.
+    newest common commits, `other_bases` are the other ones, and `find_base` finds the virtual base
+    of entities about which they disagree: they are parts of their own.
     """
     compare = _COMPARISONS[granularity]
-    source = find_changed_keys(sides.base, sides.source)
+    base = sides.base_version
+    source = find_changed_keys(base, sides.source)
     target = _NO_KEYS
     if not target_is_base:
         # Most of them concern the target alone: they are not compared.
-        target = find_changed_keys(sides.base, sides.target, ids_only=True)
-    uncertain = _find_uncertain(sides.base, other_bases)
+        target = find_changed_keys(base, sides.target, ids_only=True)
+    uncertain = _find_uncertain(base, other_bases)
     parts = []
     if len(uncertain):
         assert find_base is not None, "who has several bases can tell between them"
-        parts = _merge_uncertain(sides, uncertain, compare, *find_base(uncertain))
+        parts = [
+            part
+            for start in range(0, len(uncertain), ENTITIES_PER_BASE)
+            for part in _merge_uncertain(
+                sides, uncertain.slice(start, ENTITIES_PER_BASE), compare, find_base
+            )
+        ]
         source, target = _exclude(source, uncertain), _exclude(target, uncertain)
     in_both = pc.is_in(source.ids, value_set=target.ids)
     alone = _find_changed_alone(sides, source.filter(pc.invert(in_both)), run)
@@ -134,26 +145,21 @@ def _exclude(keys: ChangedKeys, ids: pa.Array) -> ChangedKeys:
 
 
 def _merge_uncertain(
-    sides: TableSides,
-    ids: pa.Array,
-    compare: Comparison,
-    choice: Choice,
-    states: Sequence[LocatedRows],
+    sides: TableSides, ids: pa.Array, compare: Comparison, find_base: FindBase
 ) -> list[TableMerge]:
-    """Merge entities whose base was chosen from several states."""
+    """Merge entities with a virtual base, and apart from them those that have none."""
+    base = find_base(ids)
     source, target = find_rows(sides.source, ids).addresses, find_rows(sides.target, ids).addresses
+    every, nothing = Entities(ids, base.addresses, source, target), Entities.concatenate([])
     parts = []
-    for number in np.unique(choice):
-        rows = pa.array(np.flatnonzero(choice == number))
-        if number == UNKNOWN:
-            found = replace(sides, base_is_known=False)
-            base = pa.nulls(len(rows), pa.uint64())
-        else:
-            found = replace(sides, base=states[number].table)
-            base = states[number].addresses.take(rows)
-        some = Entities(ids.take(rows), base, source.take(rows), target.take(rows))
-        none = Entities.concatenate([])
-        parts.append(_divide(found, none, some, compare_locally(compare, found, some)))
+    for known, found in (
+        (base.is_known, replace(sides, base=base.rows)),
+        (~base.is_known, replace(sides, base_is_known=False)),
+    ):
+        if known.any():
+            some = every.filter(known)
+            verdicts = compare_locally(compare, found, some)
+            parts.append(_divide(found, nothing, some, verdicts))
     return parts
 
 
@@ -170,7 +176,7 @@ def _find_in_target(sides: TableSides, some: Entities) -> pa.Array:
         return some.base
     known = some.has("base")
     moved = known.copy()
-    moved[known] = ~find_unmoved(sides.base, sides.target, some.base.drop_null())
+    moved[known] = ~find_unmoved(sides.base_version, sides.target, some.base.drop_null())
     if not moved.any():
         return some.base
     found = find_rows(sides.target, some.ids.filter(pa.array(moved))).addresses
@@ -253,7 +259,7 @@ def compare_on_spark(tasks: Callable[[], RunsTasks], *, at_least: int = 0) -> Ru
     def run(compare: Comparison, sides: TableSides, some: Entities) -> Verdicts:
         if not len(some) or len(some) < at_least:
             return compare_locally(compare, sides, some)
-        versions = (_PinnedSide.of(one) for one in (sides.base, sides.source, sides.target))
+        versions = (_PinnedSide.of(one) for one in (sides.base_version, sides.source, sides.target))
         batches = list(some.batches(ENTITIES_PER_TASK))
         found = tasks().run(
             compare_packed,

@@ -1,0 +1,193 @@
+"""The base of two sides that have several newest common commits: a merge of those commits.
+
+It is virtual, because nobody ever wrote it. Where merging the commits is a conflict, there is no
+base: of one column if rows merge by property, else of the row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.history.ancestry import Commits, find_newest, list_ancestors
+from omnigraph.history.equality import compare_images, read_images
+from omnigraph.history.table_sides import (
+    ROWS_AT_ONCE,
+    UNKNOWN,
+    Choice,
+    Granularity,
+    LocatedRows,
+    Mask,
+    Masks,
+    VirtualRows,
+    find_rows,
+)
+from omnigraph.identity import ID_COLUMN, CommitId
+from omnigraph.storage.tables import Table
+
+Places = npt.NDArray[np.intp]
+
+MAX_MERGES = 200
+"""So many merges of earlier commits are made to find one base; what needs more is unknown."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundBase:
+    """The base of some entities."""
+
+    rows: VirtualRows
+    is_known: Mask
+    """False where nobody can tell so much as whether the entity was there."""
+    addresses: pa.Array
+    """The address of each entity in the rows; null where it was not there, or is not known."""
+
+
+@dataclass
+class BaseFinder:
+    """Finds the base of entities of one table, for each unit that merges as a whole."""
+
+    ids: pa.Array
+    commits: Commits
+    open_table: Callable[[CommitId], Table | None]
+    """Opens the table at a commit; None if it cannot be read any more."""
+    columns: tuple[str, ...]
+    granularity: Granularity
+    _versions: list[LocatedRows] = field(default_factory=list)
+    """The numbers of a choice are places in this list."""
+    _numbers: dict[CommitId, int] = field(default_factory=dict)
+    _merged: dict[tuple[CommitId, ...], tuple[Choice, Mask]] = field(default_factory=dict)
+    """Merges of commits that were made, each with the entities that it was made of."""
+
+    def find(self, heads: tuple[CommitId, ...]) -> FoundBase:
+        """Return every entity as a merge of these commits would have it."""
+        choice = self._merge(heads, np.arange(len(self.ids)))
+        known, present = choice[self._row_unit] != UNKNOWN, self._mask_present(choice)
+        places = np.arange(len(self.ids), dtype=np.uint64)
+        if self.granularity is Granularity.ENTITY:
+            choice = np.broadcast_to(choice, (len(self.columns), len(self.ids)))
+        rows = VirtualRows(self._versions, self.columns, choice)
+        return FoundBase(rows, known, pa.array(places, mask=~present))
+
+    @cached_property
+    def _units(self) -> list[tuple[str, ...]]:
+        """The columns that are merged together; a choice has a row for each of these."""
+        if self.granularity is Granularity.ENTITY:
+            return [self.columns]
+        return [(name,) for name in self.columns]
+
+    @cached_property
+    def _row_unit(self) -> int:
+        """The unit of the id, whose choice tells if the entity is there."""
+        return next(at for at, unit in enumerate(self._units) if ID_COLUMN in unit)
+
+    # --- merging ----------------------------------------------------------------------------------
+
+    def _merge(self, heads: tuple[CommitId, ...], places: Places) -> Choice:
+        """Merge some commits; the same ones come up again and again where branches are several."""
+        if len(heads) == 1:
+            return self._take_all_at(heads[0], places)
+        shape = len(self._units), len(self.ids)
+        if heads not in self._merged:
+            if not heads or len(self._merged) == MAX_MERGES:
+                return np.full((shape[0], len(places)), UNKNOWN, np.int16)
+            self._merged[heads] = np.full(shape, UNKNOWN, np.int16), np.zeros(shape[1], np.bool_)
+        merged, is_merged = self._merged[heads]
+        rest = places[~is_merged[places]]
+        if len(rest):
+            merged[:, rest] = self._merge_anew(heads, rest)
+            is_merged[rest] = True
+        return merged[:, places]
+
+    def _merge_anew(self, heads: tuple[CommitId, ...], places: Places) -> Choice:
+        first, *others = heads
+        merged, seen = self._take_all_at(first, places), list_ancestors(self.commits, first)
+        for other in others:
+            theirs, reached = self._take_all_at(other, places), list_ancestors(self.commits, other)
+            alike = self._compare(merged, theirs, places)
+            unlike = np.flatnonzero(~alike.all(axis=0))
+            if len(unlike):
+                common = find_newest(self.commits, seen & reached)
+                merged[:, unlike] = self._merge_unlike(
+                    common, merged[:, unlike], theirs[:, unlike], alike[:, unlike], places[unlike]
+                )
+            seen |= reached
+        return merged
+
+    def _merge_unlike(
+        self,
+        common: tuple[CommitId, ...],
+        ours: Choice,
+        theirs: Choice,
+        alike: Masks,
+        places: Places,
+    ) -> Choice:
+        """Merge entities that two states have otherwise, unit by unit."""
+        base = self._merge(common, places)
+        keeps_ours = alike | self._compare(base, theirs, places)
+        takes_theirs = self._compare(base, ours, places)
+        merged = np.select([takes_theirs, keeps_ours], [theirs, ours], np.int16(UNKNOWN))
+        # One state has deleted what the other has changed.
+        contradicts = ~self._mask_present(merged, places) & (merged == UNKNOWN).any(axis=0)
+        merged[:, contradicts] = UNKNOWN
+        return merged
+
+    def _take_all_at(self, commit_id: CommitId, places: Places) -> Choice:
+        """Take every entity as one commit has it."""
+        if commit_id not in self._numbers:
+            self._numbers[commit_id] = self._open(commit_id)
+        return np.full((len(self._units), len(places)), self._numbers[commit_id], np.int16)
+
+    def _open(self, commit_id: CommitId) -> int:
+        table = self.open_table(commit_id)
+        if table is None:
+            return UNKNOWN
+        self._versions.append(find_rows(table, self.ids))
+        return len(self._versions) - 1
+
+    def _mask_present(self, choice: Choice, places: Places | None = None) -> Mask:
+        """Mask the entities that are known to be there."""
+        chosen, found = choice[self._row_unit], np.zeros(choice.shape[1], np.bool_)
+        for number in np.unique(chosen[chosen != UNKNOWN]):
+            some = np.flatnonzero(chosen == number)
+            present = self._versions[number].is_present
+            found[some] = present[some if places is None else places[some]]
+        return found
+
+    # --- comparison -------------------------------------------------------------------------------
+
+    def _compare(self, one: Choice, other: Choice, places: Places) -> Masks:
+        """Mask the units that both choices have alike; what is unknown is like nothing."""
+        same: Masks = (one == other) & (one != UNKNOWN)
+        compared = (one != other) & (one != UNKNOWN) & (other != UNKNOWN)
+        pairs = one.astype(np.int64) * len(self._versions) + other
+        for pair in np.unique(pairs[compared]):
+            cells = compared & (pairs == pair)
+            units, rows = np.flatnonzero(cells.any(axis=1)), np.flatnonzero(cells.any(axis=0))
+            left, right = (self._versions[at] for at in divmod(int(pair), len(self._versions)))
+            found = self._compare_versions(left, right, units, places[rows])
+            block = np.ix_(units, rows)
+            same[block] = np.where(cells[block], found, same[block])
+        return same
+
+    def _compare_versions(
+        self, left: LocatedRows, right: LocatedRows, units: Places, places: Places
+    ) -> Masks:
+        present, there = left.is_present[places], right.is_present[places]
+        same: Masks = np.tile(present == there, (len(units), 1))
+        compared = np.flatnonzero(present & there)
+        chosen = [self._units[at] for at in units]
+        names = [name for unit in chosen for name in unit]
+        for start in range(0, len(compared), ROWS_AT_ONCE):
+            some = compared[start : start + ROWS_AT_ONCE]
+            rows = pa.array(places[some])
+            one, other = (
+                read_images(side.table, side.addresses.take(rows), names) for side in (left, right)
+            )
+            for at, unit in enumerate(chosen):
+                same[at, some] = compare_images(one, other, unit)
+        return same
