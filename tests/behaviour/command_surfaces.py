@@ -104,10 +104,19 @@ class CliSurface:
     def delete_branch(self, name: str) -> dict:
         return self._on_graph("branch", "delete", name, "--yes", *self.as_actor)
 
-    def merge(self, source: str, into: str = "main", *, dry_run=False, delete_branch=False) -> dict:
+    def merge(
+        self,
+        source: str,
+        into: str = "main",
+        *,
+        dry_run=False,
+        delete_branch=False,
+        granularity="property",
+    ) -> dict:
         flags = [
             *(["--dry-run"] if dry_run else []),
             *(["--delete-branch"] if delete_branch else []),
+            *(["--entity"] if granularity == "entity" else []),
         ]
         return self._on_graph("branch", "merge", source, "--into", into, *flags, *self.as_actor)
 
@@ -166,9 +175,19 @@ class CliSurface:
     def entity_history(self, type_name: str, entity_id: str) -> dict:
         return self._json("entity", "history", type_name, entity_id)
 
-    def _undo(self, verb: str, place: str, branch="main", *, dry_run=False, resolve=None) -> dict:
+    def _undo(
+        self,
+        verb: str,
+        place: str,
+        branch="main",
+        *,
+        dry_run=False,
+        resolve=None,
+        granularity="property",
+    ) -> dict:
         flags = [
             *(["--dry-run"] if dry_run else []),
+            *(["--entity"] if granularity == "entity" else []),
             *(["--resolve", resolve] if resolve else []),
         ]
         return self._on_graph(verb, place, "--branch", branch, *flags, *self.as_actor)

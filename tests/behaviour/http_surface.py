@@ -85,9 +85,8 @@ class HttpSurface(ServedSurface):
     def delete_branch(self, name: str) -> dict:
         return self._json("DELETE", f"branches/{quote(name, safe='')}")
 
-    def merge(self, source: str, into: str = "main", *, dry_run=False, delete_branch=False) -> dict:
-        flags = {"dry_run": dry_run, "delete_branch": delete_branch}
-        return self._json("POST", "branches/merge", {"source": source, "target": into, **flags})
+    def merge(self, source: str, into: str = "main", **given) -> dict:
+        return self._json("POST", "branches/merge", {"source": source, "target": into, **given})
 
     def branches(self) -> list[str]:
         names = self._json("GET", "branches")["branches"]

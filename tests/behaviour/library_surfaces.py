@@ -85,10 +85,8 @@ class SdkSurface:
     def delete_branch(self, name: str) -> dict:
         return self._do(lambda g: g.delete_branch(name).wire())
 
-    def merge(self, source: str, into: str = "main", *, dry_run=False, delete_branch=False) -> dict:
-        return self._do(
-            lambda g: g.merge(source, into, dry_run=dry_run, delete_branch=delete_branch).wire()
-        )
+    def merge(self, source: str, into: str = "main", **given) -> dict:
+        return self._do(lambda g: g.merge(source, into, **given).wire())
 
     def branches(self) -> list[str]:
         return self._do(lambda g: g.branches(), read_only=True)

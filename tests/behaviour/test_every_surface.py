@@ -186,6 +186,36 @@ def test_branches_are_isolated_and_history_is_shared(loaded) -> None:
     assert loaded.branches() == ["main"]
 
 
+def list_conflicts(done: dict) -> list[tuple[str, str, list[str]]]:
+    return [(one["kind"], one["entity_id"], one["properties"]) for one in done["conflicts"]]
+
+
+def test_merges_and_undoing_work_by_property_unless_whole_rows_are_asked_for(loaded) -> None:
+    """One row, of which each branch changed another property."""
+    update = 'query q() {{ update Artist set {{ {} }} where slug = "ada" }}'
+    loaded.create_branch("dev")
+    born = loaded.mutate(update.format("born: 1971"), branch="dev")["commit"]["graph_commit_id"]
+    loaded.mutate(update.format('name: "Ada L."'))
+    clash = [("divergent_update", "ada", ["born", "name"])]
+    by_entity = {"granularity": "entity", "dry_run": True}
+    assert list_conflicts(loaded.merge("dev", **by_entity)) == clash
+    assert list_conflicts(loaded.cherry_pick(born, **by_entity)) == clash
+    with pytest.raises(Refused) as refused:
+        loaded.merge("dev", granularity="entity")
+    (conflict,) = refused.value.body["merge_conflicts"]
+    assert conflict["properties"] == ["born", "name"]
+    assert not list_conflicts(loaded.merge("dev", dry_run=True))
+    assert loaded.merge("dev")["outcome"] == "merged"
+    picked = loaded.cherry_pick(born, dry_run=True)
+    assert (picked["outcome"], picked["conflicts"]) == ("unchanged", [])
+    (ada,) = [one["data"] for one in loaded.export() if one.get("type") == "Artist"]
+    assert (ada["name"], ada["born"]) == ("Ada L.", 1971)
+    assert list_conflicts(loaded.revert(born, **by_entity)) == clash
+    assert loaded.revert(born)["outcome"] == "reverted"
+    (ada,) = [one["data"] for one in loaded.export() if one.get("type") == "Artist"]
+    assert (ada["name"], ada["born"]) == ("Ada L.", 1970)
+
+
 def test_a_load_can_create_its_branch(loaded) -> None:
     new = {"type": "Album", "data": {"slug": "new", "title": "New"}}
     with pytest.raises(Refused) as refused:
