@@ -234,7 +234,7 @@ class BranchMerge:
         self._views, self._request = views, request
         self.engine = MergeEngine(request.engine, views.root.settings)
         self.plan: MergePlan | None = None
-        """What the newest preparation came to."""
+        """The newest plan."""
 
     def plan_on(self, target: CatalogSnapshot) -> MergePlan:
         from omnigraph.history.branch_schemas import list_lacking_steps
@@ -272,7 +272,7 @@ class BranchMerge:
         )
 
     def describe(self) -> dict[str, object]:
-        """What it does, as it is kept with its commit."""
+        """Return the effects of the merge, as they are kept with its commit."""
         assert self.plan is not None, "what was written was prepared"
         return {
             "source": self.plan.source.branch,
@@ -299,7 +299,7 @@ class BranchMerge:
 
 
 def list_row_counts(counts: Iterable[TableCounts]) -> tuple[RowCounts, ...]:
-    """What a merge does to rows, as its commit records it."""
+    """Return the counts of rows that a merge changes, as its commit records them."""
     every = (RowCounts(one.table_key, one.inserted, one.updated, one.deleted) for one in counts)
     return tuple(one for one in every if one.inserted or one.updated or one.deleted)
 
@@ -420,7 +420,7 @@ def read_decision_file(path: str | Path) -> list[Mapping[str, object]]:
 
 
 def read_decisions(given: Iterable[Mapping[str, object]], catalog: Catalog) -> Decided:
-    """What was decided, by table and id; conflicts whose `take` is null are undecided."""
+    """Return the decisions by table and id; conflicts whose `take` is null are undecided."""
     found: dict[tuple[TableKey, str], Take] = {}
     for one in given:
         if not isinstance(one, Mapping):

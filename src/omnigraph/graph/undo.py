@@ -255,7 +255,7 @@ _RESTORE = _Operation(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.R
 
 
 def find_applied(views: BranchSnapshots, request: ApplyRequest) -> ApplyResult | None:
-    """What the same request came to before, under its key; None if it was not made yet."""
+    """Return the result of the same request under its key; None if it was not made yet."""
     from omnigraph.graph.idempotency import find_recorded
 
     kept = None if request.dry_run else find_recorded(views, request.options.branch, request.key)
@@ -386,7 +386,7 @@ class CommitChange:
         self.views, self.request, self.operation, self.applied = views, request, operation, applied
         self._base, self._source = base, source
         self.plan = StatePlan()
-        """What the newest preparation came to."""
+        """The newest plan."""
 
     @property
     def kind(self) -> WriterKind:
@@ -425,7 +425,7 @@ class CommitChange:
         return PlanContent(staged, plan.adopted, details=self._details(plan), counts=counts)
 
     def describe(self) -> dict[str, object]:
-        """What it does, as it is kept with its commit."""
+        """Return the effects of the change, as they are kept with its commit."""
         return {
             "outcome": str(self.operation.outcome),
             "applied_commit_id": self.applied,

@@ -1,4 +1,4 @@
-"""What became of a graph over time: comparing versions of it and bringing branches together.
+"""The history of a graph: comparing its versions and merging its branches.
 
 Everything here computes and stages; `graph` publishes.
 """

@@ -40,7 +40,7 @@ Commits = Mapping[CommitId, CommitRecord]
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """How two heads stand to each other."""
+    """The relation of two heads of branches."""
 
     outcome: MergeOutcome
     bases: tuple[CommitId, ...]
@@ -100,7 +100,7 @@ class PastState:
     commit_id: CommitId
     entries: Entries
     is_head: bool = False
-    """Whether it is a branch as it was just seen: should cleanup take it, there is a newer one."""
+    """True for a branch as it was just seen: should cleanup take it, there is a newer one."""
 
 
 class PastStates:
@@ -122,7 +122,7 @@ class PastStates:
         return () if commit is None else commit.parents
 
     def read(self, commit_id: CommitId) -> PastState:
-        """The state at a commit.
+        """Return the state at a commit.
 
         Raises:
             MergeBaseUnavailable: nothing keeps it any more.
@@ -133,7 +133,7 @@ class PastStates:
         return found
 
     def find(self, commit_id: CommitId) -> PastState | None:
-        """The same; None if nothing keeps it any more.
+        """Return the state at a commit; None if nothing keeps it any more.
 
         A branch keeps the state it started from, the branch a commit was made on those that
         cleanup left, and a merge what it brought in, even after that branch is gone.
@@ -201,7 +201,7 @@ def _read_manifest(
 
 
 def _is_showing(manifest: ManifestSnapshot, commit_id: CommitId) -> bool:
-    """Whether the commit is the newest thing that happened to this state."""
+    """Return whether the commit is the newest one of this state."""
     return any(head.commit_id == commit_id for head in manifest.state.heads.values())
 
 
@@ -295,7 +295,7 @@ class LatestChange:
         return found
 
     def _find_step(self, commit_id: CommitId) -> _Step:
-        """Where to ask next; nothing is asked behind what both sides have."""
+        """Find the commits to compare next; none behind those that both sides have."""
         if commit_id in self._common:
             return _Step((), self._ranks[commit_id])
         earliest, readable = self._ranks[commit_id], dict[CommitId, None]()

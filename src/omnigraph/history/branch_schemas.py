@@ -105,7 +105,7 @@ class ColumnWidening:
         return table.widen(self.widest, {p.name: self._first_value(p) for p in absent})
 
     def _first_value(self, property_: Property) -> object:
-        """What adding the property gives a row: its default, or NULL."""
+        """Return the value that adding the property gives a row: its default, or NULL."""
         if property_.default is None:
             return None
         return get_default_value(property_, f"{self.type.name}.{property_.name}").as_py()

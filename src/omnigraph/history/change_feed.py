@@ -63,7 +63,7 @@ class FeedTokenKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TokenBinding:
-    """What tokens belong to: a graph, one incarnation of a branch, and a filter."""
+    """The scope of tokens: a graph, one incarnation of a branch, and a filter."""
 
     graph: str
     branch: str
@@ -93,7 +93,7 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(type_id, prefix, hashlib.sha256(data).hexdigest())
 
     def count_given(self, ids: pa.Array) -> int:
-        """How many of these ascending ids have been given."""
+        """Count those of these ascending ids that have been given."""
         if not self.hash:
             return int(pc.sum(pc.less_equal(ids, self.id)).as_py() or 0)
         alike = pc.indices_nonzero(pc.starts_with(ids, self.id)).to_pylist()
@@ -104,7 +104,7 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FeedToken(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a token says. Of a cursor, `commit` has been read; of a page, it is being read."""
+    """The content of a token. Of a cursor, `commit` has been read; of a page, it is being read."""
 
     kind: str
     version: int
@@ -144,7 +144,7 @@ def encode_token(
 def decode_token(
     text: str, binding: TokenBinding, *kinds: FeedTokenKind, any_filter: bool = False
 ) -> FeedToken:
-    """What a token says, if it is whole and belongs here.
+    """Return the content of a token that is whole and belongs here.
 
     Raises:
         ChangeCursorRejected: it is damaged, of another kind, or made for something else.
@@ -191,7 +191,7 @@ _ROWS_AT_ONCE = 512
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """How much a page may have; a change that is too large alone is given alone."""
+    """The limits of a page; a change that is too large alone is given alone."""
 
     changes: int = 1_000
     bytes: int = 4 << 20
@@ -287,7 +287,7 @@ def list_changed_types(
 def _iterate_changes(
     source: Source, commit: CommitRecord, wanted: ChangeFilter, position: Position | None = None
 ) -> Iterator[EntityChange]:
-    """What a commit changed, behind a position, in the order that never changes."""
+    """Yield the changes of a commit behind a position, in an order that never changes."""
     pairs = list_changed_types(source, commit, wanted)
     at = 0
     if position is not None:
@@ -477,7 +477,7 @@ class Baseline:
 
     @property
     def resume_cursor(self) -> str:
-        """Where the feed continues after this copy."""
+        """Return the position from which the feed continues after this copy."""
         if not self._is_taken:
             raise BadRequest(
                 "the cursor is available once every record of the baseline has been read"
@@ -495,7 +495,7 @@ class Baseline:
         self._is_taken = True
 
     def records(self) -> Iterator[dict[str, object]]:
-        """The same as Python objects."""
+        """Yield the records as Python objects."""
         for block in self.jsonl():
             for line in block.splitlines():
                 yield msgspec.json.decode(line)

@@ -28,7 +28,7 @@ _UNCHANGED = pa.schema([("id", pa.string()), ("op", pa.string())])
 
 
 class Diff:
-    """What is different in one state of a graph from another; read when it is asked for.
+    """The differences between two states of a graph, read on demand.
 
     >>> before = graph.commits()[0].commit_id
     >>> _ = graph.mutate('query q() { update Person set { age: 37 } where name = "Ada" }')
@@ -64,7 +64,7 @@ class Diff:
             yield from iterate_changes(batch)
 
     def batches(self) -> Iterator[ChangeBatch]:
-        """The same in batches of Arrow columns."""
+        """Yield the changes in batches of Arrow columns."""
         for pair in self._pairs:
             yield from compare_tables(
                 pair, self._wanted, images=self.images, ahead=_ROWS_READ_AHEAD
@@ -77,7 +77,7 @@ class Diff:
 
     @cached_property
     def stats(self) -> Mapping[str, TypeStats]:
-        """How many entities of each type came, changed and went; types without any are left out."""
+        """Count the entities of each type that came, changed and went, where there are any."""
         found = (_count_changes(pair, self._wanted) for pair in self._pairs)
         return {one.type_name: one for one in found if one.total}
 

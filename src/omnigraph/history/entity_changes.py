@@ -34,7 +34,7 @@ FindKeys = Callable[[Table | None, Table | None], ChangedKeys]
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """Which changes are wanted; of what is empty, all are."""
+    """A filter of changes; an empty set lets all pass."""
 
     kinds: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ class ChangeFilter:
 
     @property
     def digest(self) -> str:
-        """The same text for filters that mean the same."""
+        """Return a text that equal filters share."""
         kinds = [] if self.kinds == set(EntityKind) else sorted(self.kinds)
         ops = [] if self.ops == set(Op) else sorted(self.ops)
         text = "\x1f".join(["\x1e".join(part) for part in (kinds, sorted(self.types), ops)])

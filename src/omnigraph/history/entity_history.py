@@ -18,7 +18,7 @@ from omnigraph.storage.tables import ROW_ID, UPDATED_AT
 from omnigraph.wire.change_results import EntityHistory, EntityVersion, Image
 
 EXISTING = "existing"
-"""What an entity was at the oldest commit that can still be read."""
+"""The operation at the oldest commit that can still be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class _Seen:
 
     @property
     def is_own(self) -> bool:
-        """Whether the table belongs to the branch of the commit, and so only ever moves on."""
+        """True if the table belongs to the branch of the commit, and so only ever moves on."""
         return self.entry is not None and self.entry.owner == self.commit.incarnation
 
 
@@ -80,7 +80,7 @@ class _HistoryScan:
     def _find_between(
         self, line: Sequence[CommitRecord], newest: _Seen, oldest: _Seen
     ) -> Iterator[EntityVersion]:
-        """What changed after the oldest commit of a line, up to the newest."""
+        """Yield the changes after the oldest commit of a line, up to the newest."""
         if len(line) < 2 or _is_unchanged_between(line, newest, oldest):
             return
         if len(line) == 2:
@@ -142,7 +142,7 @@ def _choose_op(earlier: _Seen, later: _Seen) -> str:
 
 
 def _is_unchanged_between(line: Sequence[CommitRecord], newest: _Seen, oldest: _Seen) -> bool:
-    """Whether the entity certainly was the same at every commit of a line, from both of its ends.
+    """Return whether both ends of a line prove that the entity never changed on it.
 
     The versions of a table only rise on the branch that owns it. So where both ends show the same
     one, all between them do; and a row that the newest has and that was written before the oldest

@@ -26,7 +26,7 @@ from omnigraph.history.table_sides import (
 from omnigraph.storage.tables import is_blob
 
 BLOBS_PER_READ = 64
-"""How many blobs of each side are in memory while they are compared."""
+"""The number of blobs of each side that are in memory while they are compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Images:
 def read_images(
     source: RowSource, addresses: pa.Array, columns: Sequence[str] | None = None
 ) -> Images:
-    """The rows at these addresses; the caller keeps their number within bounds."""
+    """Read the rows at these addresses; the caller keeps their number within bounds."""
     names = source.schema.names if columns is None else columns
     return Images(source, addresses, pa.concat_tables(list(read_rows(source, addresses, names))))
 
@@ -190,7 +190,7 @@ def _get_sizes(descriptors: pa.ChunkedArray) -> pa.Array:
 
 
 def _compare_payloads(name: str, left: Images, right: Images, equal: Mask) -> Mask:
-    """The mask without rows whose blobs differ; only rows that are equal so far are read."""
+    """Return the mask without rows whose blobs differ; only rows that are equal so far are read."""
     same = equal.copy()
     present = mask_valid(_combine_chunks(left.rows.column(name)))
     tied = np.flatnonzero(equal & present)

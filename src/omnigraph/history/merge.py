@@ -19,7 +19,6 @@ from omnigraph.constraints.constraint_checks import find_violations
 from omnigraph.constraints.table_changes import TableChange
 from omnigraph.errors import (
     BadRequest,
-    MergeBaseUnavailable,
     MergeConflict,
     ReadSetChanged,
     SchemaContractMismatch,
@@ -53,13 +52,8 @@ from omnigraph.history.conflict_rules import Rules
 from omnigraph.history.conflicts import MERGE_WORDS, ConflictWords, describe
 from omnigraph.history.property_merge import CombinedRows
 from omnigraph.history.table_sides import Entities, Granularity, TableSides
-from omnigraph.history.three_way import (
-    FindBase,
-    RunComparison,
-    compare_locally,
-    merge_table,
-)
-from omnigraph.history.virtual_base import BaseFinder, FoundBase
+from omnigraph.history.three_way import RunComparison, compare_locally, merge_table
+from omnigraph.history.virtual_base import make_base_finder
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.storage.manifest import CommitRecord, SetVersion, TableEntry
 from omnigraph.storage.snapshot import Snapshot
@@ -246,7 +240,7 @@ _CHECKED = frozenset(
         WriterKind.CHERRY_PICK,
     )
 )
-"""What makes commits whose rows were checked; a forced repair, for one, takes what it finds."""
+"""The kinds of commits whose rows were checked; a forced repair, for one, takes what it finds."""
 
 
 def _is_proven(
@@ -389,7 +383,7 @@ def _plan_table(
             sides,
             target_is_base=is_base,
             other_bases=known[1:-1],
-            find_base=_make_base_finder(
+            find_base=make_base_finder(
                 bases, into, key, past, widening, sides.columns, resolver.granularity
             ),
             granularity=resolver.granularity,
@@ -413,37 +407,6 @@ def _plan_table(
         _find_adopted(theirs, ours, into) if is_base else None,
         sum(len(part.conflicts) for part in parts),
     )
-
-
-def _make_base_finder(
-    bases: Sequence[PastState],
-    target: Snapshot,
-    key: TableKey,
-    past: PastStates,
-    widening: ColumnWidening,
-    columns: tuple[str, ...],
-    granularity: Granularity,
-) -> FindBase:
-    """Make what finds the virtual base of entities on which the bases disagree."""
-
-    def open_table(commit_id: CommitId) -> Table | None:
-        state = past.find(commit_id)
-        if state is None:
-            return None
-        ours = target.entries[key]
-        entry = state.entries.get(key, get_first_version(ours))
-        if entry.identity != ours.identity:
-            return None
-        try:
-            return widening.apply(open_kept(target, entry, state))
-        except MergeBaseUnavailable:
-            return None
-
-    def find(ids: pa.Array) -> FoundBase:
-        finder = BaseFinder(ids, past.commits, open_table, columns, granularity)
-        return finder.find(tuple(base.commit_id for base in bases))
-
-    return find
 
 
 def _find_entry(

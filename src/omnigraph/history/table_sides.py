@@ -21,7 +21,7 @@ from omnigraph.storage.tables import (
 )
 
 ROWS_AT_ONCE = 8_192
-"""How many rows of each side are in memory while they are compared."""
+"""The number of rows of each side that are in memory while they are compared."""
 
 Mask = npt.NDArray[np.bool_]
 Masks = npt.NDArray[np.bool_]

@@ -27,7 +27,7 @@ from omnigraph.history.table_sides import (
     Verdicts,
     find_rows,
 )
-from omnigraph.history.virtual_base import FoundBase
+from omnigraph.history.virtual_base import FindBase
 from omnigraph.storage.tables import (
     ChangedKeys,
     PinnedTable,
@@ -47,12 +47,6 @@ class TableMerge:
     conflicts: Entities
     combined: CombinedRows
     """Changed by both sides, in different properties."""
-
-
-class FindBase(Protocol):
-    """Finds the base of entities about which the newest common commits disagree."""
-
-    def __call__(self, ids: pa.Array) -> FoundBase: ...
 
 
 ENTITIES_PER_BASE = 65_536

@@ -6,15 +6,25 @@ base: of one column if rows merge by property, else of the row.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.history.ancestry import Commits, find_newest, list_ancestors
+from omnigraph.errors import MergeBaseUnavailable
+from omnigraph.history.ancestry import (
+    Commits,
+    PastState,
+    PastStates,
+    find_newest,
+    list_ancestors,
+    open_kept,
+)
+from omnigraph.history.branch_schemas import ColumnWidening, get_first_version
 from omnigraph.history.equality import compare_images, read_images
 from omnigraph.history.table_sides import (
     ROWS_AT_ONCE,
@@ -27,7 +37,8 @@ from omnigraph.history.table_sides import (
     VirtualRows,
     find_rows,
 )
-from omnigraph.identity import ID_COLUMN, CommitId
+from omnigraph.identity import ID_COLUMN, CommitId, TableKey
+from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table
 
 Places = npt.NDArray[np.intp]
@@ -47,8 +58,14 @@ class FoundBase:
     """The address of each entity in the rows; null where it was not there, or is not known."""
 
 
+class FindBase(Protocol):
+    """Finds the base of entities about which the newest common commits disagree."""
+
+    def __call__(self, ids: pa.Array) -> FoundBase: ...
+
+
 @dataclass
-class BaseFinder:
+class _BaseFinder:
     """Finds the base of entities of one table, for each unit that merges as a whole."""
 
     ids: pa.Array
@@ -191,3 +208,34 @@ class BaseFinder:
             for at, unit in enumerate(chosen):
                 same[at, some] = compare_images(one, other, unit)
         return same
+
+
+def make_base_finder(
+    bases: Sequence[PastState],
+    target: Snapshot,
+    key: TableKey,
+    past: PastStates,
+    widening: ColumnWidening,
+    columns: tuple[str, ...],
+    granularity: Granularity,
+) -> FindBase:
+    """Return a function that finds the virtual base of entities on which the bases disagree."""
+
+    def open_table(commit_id: CommitId) -> Table | None:
+        state = past.find(commit_id)
+        if state is None:
+            return None
+        ours = target.entries[key]
+        entry = state.entries.get(key, get_first_version(ours))
+        if entry.identity != ours.identity:
+            return None
+        try:
+            return widening.apply(open_kept(target, entry, state))
+        except MergeBaseUnavailable:
+            return None
+
+    def find(ids: pa.Array) -> FoundBase:
+        finder = _BaseFinder(ids, past.commits, open_table, columns, granularity)
+        return finder.find(tuple(base.commit_id for base in bases))
+
+    return find
