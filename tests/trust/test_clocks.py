@@ -357,7 +357,7 @@ def test_a_publish_that_slept_covers_nothing_that_others_wrote(tmp_path, monkeyp
     with omnigraph.open(place) as graph:
         graph.create_branch("side", commit=graph.commits()[-1].commit_id)
     slept_s = [0.0]
-    for module in ("publish", "tables.commit"):
+    for module in ("publish", "tables.table_commit"):
         monkeypatch.setattr(f"omnigraph.storage.{module}.read_boot_clock", lambda: slept_s[0])
 
     def sleep() -> None:

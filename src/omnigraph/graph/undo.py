@@ -40,8 +40,8 @@ from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 if TYPE_CHECKING:
     from omnigraph.graph.idempotency import KeptWrite, WriteKey
     from omnigraph.history.ancestry import PastState, PastStates
+    from omnigraph.history.conflict_report import ConflictWords
     from omnigraph.history.conflict_rules import Given
-    from omnigraph.history.conflicts import ConflictWords
     from omnigraph.history.merge import StatePlan
     from omnigraph.writer.driver import Writer
 
@@ -239,12 +239,12 @@ class _Operation:
     @property
     def words(self) -> ConflictWords:
         """The words in which its conflicts are described."""
-        from omnigraph.history import conflicts
+        from omnigraph.history import conflict_report
 
         if self.kind is WriterKind.REVERT:
-            return conflicts.REVERT_WORDS
+            return conflict_report.REVERT_WORDS
         is_pick = self.kind is WriterKind.CHERRY_PICK
-        return conflicts.CHERRY_PICK_WORDS if is_pick else conflicts.MERGE_WORDS
+        return conflict_report.CHERRY_PICK_WORDS if is_pick else conflict_report.MERGE_WORDS
 
 
 _REVERT = _Operation(WriterKind.REVERT, "reverting", "revert", ApplyOutcome.REVERTED)

@@ -27,7 +27,6 @@ from omnigraph.execution.pending_rows import CommittedRows
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.history.ancestry import (
     Commits,
-    LatestChange,
     PastState,
     PastStates,
     Relation,
@@ -42,6 +41,7 @@ from omnigraph.history.branch_schemas import (
     get_first_version,
     show_missing_types,
 )
+from omnigraph.history.conflict_report import MERGE_WORDS, ConflictWords, describe
 from omnigraph.history.conflict_resolution import (
     FindNewer,
     ResolvedConflicts,
@@ -49,7 +49,7 @@ from omnigraph.history.conflict_resolution import (
     Take,
 )
 from omnigraph.history.conflict_rules import Rules
-from omnigraph.history.conflicts import MERGE_WORDS, ConflictWords, describe
+from omnigraph.history.latest_change import LatestChange
 from omnigraph.history.property_merge import CombinedRows
 from omnigraph.history.table_sides import Entities, Granularity, TableSides
 from omnigraph.history.three_way import RunComparison, compare_locally, merge_table
