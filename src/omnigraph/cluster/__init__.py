@@ -24,8 +24,7 @@ if TYPE_CHECKING:
         read_applied_queries,
         read_serving_snapshot,
     )
-    from omnigraph.cluster.cluster_apply import apply_cluster
-    from omnigraph.cluster.cluster_refresh import import_cluster, refresh_cluster
+    from omnigraph.cluster.cluster_apply import apply_cluster, import_cluster, refresh_cluster
     from omnigraph.cluster.cluster_session import (
         approve_change,
         plan_cluster,
@@ -39,14 +38,14 @@ _LAZY = {
     "approve_change": "cluster_session",
     "find_graph_uri": "applied_cluster",
     "find_root": "applied_cluster",
-    "import_cluster": "cluster_refresh",
+    "import_cluster": "cluster_apply",
     "list_applied_graphs": "applied_cluster",
     "plan_cluster": "cluster_session",
     "read_applied_policy": "applied_cluster",
     "read_applied_queries": "applied_cluster",
     "read_cluster_status": "cluster_session",
     "read_serving_snapshot": "applied_cluster",
-    "refresh_cluster": "cluster_refresh",
+    "refresh_cluster": "cluster_apply",
     "unlock_cluster": "cluster_session",
     "validate_cluster": "cluster_session",
 }

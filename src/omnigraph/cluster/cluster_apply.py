@@ -1,11 +1,12 @@
-"""Apply the configuration of a cluster, and record the result in the ledger."""
+"""Commands that write the ledger: apply the configuration; refresh from graphs, or import them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
+
+import msgspec
 
 from omnigraph.cluster.cluster_changes import (
     APPROVAL_REQUIRED,
@@ -17,27 +18,44 @@ from omnigraph.cluster.cluster_changes import (
     ClusterPlan,
     Disposition,
 )
+from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
 from omnigraph.cluster.cluster_files import (
     ResourceKind,
     find_graph_id,
+    find_resource_kind,
     graph_address,
     schema_address,
 )
-from omnigraph.cluster.cluster_results import ClusterApplyResult, DesiredRevision
+from omnigraph.cluster.cluster_results import ClusterApplyResult, ClusterStatus, DesiredRevision
 from omnigraph.cluster.cluster_session import ClusterSession, finish, require_no_roots
 from omnigraph.cluster.control_records import mark_approvals_consumed, remove_intents
 from omnigraph.cluster.managed_graphs import (
     CREATE_INCOMPLETE,
     UNATTRIBUTED,
-    apply_graph_schema,
-    create_graph,
-    delete_graph,
+    ManagedGraph,
     recover_changes,
 )
-from omnigraph.cluster.state_ledger import ResourceStatus, StateLedger, StatusWord, write_ledger
+from omnigraph.cluster.state_ledger import (
+    STATE_PATH,
+    GraphObservation,
+    ResourceStatus,
+    StateLedger,
+    StatusWord,
+    write_ledger,
+)
 from omnigraph.errors import ClusterError
 from omnigraph.settings import Settings
 
+GRAPH_MISSING = "graph_missing"
+SCHEMA_MISMATCH = "schema_mismatch"
+OBSERVATION_ERROR = "graph_observation_error"
+_PAYLOAD_CONDITIONS = {
+    "catalog_payload_missing": "payload_missing",
+    "catalog_payload_mismatch": "payload_mismatch",
+    "catalog_payload_read_error": "payload_read_error",
+}
+UNAVAILABLE = ""
+"""The digest of a policy whose text is lost: it stays bound, so that its graphs are not served."""
 _WAITS = {
     APPROVAL_REQUIRED: "it needs an approval by `omnigraph cluster approve`",
     DEPENDENCY: "what it depends on was not applied",
@@ -48,6 +66,9 @@ _SKIPPED = {
     ChangeOperation.UPDATE: "schema_apply_skipped",
     ChangeOperation.DELETE: "graph_delete_skipped",
 }
+
+
+# --- apply ---
 
 
 def apply_cluster(
@@ -65,9 +86,7 @@ def apply_cluster(
     run, revision = _ApplyRun(session), DesiredRevision()
     with session.report.collect(), session.lock("apply"):
         revision = DesiredRevision(session.desired.state.config_digest)
-        with session.report.collect():
-            run.apply()
-        session.show_state()
+        run.apply()
     applied = sum(one.is_carried_out for one in run.changes.values()) if run.is_recorded else 0
     return finish(
         ClusterApplyResult(
@@ -105,7 +124,11 @@ class _ApplyRun:
     def apply(self) -> None:
         """Make the changes that can be made, and record them."""
         cluster = self.cluster
-        self._read_ledger()
+        if cluster.read_ledger() is None:
+            require_no_roots(cluster.files)
+            # Written first: an interruption must never leave a root without a ledger.
+            cluster.edit(write_ledger(cluster.files, StateLedger(), None))
+            self.is_created = True
         recover_changes(cluster)
         cluster.ledger.applied_revision.refresh_digests()
         self.statuses = cluster.ledger.resource_statuses
@@ -119,15 +142,6 @@ class _ApplyRun:
         self._record_resources()
         self._set_statuses()
         self._write()
-
-    def _read_ledger(self) -> None:
-        """Read the ledger; where there is none and no graph either, it is created."""
-        files = self.cluster.files
-        if self.cluster.read_ledger() is None:
-            require_no_roots(files)
-            # Written first: an interruption must never leave a root without a ledger.
-            self.cluster.edit(write_ledger(files, StateLedger(), None))
-            self.is_created = True
 
     def _report_omitted(self) -> None:
         report = self.cluster.report
@@ -146,53 +160,49 @@ class _ApplyRun:
             if one.kind in kinds and one.is_carried_out:
                 yield one
 
-    # --- graphs ---
-
     def _change_graphs(self, kind: ResourceKind, operation: ChangeOperation) -> None:
+        """Make the changes of one kind to graphs that are created, updated or deleted."""
         for change in self._select(kind):
-            if kind is ResourceKind.GRAPH:
-                is_due = change.operation is operation
-            else:  # the schema of a graph is created and deleted with the graph
-                graph = self.changes.get(graph_address(str(change.graph_id)))
-                is_due = graph is None or graph.operation is ChangeOperation.UPDATE
-            if is_due:
-                self._try(change, _SKIPPED[operation], self._prepare(change))
+            graph_id = str(change.graph_id)
+            graph = self.changes.get(graph_address(graph_id))
+            if (ChangeOperation.UPDATE if graph is None else graph.operation) is not operation:
+                continue
+            skipped, status = _SKIPPED[operation], None
+            if self.failed:
+                message = "not tried, because a change of another graph failed"
+                self.cluster.report.add(skipped, change.resource, message)
+                status = ResourceStatus(StatusWord.BLOCKED, (skipped,), message)
+            else:
+                try:
+                    self._change_graph(change, ManagedGraph(self.cluster, graph_id))
+                except ClusterError as error:
+                    self.cluster.report.extend(error.diagnostics)
+                    first = error.diagnostics[0]
+                    status = ResourceStatus(StatusWord.ERROR, (first.code,), first.message)
+            if status is not None:
+                self._stop(change, status)
 
-    def _prepare(self, change: ClusterChange) -> Callable[[], None]:
-        """Return the function that makes a change of a graph."""
-        graph_id, cluster = str(change.graph_id), self.cluster
+    def _change_graph(self, change: ClusterChange, graph: ManagedGraph) -> None:
         approval = self.plan.approvals.get(change.resource)
-        if change.kind is ResourceKind.GRAPH and change.operation is ChangeOperation.DELETE:
+        if change.operation is ChangeOperation.DELETE:
             assert approval is not None, "a deletion without an approval is blocked"
-            return partial(delete_graph, cluster, graph_id, approval)
-        schema = cluster.desired.files[schema_address(graph_id)]
+            graph.delete(approval)
+            return
+        schema = self.cluster.desired.files[schema_address(graph.id)]
         if change.kind is ResourceKind.GRAPH:
-            return partial(create_graph, cluster, graph_id, schema, approval)
-        return partial(apply_graph_schema, cluster, graph_id, schema)
-
-    def _try(self, change: ClusterChange, skipped: str, make: Callable[[], None]) -> None:
-        """Make a change of a graph, unless one failed before."""
-        if self.failed:
-            message = "not tried, because a change of another graph failed"
-            self.cluster.report.add(skipped, change.resource, message)
-            status = ResourceStatus(StatusWord.BLOCKED, (skipped,), message)
+            graph.create(schema, approval)
         else:
-            try:
-                make()
-                return
-            except ClusterError as error:
-                self.cluster.report.extend(error.diagnostics)
-                first = error.diagnostics[0]
-                status = ResourceStatus(StatusWord.ERROR, (first.code,), first.message)
+            graph.apply_schema(schema)
+
+    def _stop(self, change: ClusterChange, status: ResourceStatus) -> None:
+        """Note a change that failed or was skipped, and those that depend on it."""
         self.failed[change.resource], before = status.conditions[0], self.changes
         self.changes = self.plan.classify(self.failed)
-        waiting = f"waits for {change.resource}"
+        waiting = ResourceStatus(StatusWord.BLOCKED, (DEPENDENCY,), f"waits for {change.resource}")
         for address, one in self.changes.items():
             if before[address].is_carried_out and not one.is_carried_out:
-                self.stopped[address] = ResourceStatus(StatusWord.BLOCKED, (DEPENDENCY,), waiting)
+                self.stopped[address] = waiting
         self.stopped[change.resource] = status
-
-    # --- other resources ---
 
     def _publish_payloads(self) -> None:
         """Write queries and policies to the catalog; a failure leaves the ledger unchanged."""
@@ -255,3 +265,123 @@ class _ApplyRun:
             remove_intents(cluster.files, cluster.finished, cluster.report)
         records = cluster.ledger.approval_records
         mark_approvals_consumed(cluster.files, records, cluster.report)
+
+
+# --- refresh and import ---
+
+
+def refresh_cluster(folder: str | Path, *, settings: Settings | None = None) -> ClusterStatus:
+    """Observe every graph and the catalog, and record the observations in the ledger.
+
+    A missing graph, a schema that was changed elsewhere and a lost text are marked, so that the
+    next apply restores them.
+
+    Raises:
+        ClusterError: there is no ledger, or a graph cannot be opened; that is recorded as well.
+    """
+    cluster = ClusterSession.on(folder, settings)
+    with cluster.report.collect(), cluster.lock("refresh"):
+        if cluster.read_ledger() is None:
+            message = "there is no ledger; run `omnigraph cluster apply` or `import`"
+            raise refuse("state_missing", STATE_PATH, message)
+        recover_changes(cluster)
+        for graph_id in cluster.ledger.applied_revision.graph_ids:
+            if graph_id not in cluster.pending:
+                _record_graph(cluster, graph_id)
+        for address, digest in cluster.ledger.applied_revision.list_payloads():
+            _record_payload(cluster, address, digest)
+        cluster.write_ledger()
+    return finish(cluster.make_status("refresh"))
+
+
+def import_cluster(folder: str | Path, *, settings: Settings | None = None) -> ClusterStatus:
+    """Create the first ledger from existing graphs: after it was lost, or for older graphs.
+
+    A policy whose text is lost, and every query, waits for the next apply.
+
+    Raises:
+        ClusterError: there is a ledger, or a graph cannot be opened; nothing is written.
+    """
+    cluster = ClusterSession.on(folder, settings)
+    with cluster.report.collect(), cluster.lock("import"):
+        if cluster.read_ledger() is not None:
+            message = "there is a ledger already; `omnigraph cluster refresh` updates it"
+            raise refuse("state_already_exists", STATE_PATH, message)
+        recover_changes(cluster)
+        ledger = cluster.ledger
+        for graph_id in cluster.desired.config.graphs:
+            if graph_address(graph_id) not in ledger.resources:  # it was not just recovered
+                _record_graph(cluster, graph_id)
+        for address, record in cluster.desired.state.resources.items():
+            kind = find_resource_kind(address)
+            if kind in (ResourceKind.POLICY, ResourceKind.PROVIDER):
+                ledger.resources[address] = record
+                ledger.set_status([address], StatusWord.APPLIED)
+            if kind is ResourceKind.POLICY and cluster.files.check_payload(
+                address, record.digest, ClusterReport()
+            ):
+                ledger.resources[address] = msgspec.structs.replace(record, digest=UNAVAILABLE)
+                ledger.set_status([address], StatusWord.PENDING)
+        cluster.report.raise_if_errors()
+        cluster.write_ledger()
+    return finish(cluster.make_status("import"))
+
+
+def _record_graph(cluster: ClusterSession, graph_id: str) -> None:
+    """Observe a graph, and record its schema if the ledger has none or another one."""
+    ledger, graph = cluster.ledger, ManagedGraph(cluster, graph_id)
+    both = graph.address, schema_address(graph_id)
+    record, known = ledger.resources.get(both[1]), ledger.observations.get(graph.address)
+    desired, observed = cluster.desired.find_schema_digest(graph_id), graph.observe()
+    if not observed.exists and cluster.base is None:
+        ledger.set_status(both, StatusWord.PENDING)
+        return
+    ledger.record_observation(observed, desired)
+    version, live = observed.graph_manifest_version or 0, observed.schema_digest
+    before = (known.graph_manifest_version or 0) if isinstance(known, GraphObservation) else 0
+    if not observed.exists:
+        # Its observation is kept: creating it once more needs an approval.
+        for address in both:
+            ledger.resources.pop(address, None)
+        message = "there is nothing at the root of the graph"
+        ledger.set_status(both, StatusWord.DRIFTED, GRAPH_MISSING, message)
+    elif live is None:
+        _record_error(cluster, graph, OBSERVATION_ERROR, str(observed.error))
+    elif version < before:
+        message = (
+            f"the graph is at version {version} and was at {before} before: "
+            "it was replaced or restored; refresh once more if that is as it should be"
+        )
+        _record_error(cluster, graph, "conflicting_graph_manifest_observation", message)
+    else:
+        is_expected = live == (desired if record is None else record.held_digest)
+        if record is None or not is_expected:
+            ledger.record_schema(graph_id, live)
+        if is_expected:
+            ledger.set_status(both, StatusWord.APPLIED)
+        else:
+            message = "the graph has another schema than the one that was applied"
+            ledger.set_status(both, StatusWord.DRIFTED, SCHEMA_MISMATCH, message)
+
+
+def _record_error(cluster: ClusterSession, graph: ManagedGraph, code: str, message: str) -> None:
+    cluster.report.add(code, graph.address, message)
+    cluster.ledger.set_status([graph.address], StatusWord.ERROR, OBSERVATION_ERROR, message)
+
+
+def _record_payload(cluster: ClusterSession, address: str, digest: str) -> None:
+    """Verify a text of the catalog; one that is lost is removed from the ledger."""
+    ledger, resources = cluster.ledger, cluster.ledger.resources
+    code = cluster.files.check_payload(address, digest, cluster.report)
+    if code is None:
+        ledger.set_status([address], StatusWord.APPLIED)
+        return
+    is_unreadable = code == "catalog_payload_read_error"
+    status = StatusWord.ERROR if is_unreadable else StatusWord.DRIFTED
+    ledger.set_status([address], status, _PAYLOAD_CONDITIONS[code])
+    if is_unreadable:
+        return
+    if find_resource_kind(address) is ResourceKind.POLICY:
+        resources[address] = msgspec.structs.replace(resources[address], digest=UNAVAILABLE)
+    else:
+        del resources[address]

@@ -115,8 +115,8 @@ def find_blast_radius(
 ) -> tuple[BlastRadius, ...]:
     """Return the dependent resources of each change that has some, in any of the states."""
     needed_by: dict[str, list[str]] = {}
-    for one, other in (pair for state in states for pair in state.list_dependencies()):
-        needed_by.setdefault(other, []).append(one)
+    for one in (pair for state in states for pair in state.list_dependencies()):
+        needed_by.setdefault(one.target, []).append(one.source)
     reached = {change.resource: _find_reachable(change.resource, needed_by) for change in changes}
     return tuple(
         BlastRadius(one, sorted(affected)) for one, affected in reached.items() if affected

@@ -8,6 +8,7 @@ import msgspec
 
 from omnigraph.cluster.cluster_changes import BlastRadius, ClusterChange
 from omnigraph.cluster.cluster_files import LOCK_FILE, STATE_FILE, ResourceKind, show_control_path
+from omnigraph.cluster.cluster_state import Dependency
 from omnigraph.cluster.control_records import StateLock
 from omnigraph.cluster.state_ledger import Observation, ReadLedger, ResourceStatus, StateLedger
 from omnigraph.errors import ClusterDiagnostic
@@ -87,13 +88,6 @@ class DeclaredResource(Result, frozen=True):
     kind: ResourceKind
     digest: str
     path: str | None = None
-
-
-class Dependency(Result, frozen=True):
-    """A resource and one that it needs."""
-
-    source: str = msgspec.field(name="from")
-    target: str = msgspec.field(name="to")
 
 
 class ValidateResult(ClusterResult, frozen=True, kw_only=True):

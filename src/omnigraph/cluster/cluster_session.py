@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict, TypeVar
@@ -36,7 +36,6 @@ from omnigraph.cluster.cluster_results import (
     ClusterResult,
     ClusterStatus,
     DeclaredResource,
-    Dependency,
     DesiredRevision,
     PlanResult,
     RequiredApproval,
@@ -97,6 +96,8 @@ class ClusterSession:
     files: ClusterFiles = field(init=False)
     acquired: StateLock | None = None
     """The lock of this command; none is taken if `cluster.yaml` says so."""
+    other_lock: StateLock | None = None
+    """The lock of another operator."""
     base: ReadLedger | None = None
     """The ledger as it was read."""
     ledger: StateLedger = field(default_factory=StateLedger)
@@ -104,8 +105,6 @@ class ClusterSession:
     """The intents that are removed once the ledger is written."""
     pending: set[str] = field(default_factory=set)
     """Graphs with an interrupted change that is not resolved."""
-    state: StateObservations = field(default_factory=observe_state)
-    """The ledger and the lock as the result shows them."""
 
     @classmethod
     def on(
@@ -129,10 +128,9 @@ class ClusterSession:
     def lock(self, operation: str) -> Iterator[None]:
         """Read the desired state and lock the cluster, unless `cluster.yaml` says otherwise."""
         self.read_desired()
-        if not self.desired.config.lock:
-            yield
-            return
-        with hold_lock(self.files, operation) as self.acquired:
+        is_locked = self.desired.config.lock
+        lock = hold_lock(self.files, operation) if is_locked else nullcontext()
+        with lock as self.acquired:
             yield
 
     def read_ledger(self) -> ReadLedger | None:
@@ -162,9 +160,10 @@ class ClusterSession:
         self.base = write_ledger(self.files, self.ledger, self.base)
         remove_intents(self.files, self.finished, self.report)
 
-    def show_state(self) -> None:
-        """Let the result show the ledger as it was read or written, and the lock that was held."""
-        self.state = observe_state(self.base, None, self.acquired)
+    @property
+    def state(self) -> StateObservations:
+        """The ledger as it was read or written last, and the lock."""
+        return observe_state(self.base, self.other_lock, self.acquired)
 
     def make_head(self) -> ResultHead:
         return ResultHead(
@@ -173,7 +172,9 @@ class ClusterSession:
             diagnostics=tuple(self.report.found),
         )
 
-    def make_status(self, ledger: StateLedger, operation: str | None = None) -> ClusterStatus:
+    def make_status(self, operation: str | None = None) -> ClusterStatus:
+        """Make the result that shows the ledger as it was read or written last."""
+        ledger = StateLedger() if self.base is None else self.base.ledger
         return ClusterStatus(
             **self.make_head(),
             operation=operation,
@@ -219,13 +220,9 @@ def validate_cluster(folder: str | Path) -> ValidateResult:
                 DeclaredResource(address, find_resource_kind(address), one.digest, one.source)
                 for address, one in sorted(state.resources.items())
             ),
-            dependencies=_list_dependencies(state),
+            dependencies=tuple(state.list_dependencies()),
         )
     )
-
-
-def _list_dependencies(state: ClusterState) -> tuple[Dependency, ...]:
-    return tuple(Dependency(one, other) for one, other in state.list_dependencies())
 
 
 def read_cluster_status(folder: str | Path, *, settings: Settings | None = None) -> ClusterStatus:
@@ -240,18 +237,15 @@ def read_cluster_status(folder: str | Path, *, settings: Settings | None = None)
     report = session.report
     with report.collect():
         files = session.open_files()
-        lock = report_lock(files, report)
-        session.state = observe_state(None, lock)
-        found = session.read_ledger()
-        session.state = observe_state(found, lock)
-        if found is None:
+        session.other_lock = report_lock(files, report)
+        if session.read_ledger() is None:
             message = "there is no ledger: nothing has been applied yet"
             report.add("state_missing", STATE_PATH, message, Severity.WARNING)
         else:
             report_pending(files, report)
             for address, digest in session.ledger.applied_revision.list_payloads():
                 files.check_payload(address, digest, report)
-    return finish(session.make_status(session.ledger))
+    return finish(session.make_status())
 
 
 def unlock_cluster(
@@ -262,11 +256,11 @@ def unlock_cluster(
     Raises:
         ClusterError: there is no lock, or it has another id.
     """
-    session, lock = ClusterSession.on(folder, settings), None
+    session = ClusterSession.on(folder, settings)
     with session.report.collect():
-        lock = remove_lock(session.open_files(), lock_id)
-    state = observe_state(None, lock)
-    return finish(UnlockResult(**session.make_head(), state=state, lock_removed=lock is not None))
+        session.other_lock = remove_lock(session.open_files(), lock_id)
+    is_removed = session.other_lock is not None
+    return finish(UnlockResult(**session.make_head(), state=session.state, lock_removed=is_removed))
 
 
 def plan_cluster(folder: str | Path, *, settings: Settings | None = None) -> PlanResult:
@@ -280,20 +274,19 @@ def plan_cluster(folder: str | Path, *, settings: Settings | None = None) -> Pla
     with session.report.collect():
         session.read_desired()
         files, report = session.files, session.report
-        lock = report_lock(files, report)
+        session.other_lock = report_lock(files, report)
         if session.read_ledger() is None:
             with report.collect(Severity.WARNING):
                 require_no_roots(files)
         session.pending = report_pending(files, report)
         plan = session.plan()
         changes = [_preview(session, one) for one in plan.classify().values()]
-        session.state = observe_state(session.base, lock)
     return finish(
         PlanResult(
             **session.make_head(),
             desired_revision=DesiredRevision(plan.desired.config_digest),
             resource_digests=plan.desired.digests,
-            dependencies=_list_dependencies(plan.desired),
+            dependencies=tuple(plan.desired.list_dependencies()),
             state=session.state,
             changes=tuple(changes),
             blast_radius=find_blast_radius(changes, plan.desired, plan.applied),
@@ -319,15 +312,16 @@ def require_no_roots(files: ClusterFiles) -> None:
 
 def _preview(session: ClusterSession, change: ClusterChange) -> ClusterChange:
     """Return the change, with its migration steps if it updates a schema."""
-    files = session.files
+    files, graph_id = session.files, change.graph_id
     is_update = change.operation is ChangeOperation.UPDATE
-    if change.kind is not ResourceKind.SCHEMA or not is_update or change.graph_id is None:
+    if change.kind is not ResourceKind.SCHEMA or not is_update or graph_id is None:
         return change
     code = "schema_preview_unavailable"
     with session.report.collect(Severity.WARNING), refusing(code, change.resource):
-        files.require_root(change.graph_id)
-        uri, settings = files.graph_uri(change.graph_id), files.settings
-        with open_graph(uri, read_only=True, settings=settings) as graph:
+        files.require_root(graph_id)
+        with open_graph(
+            files.graph_uri(graph_id), read_only=True, settings=files.settings
+        ) as graph:
             wire = graph.plan_schema(session.desired.files[change.resource].source).wire()
         migration = {"supported": wire["supported"], "steps": wire["steps"]}
         return msgspec.structs.replace(change, migration=migration)

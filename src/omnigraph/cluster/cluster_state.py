@@ -15,6 +15,7 @@ from omnigraph.cluster.cluster_files import (
     graph_address,
     schema_address,
 )
+from omnigraph.result import Result
 
 
 class EmbeddingProfile(
@@ -69,6 +70,13 @@ class ResourceRecord(
         return self.live_digest or self.digest
 
 
+class Dependency(Result, frozen=True):
+    """A resource and one that it needs."""
+
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+
+
 class ClusterState(msgspec.Struct, forbid_unknown_fields=True):
     """The resources of a cluster by address."""
 
@@ -105,20 +113,20 @@ class ClusterState(msgspec.Struct, forbid_unknown_fields=True):
         kinds = (ResourceKind.QUERY, ResourceKind.POLICY)
         return [one for one in self.digests.items() if find_resource_kind(one[0]) in kinds]
 
-    def list_dependencies(self) -> list[tuple[str, str]]:
-        """List the pairs of a resource and one that it needs."""
-        found: list[tuple[str, str]] = []
-        for address, record in self.resources.items():
+    def list_dependencies(self) -> list[Dependency]:
+        """List the resources that others need, by resource."""
+        found: list[Dependency] = []
+        for address, record in sorted(self.resources.items()):
+            needed = {scope for scope in record.applies_to or () if scope in self.resources}
             graph_id = find_graph_id(address)
             if graph_id is not None and address != graph_address(graph_id):
-                found.append((address, graph_address(graph_id)))
+                needed.add(graph_address(graph_id))
                 if find_resource_kind(address) is ResourceKind.QUERY:
-                    found.append((address, schema_address(graph_id)))
+                    needed.add(schema_address(graph_id))
             if record.embedding_provider is not None:
-                found.append((address, record.embedding_provider))
-            bound = record.applies_to or ()
-            found += [(address, scope) for scope in bound if scope in self.resources]
-        return sorted(found)
+                needed.add(record.embedding_provider)
+            found += [Dependency(address, one) for one in sorted(needed)]
+        return found
 
     def digest_graph(self, graph_id: str) -> str:
         """Compute the digest of a graph from the records of its parts."""

@@ -69,11 +69,20 @@ class GraphObservation(StrictRecord, frozen=True, kw_only=True, tag="graph", tag
     """The error of opening it."""
 
     @property
+    def graph_id(self) -> str:
+        return self.address.partition(".")[2]
+
+    @property
     def is_open(self) -> bool:
         return self.exists and self.error is None
 
+    def is_same_version(self, other: GraphObservation) -> bool:
+        """Return whether both observed no graph, or the same version of one."""
+        versions = self.graph_manifest_version, other.graph_manifest_version
+        return self.exists == other.exists and self.error is None and versions[0] == versions[1]
+
     def compare(
-        self, desired_digest: str | None, record: ResourceRecord | None = None
+        self, desired_digest: str | None, record: ResourceRecord | None
     ) -> GraphObservation:
         """Add the desired schema; its record tells where only comments differ."""
         matches = None
@@ -126,14 +135,24 @@ class StateLedger(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         for address in addresses:
             self.resource_statuses[address] = ResourceStatus(status, conditions, message)
 
+    def record_observation(self, observed: GraphObservation, desired_digest: str | None) -> None:
+        """Record the state of a graph root next to the schema that it should have."""
+        record = self.resources.get(schema_address(observed.graph_id))
+        self.observations[observed.address] = observed.compare(desired_digest, record)
+
     def record_schema(
-        self, graph_id: str, digest: str, source: str | None, live_digest: str
+        self, graph_id: str, digest: str, source: str | None = None, live_digest: str | None = None
     ) -> None:
         """Record the schema of a graph; a graph that is new to the ledger is added with it."""
         live = None if live_digest == digest else live_digest
         record = ResourceRecord(digest=digest, source=source, live_digest=live)
         self.resources[schema_address(graph_id)] = record
         self.resources.setdefault(graph_address(graph_id), ResourceRecord(digest=""))
+
+    def record_graph(self, observed: GraphObservation, digest: str, source: str | None) -> None:
+        """Record an open graph that has the schema of a file, but for comments."""
+        self.record_schema(observed.graph_id, digest, source, observed.schema_digest)
+        self.record_observation(observed, digest)
 
     def record_deletion(self, graph_id: str, approval_id: str | None, actor: str | None) -> None:
         """Replace a graph, its schema and its queries with a tombstone."""
