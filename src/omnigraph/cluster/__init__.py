@@ -16,22 +16,20 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from omnigraph.cluster.applied_cluster import (
-        find_graph_uri,
-        find_root,
-        list_applied_graphs,
-        read_applied_policy,
-        read_applied_queries,
-        read_serving_snapshot,
-    )
-    from omnigraph.cluster.cluster_apply import apply_cluster, import_cluster, refresh_cluster
-    from omnigraph.cluster.cluster_session import (
-        approve_change,
-        plan_cluster,
-        read_cluster_status,
-        unlock_cluster,
-        validate_cluster,
-    )
+    from omnigraph.cluster.applied_cluster import find_graph_uri as find_graph_uri
+    from omnigraph.cluster.applied_cluster import find_root as find_root
+    from omnigraph.cluster.applied_cluster import list_applied_graphs as list_applied_graphs
+    from omnigraph.cluster.applied_cluster import read_applied_policy as read_applied_policy
+    from omnigraph.cluster.applied_cluster import read_applied_queries as read_applied_queries
+    from omnigraph.cluster.applied_cluster import read_serving_snapshot as read_serving_snapshot
+    from omnigraph.cluster.cluster_apply import apply_cluster as apply_cluster
+    from omnigraph.cluster.cluster_apply import import_cluster as import_cluster
+    from omnigraph.cluster.cluster_apply import refresh_cluster as refresh_cluster
+    from omnigraph.cluster.cluster_session import approve_change as approve_change
+    from omnigraph.cluster.cluster_session import plan_cluster as plan_cluster
+    from omnigraph.cluster.cluster_session import read_cluster_status as read_cluster_status
+    from omnigraph.cluster.cluster_session import unlock_cluster as unlock_cluster
+    from omnigraph.cluster.cluster_session import validate_cluster as validate_cluster
 
 _LAZY = {
     "apply_cluster": "cluster_apply",
@@ -50,23 +48,6 @@ _LAZY = {
     "validate_cluster": "cluster_session",
 }
 """Loaded when first used: reading a configuration needs no engine."""
-
-__all__ = [
-    "apply_cluster",
-    "approve_change",
-    "find_graph_uri",
-    "find_root",
-    "import_cluster",
-    "list_applied_graphs",
-    "plan_cluster",
-    "read_applied_policy",
-    "read_applied_queries",
-    "read_cluster_status",
-    "read_serving_snapshot",
-    "refresh_cluster",
-    "unlock_cluster",
-    "validate_cluster",
-]
 
 
 def __getattr__(name: str) -> object:

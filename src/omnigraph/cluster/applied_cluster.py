@@ -22,12 +22,11 @@ from omnigraph.cluster.cluster_files import (
     query_address,
 )
 from omnigraph.cluster.cluster_state import (
-    BlobAllowList,
     ClusterState,
     EmbeddingProfile,
     digest_profile,
 )
-from omnigraph.cluster.control_records import INTENTS, GraphIntent
+from omnigraph.cluster.control_records import INTENTS
 from omnigraph.cluster.state_ledger import STATE_PATH, ReadLedger, find_ledger
 from omnigraph.errors import BadRequest, ClusterDiagnostic, Severity
 from omnigraph.language.source import SourceText
@@ -135,10 +134,8 @@ def find_applied_graph(
         ClusterError: it was not applied; the message names those that were.
     """
     reader = _StateReader.of(place, settings, graph_id)
-    resources = reader.state.resources
-    provider = resources.get(resources[graph_address(graph_id)].embedding_provider or "")
-    profile = None if provider is None else provider.embedding_profile
-    return AddressedGraph(place, graph_id, reader.files.graph_uri(graph_id), profile)
+    uri, profile = reader.files.graph_uri(graph_id), reader.find_profile(graph_id)
+    return AddressedGraph(place, graph_id, uri, profile)
 
 
 def choose_settings(
@@ -191,16 +188,15 @@ class AppliedGraph:
     policy: SourceText | None
     """The policy bundle that is bound to it."""
     embedding: EmbeddingProfile | None
-    external_blobs: BlobAllowList
 
 
 @dataclass(frozen=True, slots=True)
 class ServingSnapshot:
     """A cluster at one revision of its ledger."""
 
-    root: str
     revision: int
-    cas: str
+    fingerprint: str
+    """Changes with the ledger and with the graphs under change."""
     graphs: tuple[AppliedGraph, ...]
     quarantined: Mapping[str, str]
     """Graphs with an unfinished change, with the reason."""
@@ -220,13 +216,9 @@ def read_serving_snapshot(place: str, *, settings: Settings | None = None) -> Se
 
 def read_snapshot_of(files: ClusterFiles) -> ServingSnapshot:
     """Read the definitions that a server serves from a storage root."""
-    report = ClusterReport()
-    found, intents = _read_consistently(files, report)
-    report.raise_if_errors()
-    state = found.ledger.applied_revision
-    pending = {one.graph_id: one.describe() for one in intents if one.graph_id in state.graph_ids}
-    quarantined = dict(sorted(pending.items()))
-    for graph_id, message in quarantined.items():
+    found, pending = _read_consistently(files)
+    state, report = found.ledger.applied_revision, ClusterReport()
+    for graph_id, message in pending.items():
         report.add("cluster_recovery_pending", graph_address(graph_id), message)
     for address, record in sorted(state.resources.items()):
         if find_resource_kind(address) is ResourceKind.POLICY and not record.applies_to:
@@ -242,19 +234,13 @@ def read_snapshot_of(files: ClusterFiles) -> ServingSnapshot:
         report.add("cluster_no_healthy_graphs", files.root, "every graph waits for a recovery")
     report.raise_if_errors()
     return ServingSnapshot(
-        root=files.root,
         revision=found.ledger.state_revision,
-        cas=found.cas,
+        fingerprint=_make_fingerprint(found, pending),
         graphs=graphs,
-        quarantined=quarantined,
+        quarantined=pending,
         server_policy=server_policy,
         diagnostics=tuple(report.found),
     )
-
-
-def fingerprint_snapshot(snapshot: ServingSnapshot) -> str:
-    """Return a text that changes with the ledger and with the graphs under change."""
-    return _make_fingerprint(snapshot.cas, snapshot.quarantined)
 
 
 def find_fingerprint(files: ClusterFiles) -> str:
@@ -263,15 +249,11 @@ def find_fingerprint(files: ClusterFiles) -> str:
     Raises:
         ClusterError: there is no ledger, or it or an intent cannot be read.
     """
-    found, report = _require_ledger(files), ClusterReport()
-    intents = INTENTS.list_all(files, report, Severity.ERROR)
-    report.raise_if_errors()
-    known = found.ledger.applied_revision.graph_ids
-    return _make_fingerprint(found.cas, {one.graph_id for one in intents}.intersection(known))
+    return _make_fingerprint(*_read_consistently(files))
 
 
-def _make_fingerprint(cas: str, pending: Iterable[str]) -> str:
-    return " ".join((cas, *sorted(pending)))
+def _make_fingerprint(found: ReadLedger, pending: Iterable[str]) -> str:
+    return " ".join((found.cas, *pending))
 
 
 # --- reading ---
@@ -285,14 +267,13 @@ def _require_ledger(files: ClusterFiles) -> ReadLedger:
     return found
 
 
-def _read_consistently(
-    files: ClusterFiles, report: ClusterReport
-) -> tuple[ReadLedger, list[GraphIntent]]:
-    """Read the ledger with the intents of the same moment.
+def _read_consistently(files: ClusterFiles) -> tuple[ReadLedger, Mapping[str, str]]:
+    """Read the ledger, and the reasons of the graphs under change at the same moment.
 
     An operator removes intents right after writing the ledger; an intent read before that would
     quarantine a graph whose change is recorded.
     """
+    report = ClusterReport()
     before = INTENTS.list_all(files, report, Severity.ERROR)
     for _ in range(_MAX_READS):
         found = _require_ledger(files)
@@ -300,7 +281,10 @@ def _read_consistently(
         if after == before:
             break
         before = after
-    return found, after
+    report.raise_if_errors()
+    reasons = {one.graph_id: one.describe() for one in after}
+    known = found.ledger.applied_revision.graph_ids
+    return found, {one: reasons[one] for one in known if one in reasons}
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,8 +314,7 @@ class _StateReader:
             uri=self.files.graph_uri(graph_id),
             queries=self.read_queries(graph_id),
             policy=self.read_policy(address),
-            embedding=self._find_profile(graph_id),
-            external_blobs=self.state.resources[address].external_blob_policy or BlobAllowList(),
+            embedding=self.find_profile(graph_id),
         )
 
     def read_policy(self, scope: str) -> SourceText | None:
@@ -366,7 +349,7 @@ class _StateReader:
                 return SourceText.from_bytes(data, name)
         return None
 
-    def _find_profile(self, graph_id: str) -> EmbeddingProfile | None:
+    def find_profile(self, graph_id: str) -> EmbeddingProfile | None:
         address = self.state.resources[graph_address(graph_id)].embedding_provider
         if address is None:
             return None

@@ -18,7 +18,7 @@ from omnigraph.cluster.cluster_changes import (
     ClusterPlan,
     Disposition,
 )
-from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
+from omnigraph.cluster.cluster_diagnostics import refuse
 from omnigraph.cluster.cluster_files import (
     ResourceKind,
     find_graph_id,
@@ -49,11 +49,6 @@ from omnigraph.settings import Settings
 GRAPH_MISSING = "graph_missing"
 SCHEMA_MISMATCH = "schema_mismatch"
 OBSERVATION_ERROR = "graph_observation_error"
-_PAYLOAD_CONDITIONS = {
-    "catalog_payload_missing": "payload_missing",
-    "catalog_payload_mismatch": "payload_mismatch",
-    "catalog_payload_read_error": "payload_read_error",
-}
 UNAVAILABLE = ""
 """The digest of a policy whose text is lost: it stays bound, so that its graphs are not served."""
 _WAITS = {
@@ -317,8 +312,8 @@ def import_cluster(folder: str | Path, *, settings: Settings | None = None) -> C
             if kind in (ResourceKind.POLICY, ResourceKind.PROVIDER):
                 ledger.resources[address] = record
                 ledger.set_status([address], StatusWord.APPLIED)
-            if kind is ResourceKind.POLICY and cluster.files.check_payload(
-                address, record.digest, ClusterReport()
+            if kind is ResourceKind.POLICY and cluster.files.find_payload_problem(
+                address, record.digest
             ):
                 ledger.resources[address] = msgspec.structs.replace(record, digest=UNAVAILABLE)
                 ledger.set_status([address], StatusWord.PENDING)
@@ -346,13 +341,13 @@ def _record_graph(cluster: ClusterSession, graph_id: str) -> None:
         message = "there is nothing at the root of the graph"
         ledger.set_status(both, StatusWord.DRIFTED, GRAPH_MISSING, message)
     elif live is None:
-        _record_error(cluster, graph, OBSERVATION_ERROR, str(observed.error))
+        graph.block(OBSERVATION_ERROR, str(observed.error), OBSERVATION_ERROR)
     elif version < before:
         message = (
             f"the graph is at version {version} and was at {before} before: "
             "it was replaced or restored; refresh once more if that is as it should be"
         )
-        _record_error(cluster, graph, "conflicting_graph_manifest_observation", message)
+        graph.block("conflicting_graph_manifest_observation", message, OBSERVATION_ERROR)
     else:
         is_expected = live == (desired if record is None else record.held_digest)
         if record is None or not is_expected:
@@ -364,22 +359,17 @@ def _record_graph(cluster: ClusterSession, graph_id: str) -> None:
             ledger.set_status(both, StatusWord.DRIFTED, SCHEMA_MISMATCH, message)
 
 
-def _record_error(cluster: ClusterSession, graph: ManagedGraph, code: str, message: str) -> None:
-    cluster.report.add(code, graph.address, message)
-    cluster.ledger.set_status([graph.address], StatusWord.ERROR, OBSERVATION_ERROR, message)
-
-
 def _record_payload(cluster: ClusterSession, address: str, digest: str) -> None:
     """Verify a text of the catalog; one that is lost is removed from the ledger."""
     ledger, resources = cluster.ledger, cluster.ledger.resources
-    code = cluster.files.check_payload(address, digest, cluster.report)
-    if code is None:
+    problem = cluster.files.find_payload_problem(address, digest)
+    if problem is None:
         ledger.set_status([address], StatusWord.APPLIED)
         return
-    is_unreadable = code == "catalog_payload_read_error"
-    status = StatusWord.ERROR if is_unreadable else StatusWord.DRIFTED
-    ledger.set_status([address], status, _PAYLOAD_CONDITIONS[code])
-    if is_unreadable:
+    cluster.report.extend([problem])
+    status = StatusWord.ERROR if problem.is_error else StatusWord.DRIFTED
+    ledger.set_status([address], status, problem.code.removeprefix("catalog_"))
+    if problem.is_error:  # it could not be read, and may be there
         return
     if find_resource_kind(address) is ResourceKind.POLICY:
         resources[address] = msgspec.structs.replace(resources[address], digest=UNAVAILABLE)

@@ -13,6 +13,7 @@ from enum import StrEnum
 import msgspec
 
 from omnigraph.cluster.cluster_files import (
+    CLUSTER_SCOPE,
     ResourceKind,
     find_graph_id,
     find_resource_kind,
@@ -138,19 +139,10 @@ def list_gates(
     observations: Mapping[str, Observation],
 ) -> list[ChangeApproval]:
     """List the changes that need an approval: deleting a graph, and creating one once more."""
-    found = []
-    for change in changes:
-        if change.kind is not ResourceKind.GRAPH:
-            continue
-        if change.operation is ChangeOperation.DELETE:
-            reason = "deletes the graph with everything in it"
-        elif change.operation is ChangeOperation.CREATE and _existed_before(
-            observations.get(change.resource)
-        ):
-            reason = "creates an empty graph in place of one that was there"
-        else:
-            continue
-        gate = ChangeApproval(
+    graphs = (one for one in changes if one.kind is ResourceKind.GRAPH)
+    reasons = ((one, _find_risk(one, observations.get(one.resource))) for one in graphs)
+    return [
+        ChangeApproval(
             approval_id="",
             resource=change.resource,
             operation=str(change.operation),
@@ -161,19 +153,21 @@ def list_gates(
             approved_by="",
             created_at="",
         )
-        found.append(gate)
-    return found
+        for change, reason in reasons
+        if reason is not None
+    ]
 
 
-def _existed_before(observed: Observation | None) -> bool:
-    """Return whether a graph was deleted, or missing at the last refresh."""
-    match observed:
-        case GraphTombstone():
-            return True
-        case GraphObservation():
-            return not observed.exists
-        case None:
-            return False
+def _find_risk(change: ClusterChange, observed: Observation | None) -> str | None:
+    """Return the reason why a change of a graph needs an approval; None if it needs none."""
+    is_gone = isinstance(observed, GraphObservation) and not observed.exists
+    match change.operation:
+        case ChangeOperation.DELETE:
+            return "deletes the graph with everything in it"
+        case ChangeOperation.CREATE if is_gone or isinstance(observed, GraphTombstone):
+            return "creates an empty graph in place of one that was there"
+        case _:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +188,16 @@ class ClusterPlan:
         Args:
             failed: The reasons of changes of graphs that failed, by resource.
         """
-        known = {one.resource: one for one in list_changes(self.applied, self.desired)}
-        classifier = _Classifier(self, known, failed or {})
-        return {address: classifier.decide(change) for address, change in known.items()}
+        changes = {one.resource: one for one in list_changes(self.applied, self.desired)}
+        classifier = _Classifier(self, changes, failed or {})
+        return {address: classifier.decide(change) for address, change in changes.items()}
+
+
+_WITH_GRAPH = {
+    ResourceKind.SCHEMA: (ChangeOperation.CREATE, ChangeOperation.DELETE),
+    ResourceKind.QUERY: (ChangeOperation.DELETE,),
+}
+"""The operations on a graph that are made on its schema and its queries at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,45 +211,36 @@ class _Classifier:
         return msgspec.structs.replace(change, disposition=disposition, reason=reason)
 
     def _choose(self, change: ClusterChange) -> tuple[Disposition, str | None]:
+        graph_id = change.graph_id
         if change.resource in self.failed:
             return Disposition.BLOCKED, self.failed[change.resource]
-        if change.graph_id is None:
+        if graph_id is None:
             return self._choose_shared(change)
-        if any(find_graph_id(one) == change.graph_id for one in self.failed):
+        if any(find_graph_id(one) == graph_id for one in self.failed):
             return Disposition.BLOCKED, DEPENDENCY
-        graph = self.changes.get(graph_address(change.graph_id))
-        match change.kind:
-            case ResourceKind.GRAPH:
-                return self._choose_for_graph(change)
-            case ResourceKind.SCHEMA:
-                if change.graph_id in self.plan.pending:
-                    return Disposition.BLOCKED, RECOVERY_PENDING
-                if graph is not None and graph.operation is not ChangeOperation.UPDATE:
-                    return self._choose(graph)
-                if change.operation is ChangeOperation.DELETE:
-                    return Disposition.DEFERRED, UNSUPPORTED
-            case _:
-                if graph is not None and graph.operation is ChangeOperation.DELETE:
-                    return self._choose(graph)
-                is_delete = change.operation is ChangeOperation.DELETE
-                if not is_delete and self._is_stopped(schema_address(change.graph_id)):
-                    return Disposition.BLOCKED, DEPENDENCY
+        if change.kind is not ResourceKind.QUERY and graph_id in self.plan.pending:
+            return Disposition.BLOCKED, RECOVERY_PENDING
+        if change.kind is ResourceKind.GRAPH:
+            return self._choose_for_graph(change)
+        graph = self.changes.get(graph_address(graph_id))
+        if graph is not None and graph.operation in _WITH_GRAPH[change.kind]:
+            return self._choose(graph)
+        is_delete = change.operation is ChangeOperation.DELETE
+        if is_delete and change.kind is ResourceKind.SCHEMA:
+            return Disposition.DEFERRED, UNSUPPORTED
+        needs_schema = change.kind is ResourceKind.QUERY and not is_delete
+        if needs_schema and self._is_stopped(schema_address(graph_id)):
+            return Disposition.BLOCKED, DEPENDENCY
         return Disposition.APPLIED, None
 
     def _choose_for_graph(self, change: ClusterChange) -> tuple[Disposition, str | None]:
-        if change.graph_id in self.plan.pending:
-            return Disposition.BLOCKED, RECOVERY_PENDING
-        gated = any(gate.resource == change.resource for gate in self.plan.gates)
-        if gated and change.resource not in self.plan.approvals:
+        is_gated = any(gate.resource == change.resource for gate in self.plan.gates)
+        if is_gated and change.resource not in self.plan.approvals:
             return Disposition.BLOCKED, APPROVAL_REQUIRED
         if change.operation is not ChangeOperation.UPDATE:
             return Disposition.APPLIED, None
-        parts = (
-            one
-            for one, other in self.changes.items()
-            if other.graph_id == change.graph_id and one != change.resource
-        )
-        if any(self._is_stopped(one) for one in parts):
+        others = (one for one in self.changes.values() if one.graph_id == change.graph_id)
+        if any(self._is_stopped(one.resource) for one in others if one != change):
             return Disposition.DEFERRED, DEPENDENCY
         return Disposition.DERIVED, None
 
@@ -257,8 +249,8 @@ class _Classifier:
         before = self.plan.applied.resources.get(change.resource)
         after = self.plan.desired.resources.get(change.resource)
         if change.kind is ResourceKind.POLICY:
-            bound = set((after and after.applies_to) or ())
-            if any("." in one and find_graph_id(one) in self.plan.pending for one in bound):
+            bound = set((after and after.applies_to) or ()) - {CLUSTER_SCOPE}
+            if any(find_graph_id(one) in self.plan.pending for one in bound):
                 return Disposition.BLOCKED, RECOVERY_PENDING
             # A graph whose deletion is pending keeps its policy until then.
             users = bound | set((before and before.applies_to) or ())

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
 
-from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
+from omnigraph.cluster.cluster_diagnostics import (
+    ClusterReport,
+    locate_mistake,
+    refuse,
+    refusing_text,
+)
 from omnigraph.cluster.cluster_files import (
     CLUSTER_SCOPE,
     CONFIG_FILE,
@@ -24,7 +29,7 @@ from omnigraph.cluster.cluster_state import (
     BlobScope,
     EmbeddingProfile,
 )
-from omnigraph.errors import BadRequest, CompileError, Diagnostic
+from omnigraph.errors import BadRequest
 from omnigraph.language.source import SourceText
 from omnigraph.language.yaml_reader import Value, YamlReader
 from omnigraph.settings import EmbedProvider
@@ -124,31 +129,19 @@ def choose_root(folder: Path, storage: str | None) -> str:
     return normalize_root(storage if "://" in storage else str(folder / storage))
 
 
-def show_place(found: Diagnostic) -> str:
-    """Return the place of a mistake in a text, as in `library.pg:3:7`."""
-    return f"{found.source}:{found.line}:{found.column}"
-
-
-def describe_mistake(found: Diagnostic) -> str:
-    """Return the message of a mistake in a text, with its hint."""
-    return f"{found.message}; {found.hint}" if found.hint else found.message
-
-
 def _read_source(folder: Path) -> SourceText:
     if not folder.is_dir():
         raise refuse("config_dir_not_found", str(folder), "there is no such folder")
     try:
         data = (folder / CONFIG_FILE).read_bytes()
-        return SourceText.from_bytes(data, CONFIG_FILE)
     except FileNotFoundError:
         message = f"the folder has no {CONFIG_FILE}"
         raise refuse("config_dir_not_found", str(folder), message) from None
     except OSError as error:
         reason = error.strerror or str(error)
         raise refuse("cluster_config_read_error", CONFIG_FILE, reason) from None
-    except CompileError as error:
-        found = error.diagnostics[0]
-        raise refuse("cluster_config_read_error", show_place(found), found.message) from None
+    with refusing_text("cluster_config_read_error"):
+        return SourceText.from_bytes(data, CONFIG_FILE)
 
 
 class _ConfigReader:
@@ -180,19 +173,23 @@ class _ConfigReader:
         for one in sorted(self._yaml.problems.found, key=lambda found: found.start):
             is_of_yaml = one.code[0] == "B" and one.code[1:].isdigit()
             code = _YAML_CODES.get(one.code, "invalid_cluster_yaml") if is_of_yaml else one.code
-            self._report.add(code, show_place(one), describe_mistake(one))
+            self._report.extend([locate_mistake(code, one)])
 
-    # --- values ---
+    # --- values, of which each may be absent ---
 
-    def _add(self, code: str, message: str, value: Value) -> None:
-        self._yaml.add(code, message, value.span)
+    def _read_members(
+        self, value: Value | None, required: Sequence[str], optional: Sequence[str] = ()
+    ) -> dict[str, Value]:
+        return {} if value is None else self._yaml.read_members(value, required, optional)
 
-    def _locate(self, text: str, value: Value) -> Located:
-        line, column = self._yaml.source.line_and_column(value.span.start)
-        return Located(text, f"{CONFIG_FILE}:{line}:{column}")
+    def _read_name(self, value: Value | None) -> str | None:
+        return None if value is None else self._yaml.read_name(value)
+
+    def _read_text(self, value: Value | None) -> str | None:
+        return None if value is None else self._yaml.read_text(value)
 
     def _read_file(self, value: Value | None) -> Located | None:
-        path = None if value is None else self._yaml.read_name(value)
+        path = self._read_name(value)
         return None if value is None or path is None else self._locate(path, value)
 
     def _read_resources(
@@ -213,24 +210,15 @@ class _ConfigReader:
                 found[self._locate(name, key)] = read(name, key, member)
         return found
 
-    # --- the document ---
+    def _add(self, code: str, message: str, value: Value) -> None:
+        self._yaml.add(code, message, value.span)
 
-    def _read_document(self, document: Value) -> ClusterConfig:
-        reserved = self._refuse_keys(document, _RESERVED, "future_phase_field", "'{}' is reserved")
-        top = self._yaml.read_members(document, ("version",), (*_TOP_KEYS, *reserved))
-        if "version" in top:
-            self._yaml.check_version(top["version"], VERSION)
-        name = self._read_metadata(top["metadata"]) if "metadata" in top else None
-        storage = self._read_storage(top["storage"]) if "storage" in top else None
-        locks_state = self._read_state(top["state"]) if "state" in top else True
-        self._providers = self._read_providers(top["providers"]) if "providers" in top else {}
-        self._graphs = self._read_resources(top.get("graphs"), self._read_graph, are_graphs=True)
-        policies = self._read_resources(top.get("policies"), self._read_policy)
-        known = {one: profile for one, profile in self._providers.items() if profile is not None}
-        return ClusterConfig(name, storage, locks_state, known, self._graphs, policies)
+    def _locate(self, text: str, value: Value) -> Located:
+        line, column = self._yaml.source.line_and_column(value.span.start)
+        return Located(text, f"{CONFIG_FILE}:{line}:{column}")
 
     def _refuse_keys(
-        self, value: Value, keys: tuple[str, ...], code: str, message: str
+        self, value: Value, keys: Sequence[str], code: str, message: str
     ) -> tuple[str, ...]:
         """Report refused keys; return those found, so that they are not unknown keys as well."""
         entries = self._yaml.read_entries(value) if self._yaml.is_mapping(value) else {}
@@ -239,16 +227,35 @@ class _ConfigReader:
             self._add(code, message.format(name), entries[name][0])
         return found
 
-    def _read_metadata(self, value: Value) -> str | None:
-        members = self._yaml.read_members(value, (), ("name",))
-        name = self._yaml.read_text(members["name"]) if "name" in members else None
+    # --- the document ---
+
+    def _read_document(self, document: Value) -> ClusterConfig:
+        reserved = self._refuse_keys(document, _RESERVED, "future_phase_field", "'{}' is reserved")
+        top = self._read_members(document, ("version",), (*_TOP_KEYS, *reserved))
+        if "version" in top:
+            self._yaml.check_version(top["version"], VERSION)
+        providers = self._read_members(top.get("providers"), (), ("embedding",)).get("embedding")
+        self._providers = self._read_resources(providers, self._read_provider)
+        self._graphs = self._read_resources(top.get("graphs"), self._read_graph, are_graphs=True)
+        return ClusterConfig(
+            name=self._read_metadata(top.get("metadata")),
+            storage=self._read_storage(top.get("storage")),
+            lock=self._read_state(top.get("state")),
+            providers={name: one for name, one in self._providers.items() if one is not None},
+            graphs=self._graphs,
+            policies=self._read_resources(top.get("policies"), self._read_policy),
+        )
+
+    def _read_metadata(self, value: Value | None) -> str | None:
+        members = self._read_members(value, (), ("name",))
+        name = self._read_text(members.get("name"))
         if name == "":
             self._add("empty_metadata_name", "the name is blank", members["name"])
         return name or None
 
-    def _read_storage(self, value: Value) -> str | None:
-        uri = self._yaml.read_text(value)
-        if uri is None:
+    def _read_storage(self, value: Value | None) -> str | None:
+        uri = self._read_text(value)
+        if value is None or uri is None:
             return None
         try:
             normalize_root(uri)
@@ -257,32 +264,27 @@ class _ConfigReader:
             return None
         return uri.rstrip("/") or "/"
 
-    def _read_state(self, value: Value) -> bool:
-        members = self._yaml.read_members(value, (), ("backend", "lock"))
-        backend = self._yaml.read_text(members["backend"]) if "backend" in members else _BACKEND
-        if backend is not None and backend != _BACKEND:
+    def _read_state(self, value: Value | None) -> bool:
+        members = self._read_members(value, (), ("backend", "lock"))
+        backend = self._read_text(members.get("backend"))
+        if backend not in (None, _BACKEND):
             message = f"no such backend '{backend}'; use {_BACKEND}"
             self._add("unsupported_state_backend", message, members["backend"])
-        locks = self._yaml.read_flag(members["lock"]) if "lock" in members else True
-        if locks is False:
-            message = "no lock is taken; of two operators at once, one finds its work refused"
-            place = self._locate("lock", members["lock"]).at
-            self._report.add("state_lock_disabled", place, message)
-        return locks is not False
+        if "lock" not in members or self._yaml.read_flag(members["lock"]) is not False:
+            return True
+        message = "no lock is taken; of two operators at once, one finds its work refused"
+        self._report.add("state_lock_disabled", self._locate("lock", members["lock"]).at, message)
+        return False
 
     # --- embedding providers ---
 
-    def _read_providers(self, value: Value) -> Mapping[Located, EmbeddingProfile | None]:
-        members = self._yaml.read_members(value, (), ("embedding",))
-        return self._read_resources(members.get("embedding"), self._read_provider)
-
     def _read_provider(self, name: str, key: Value, value: Value) -> EmbeddingProfile | None:
         what = f"provider '{name}'"
-        members = self._yaml.read_members(Value(value.node, what), (), _PROVIDER_KEYS)
+        members = self._read_members(Value(value.node, what), (), _PROVIDER_KEYS)
         if "kind" in members and "provider" in members:
             message = f"{what} has 'kind' and 'provider', which mean the same"
             self._add("invalid_embedding_provider", message, members["provider"])
-        texts = {one: self._yaml.read_name(member) for one, member in members.items()}
+        texts = {one: self._read_name(member) for one, member in members.items()}
         kind = texts.get("kind") or texts.get("provider") or EmbedProvider.OPENAI_COMPATIBLE
         if kind not in set(EmbedProvider):
             message = f"{what} has no known kind; use one of {', '.join(EmbedProvider)}"
@@ -311,13 +313,12 @@ class _ConfigReader:
         what = Value(value.node, f"graph '{graph_id}'")
         message = "graphs have no '{}' any more; remove it"
         removed = self._refuse_keys(what, (_STREAMING,), "removed_streaming_declaration", message)
-        members = self._yaml.read_members(what, ("schema",), (*_GRAPH_KEYS, *removed))
-        provider, blobs = members.get("embedding_provider"), members.get("external_blobs")
+        members = self._read_members(what, ("schema",), (*_GRAPH_KEYS, *removed))
         return GraphDeclaration(
-            self._read_file(members.get("schema")),
-            self._read_queries(members["queries"]) if "queries" in members else None,
-            None if provider is None else self._read_provider_reference(provider),
-            BlobAllowList() if blobs is None else self._read_allow_list(blobs),
+            schema=self._read_file(members.get("schema")),
+            queries=self._read_queries(members["queries"]) if "queries" in members else None,
+            embedding_provider=self._read_reference(members.get("embedding_provider")),
+            external_blobs=self._read_allow_list(members.get("external_blobs")),
         )
 
     def _read_queries(self, value: Value) -> Queries:
@@ -328,102 +329,98 @@ class _ConfigReader:
             return tuple(one for one in map(self._read_file, items) if one is not None)
         named: dict[str, Located] = {}
         for name, (_, member) in self._yaml.read_entries(value).items():
-            members = self._yaml.read_members(Value(member.node, f"query '{name}'"), ("file",))
+            members = self._read_members(Value(member.node, f"query '{name}'"), ("file",))
             file = self._read_file(members.get("file"))
             if file is not None:
                 named[name] = file
         return named
 
-    def _read_provider_reference(self, value: Value) -> str | None:
-        text = self._yaml.read_name(value)
-        if text is None:
+    def _read_reference(self, value: Value | None) -> str | None:
+        """Read the name of an embedding provider."""
+        text = self._read_name(value)
+        if value is None or text is None:
             return None
         name = text.removeprefix(_PROVIDER)
+        if name in self._providers:
+            return name
         if "." in name:
             message = f"'{text}' is not an embedding provider; write NAME or {_PROVIDER}NAME"
             self._add("wrong_kind_reference", message, value)
-            return None
-        if name not in self._providers:
+        else:
             message = f"there is no embedding provider '{name}'"
             self._add("dangling_embedding_provider_reference", message, value)
-            return None
-        return name
+        return None
 
-    def _read_allow_list(self, value: Value) -> BlobAllowList:
-        members = self._yaml.read_members(value, ("allow",))
-        if "allow" not in members:
-            return BlobAllowList()
+    def _read_allow_list(self, value: Value | None) -> BlobAllowList:
+        allow = self._read_members(value, ("allow",)).get("allow")
         found: list[BlobBase] = []
-        for item in self._yaml.read_items(members["allow"], "a base"):
+        for item in () if allow is None else self._yaml.read_items(allow, "a base"):
             base = self._read_blob_base(item)
             if base is None:
                 continue
-            other = next((one for one in found if _overlap(one.uri, base.uri)), None)
+            other = next((one.uri for one in found if _overlap(one.uri, base.uri)), None)
             if other is not None:
-                message = f"base '{base.uri}' overlaps with '{other.uri}'"
+                message = f"base '{base.uri}' overlaps with '{other}'"
                 self._add("invalid_external_blob_policy", message, item)
             found.append(base)
         return BlobAllowList(tuple(sorted(found, key=lambda one: one.uri)))
 
     def _read_blob_base(self, value: Value) -> BlobBase | None:
-        members = self._yaml.read_members(value, ("base", "scope"))
-        texts = {name: self._yaml.read_name(one) for name, one in members.items()}
-        uri, word = texts.get("base"), texts.get("scope")
-        if uri is None or word is None:
+        members = self._read_members(value, ("base", "scope"))
+        uri, scope = self._read_name(members.get("base")), self._read_name(members.get("scope"))
+        if uri is None or scope is None:
             return None
         problem = _find_base_problem(uri)
         if problem is not None:
             # The address may hold credentials and is not repeated.
             self._add("invalid_external_blob_base", f"the base {problem}", members["base"])
             return None
-        if word not in set(BlobScope):
-            message = f"no such scope '{word}'; use one of {', '.join(BlobScope)}"
-            self._add("invalid_external_blob_policy", message, members["scope"])
-            return None
-        if uri.startswith("file:") and word == BlobScope.SERVER_SAFE:
-            message = "file:// is not safe for servers; use scope embedded_only"
-            self._add("invalid_external_blob_policy", message, members["scope"])
-            return None
-        return BlobBase(uri, BlobScope(word))
+        if scope not in set(BlobScope):
+            problem = f"no such scope '{scope}'; use one of {', '.join(BlobScope)}"
+        elif uri.startswith("file:") and scope == BlobScope.SERVER_SAFE:
+            problem = "file:// is not safe for servers; use scope embedded_only"
+        else:
+            return BlobBase(uri, BlobScope(scope))
+        self._add("invalid_external_blob_policy", problem, members["scope"])
+        return None
 
     # --- policies ---
 
     def _read_policy(self, name: str, key: Value, value: Value) -> PolicyDeclaration:
         what = f"policy '{name}'"
-        members = self._yaml.read_members(Value(value.node, what), ("file",), ("applies_to",))
-        bound: list[tuple[str, Value]] = []
-        if "applies_to" in members:
-            items = self._yaml.read_items(members["applies_to"], "a graph")
-            found = [(self._read_scope(one), one) for one in items]
-            bound = [(scope, one) for scope, one in found if scope is not None]
-        if "applies_to" not in members or not self._yaml.has_items(members["applies_to"]):
+        members = self._read_members(Value(value.node, what), ("file",), ("applies_to",))
+        bound = members.get("applies_to")
+        if bound is None or not self._yaml.has_items(bound):
             message = f"{what} needs 'applies_to': the cluster, or graphs"
             self._add("policy_missing_applies_to", message, key)
-        scopes = {scope for scope, _ in bound}
-        if CLUSTER_SCOPE in scopes and len(scopes) > 1:
-            message = f"{what} is bound to the cluster and to graphs; use a bundle for each"
-            self._add("policy_mixed_binding_kinds", message, members["applies_to"])
-        for scope, item in bound:
+        scopes: set[str] = set()
+        for item in () if bound is None else self._yaml.read_items(bound, "a graph"):
+            scope = self._read_scope(item)
+            if scope is None:
+                continue
+            scopes.add(scope)
             other = self._bound.setdefault(scope, name)
             if other != name:
                 message = f"'{scope}' is bound to policy '{other}' already"
                 self._add("duplicate_policy_binding", message, item)
-        file = self._read_file(members.get("file"))
-        return PolicyDeclaration(file, tuple(sorted(scopes)))
+        if CLUSTER_SCOPE in scopes and len(scopes) > 1:
+            message = f"{what} is bound to the cluster and to graphs; use a bundle for each"
+            self._add("policy_mixed_binding_kinds", message, members["applies_to"])
+        return PolicyDeclaration(self._read_file(members.get("file")), tuple(sorted(scopes)))
 
     def _read_scope(self, value: Value) -> str | None:
-        text = self._yaml.read_name(value)
+        text = self._read_name(value)
         if text is None or text == CLUSTER_SCOPE:
             return text
         graph_id = text.removeprefix(_GRAPH)
+        if graph_id in self._graphs:
+            return graph_address(graph_id)
         if "." in graph_id:
             message = f"'{text}' is neither a graph nor the cluster"
             self._add("wrong_kind_reference", message, value)
-            return None
-        if graph_id not in self._graphs:
+        else:
             self._add("dangling_graph_reference", f"there is no graph '{graph_id}'", value)
-            return None
-        return graph_address(graph_id)
+        return None
 
 
 def _find_base_problem(uri: str) -> str | None:

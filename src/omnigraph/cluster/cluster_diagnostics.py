@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from omnigraph.errors import ClusterDiagnostic, ClusterError, OmniError, Severity
+from omnigraph.errors import (
+    ClusterDiagnostic,
+    ClusterError,
+    CompileError,
+    Diagnostic,
+    OmniError,
+    Severity,
+)
 
 
 class Warn(str):
@@ -165,6 +172,21 @@ def refusing(code: str, path: str) -> Iterator[None]:
         raise
     except OmniError as error:
         raise refuse(code, path, error.message) from error
+
+
+def locate_mistake(code: str, found: Diagnostic) -> ClusterDiagnostic:
+    """Make the diagnostic of a mistake in a text, at its place, as in `library.pg:3:7`."""
+    message = f"{found.message}; {found.hint}" if found.hint else found.message
+    return make_diagnostic(code, f"{found.source}:{found.line}:{found.column}", message)
+
+
+@contextmanager
+def refusing_text(code: str) -> Iterator[None]:
+    """Turn the mistakes of a text that is read inside a block into refusals with this code."""
+    try:
+        yield
+    except CompileError as error:
+        raise ClusterError([locate_mistake(code, one) for one in error.diagnostics]) from error
 
 
 @dataclass

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 
-from omnigraph.cluster.cluster_diagnostics import ClusterReport, refusing
-from omnigraph.errors import NotFoundError, Severity
+from omnigraph.cluster.cluster_diagnostics import make_diagnostic, refusing
+from omnigraph.errors import ClusterDiagnostic, ClusterError, NotFoundError, Severity
 from omnigraph.settings import Settings
 from omnigraph.storage.objects import ObjectStore, normalize_root, open_store
 from omnigraph.wire.http_protocol import check_graph_id, is_graph_id
@@ -82,8 +82,7 @@ def find_graph_id(address: str) -> str | None:
     ('library', None)
     """
     kind, graph_id, *_ = address.split(".")
-    owned = (ResourceKind.GRAPH, ResourceKind.SCHEMA, ResourceKind.QUERY)
-    return graph_id if kind in owned else None
+    return graph_id if kind in ("graph", "schema", "query") else None
 
 
 def is_resource_address(text: str) -> bool:
@@ -181,19 +180,19 @@ class ClusterFiles:
             if self.control.find(path) != data:
                 self.control.put(path, data)
 
-    def check_payload(self, address: str, digest: str, report: ClusterReport) -> str | None:
-        """Verify a text of the catalog; return the code of its problem, which is reported."""
-        problems = ClusterReport()
-        with problems.collect():
+    def find_payload_problem(self, address: str, digest: str) -> ClusterDiagnostic | None:
+        """Verify a query or policy of the catalog."""
+        try:
             data = self.find_payload(address, digest)
-            if data is None:
-                message = "its text is not in the catalog; the next apply writes it again"
-                problems.add("catalog_payload_missing", address, message, Severity.WARNING)
-            elif digest_file(data) != digest:
-                message = "its text in the catalog was changed; the next apply writes it again"
-                problems.add("catalog_payload_mismatch", address, message)
-        report.extend(problems.found)
-        return problems.found[0].code if problems.found else None
+        except ClusterError as error:
+            return error.diagnostics[0]
+        code, problem = "catalog_payload_missing", "its text is not in the catalog"
+        if data is not None:
+            code, problem = "catalog_payload_mismatch", "its text in the catalog was changed"
+            if digest_file(data) == digest:
+                return None
+        message = f"{problem}; the next apply writes it again"
+        return make_diagnostic(code, address, message, Severity.WARNING)
 
 
 def find_managing_root(uri: str, settings: Settings | None = None) -> str | None:

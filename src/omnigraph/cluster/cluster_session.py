@@ -244,7 +244,8 @@ def read_cluster_status(folder: str | Path, *, settings: Settings | None = None)
         else:
             report_pending(files, report)
             for address, digest in session.ledger.applied_revision.list_payloads():
-                files.check_payload(address, digest, report)
+                problem = files.find_payload_problem(address, digest)
+                report.extend([] if problem is None else [problem])
     return finish(session.make_status())
 
 

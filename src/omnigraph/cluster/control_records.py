@@ -35,7 +35,6 @@ from omnigraph.wire.http_protocol import is_graph_id
 
 FORMAT = 1
 """The format of every control record."""
-_JSON = ".json"
 
 new_id = UlidSource().next
 
@@ -76,6 +75,7 @@ class RecordKind(Generic[Record]):
 
     def decode(self, data: bytes, path: str) -> Record:
         """Return the record in a file, unless it is damaged or of another format."""
+        place = show_control_path(path)
         try:
             body = parse_json(data)
             members = body if isinstance(body, dict) else {}
@@ -83,19 +83,19 @@ class RecordKind(Generic[Record]):
             if isinstance(version, int) and version != FORMAT:
                 name = self.what.partition(" ")[2]
                 message = f"the {name} has version {version}; this release reads {FORMAT}"
-                raise refuse(self.unsupported, show_control_path(path), message)
+                raise refuse(self.unsupported, place, message)
             is_whole = is_sealed(members) and (self.unsealed is None or SEAL in members)
             members.pop(SEAL, None)
             record = convert_into(body, self.type)
             problem = self.find_problem(record, path)
         except (ValueRefused, msgspec.ValidationError) as error:
             problem = str(error)
+        if problem is None and not is_whole:
+            if self.unsealed is not None:
+                raise refuse(self.invalid, place, self.unsealed)
+            problem = "its checksum is not that of its content"
         if problem is not None:
-            message = f"not {self.what}: {problem}{self.advice}"
-            raise refuse(self.invalid, show_control_path(path), message)
-        if not is_whole:
-            mismatch = f"not {self.what}: its checksum is not that of its content{self.advice}"
-            raise refuse(self.invalid, show_control_path(path), self.unsealed or mismatch)
+            raise refuse(self.invalid, place, f"not {self.what}: {problem}{self.advice}")
         return record
 
     def find(self, files: ClusterFiles, path: str) -> Record | None:
@@ -109,7 +109,7 @@ class RecordKind(Generic[Record]):
         """List the records of the folder by name; unusable ones are reported."""
         names, place = list[str](), show_control_path(self.folder)
         with report.collect(severity), refusing(self.unreadable, place):
-            names = [name for name in files.control.list(self.folder) if name.endswith(_JSON)]
+            names = [name for name in files.control.list(self.folder) if name.endswith(".json")]
         found = list[Record | None]()
         for name in names:
             with report.collect(severity):
@@ -157,7 +157,7 @@ class GraphIntent(StrictRecord, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        return f"{RECOVERIES}/{self.operation_id}{_JSON}"
+        return f"{RECOVERIES}/{self.operation_id}.json"
 
     def describe(self) -> str:
         return (
@@ -225,7 +225,7 @@ class ChangeApproval(StrictRecord, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        return f"{APPROVALS_FOLDER}/{self.approval_id}{_JSON}"
+        return f"{APPROVALS_FOLDER}/{self.approval_id}.json"
 
     @property
     def binding(self) -> tuple[str | None, ...]:
@@ -261,7 +261,7 @@ def find_approval(
 ) -> ChangeApproval | None:
     """Return one approval; None if there is none, or if it is reported as unusable."""
     with report.collect(Severity.WARNING):
-        return APPROVALS.find(files, f"{APPROVALS_FOLDER}/{approval_id}{_JSON}")
+        return APPROVALS.find(files, f"{APPROVALS_FOLDER}/{approval_id}.json")
     return None
 
 
@@ -277,7 +277,7 @@ def match_approvals(
         for one in APPROVALS.list_all(files, report)
         if one.consumed_at is None and one.approval_id not in consumed
     ]
-    found: dict[str, ChangeApproval] = {}
+    found = dict[str, ChangeApproval]()
     for gate in gates:
         subject = gate.resource, gate.operation
         candidates = [one for one in stored if (one.resource, one.operation) == subject]
@@ -342,12 +342,35 @@ def hold_lock(files: ClusterFiles, operation: str) -> Iterator[StateLock]:
     lock = StateLock(
         lock_id=new_id(), operation=operation, created_at=read_clock(), pid=os.getpid()
     )
-    _take_lock(files, lock)
+    try:
+        is_ours = files.control.put_if_absent(LOCK_FILE, _LOCK.encode(lock))
+    except StorageError as error:
+        # The lock may have been created before the answer was lost.
+        is_ours = _is_held(files, lock)
+        if not is_ours:
+            raise refuse("state_lock_error", _LOCK_PATH, error.message) from error
+    if not is_ours:
+        held = _LOCK.find(files, LOCK_FILE)
+        message = held.describe() if held else "another operator just had the lock; try again"
+        raise refuse("state_lock_held", _LOCK_PATH, message)
     try:
         yield lock
     finally:
         if _is_held(files, lock):
             _delete_lock(files)
+
+
+def _is_held(files: ClusterFiles, lock: StateLock) -> bool:
+    """Return whether the lock is this one; one that cannot be read belongs to somebody else."""
+    try:
+        return _LOCK.find(files, LOCK_FILE) == lock
+    except ClusterError:
+        return False
+
+
+def _delete_lock(files: ClusterFiles) -> None:
+    with refusing("state_lock_error", _LOCK_PATH):
+        files.control.delete(LOCK_FILE)
 
 
 def report_lock(files: ClusterFiles, report: ClusterReport) -> StateLock | None:
@@ -370,30 +393,3 @@ def remove_lock(files: ClusterFiles, lock_id: str) -> StateLock:
         raise refuse("state_lock_id_mismatch", _LOCK_PATH, message)
     _delete_lock(files)
     return lock
-
-
-def _take_lock(files: ClusterFiles, lock: StateLock) -> None:
-    try:
-        is_ours = files.control.put_if_absent(LOCK_FILE, _LOCK.encode(lock))
-    except StorageError as error:
-        # The lock may have been created before the answer was lost.
-        if not _is_held(files, lock):
-            raise refuse("state_lock_error", _LOCK_PATH, error.message) from error
-        return
-    if not is_ours:
-        held = _LOCK.find(files, LOCK_FILE)
-        message = held.describe() if held else "another operator just had the lock; try again"
-        raise refuse("state_lock_held", _LOCK_PATH, message)
-
-
-def _is_held(files: ClusterFiles, lock: StateLock) -> bool:
-    """Return whether the lock is this one; one that cannot be read belongs to somebody else."""
-    try:
-        return _LOCK.find(files, LOCK_FILE) == lock
-    except ClusterError:
-        return False
-
-
-def _delete_lock(files: ClusterFiles) -> None:
-    with refusing("state_lock_error", _LOCK_PATH):
-        files.control.delete(LOCK_FILE)

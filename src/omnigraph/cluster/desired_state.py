@@ -13,11 +13,14 @@ from omnigraph.cluster.cluster_config import (
     Located,
     PolicyDeclaration,
     Queries,
-    describe_mistake,
     read_cluster_config,
-    show_place,
 )
-from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse
+from omnigraph.cluster.cluster_diagnostics import (
+    ClusterReport,
+    locate_mistake,
+    refuse,
+    refusing_text,
+)
 from omnigraph.cluster.cluster_files import (
     CLUSTER_SCOPE,
     digest_file,
@@ -149,7 +152,7 @@ class _FileReader:
             for one in error.diagnostics:
                 is_syntax = one.stage == "parse"
                 code = "schema_parse_error" if is_syntax else "schema_catalog_error"
-                self.report.add(code, show_place(one), describe_mistake(one))
+                self.report.extend([locate_mistake(code, one)])
         return file
 
     def _read_queries(self, graph_id: str, declared: Queries) -> Iterator[tuple[str, DesiredFile]]:
@@ -196,19 +199,13 @@ class _FileReader:
         return [Located(f"{folder.rstrip('/')}/{name}", folder.at) for name in names]
 
     def _parse_queries(self, graph_id: str, file: DesiredFile) -> Sequence[QueryDecl]:
-        try:
-            source = file.source
-            queries = parse_query_file(source).queries
-        except CompileError as error:
-            self._report_all("query_parse_error", error)
-            return []
-        catalog = self.catalogs.get(graph_id)
-        for query in queries if catalog is not None else ():
-            assert catalog is not None
-            try:
-                bind_query(query, catalog, source)
-            except CompileError as error:
-                self._report_all("query_typecheck_error", error)
+        catalog, queries = self.catalogs.get(graph_id), tuple[QueryDecl, ...]()
+        with self.report.collect(), refusing_text("query_parse_error"):
+            queries = parse_query_file(file.source).queries
+        for query in queries:
+            with self.report.collect(), refusing_text("query_typecheck_error"):
+                if catalog is not None:
+                    bind_query(query, catalog, file.source)
         return queries
 
     def _compare_keys(
@@ -236,14 +233,12 @@ class _FileReader:
     def _check_policy(self, policy: PolicyDeclaration, file: DesiredFile) -> None:
         is_of_server = policy.applies_to == (CLUSTER_SCOPE,)
         kind = BundleKind.CLUSTER if is_of_server else BundleKind.GRAPH
-        try:
+        with self.report.collect(), refusing_text("policy_invalid"):
             bundle = parse_bundle(file.source, kind)
-        except CompileError as error:
-            self._report_all("policy_invalid", error)
-            return
-        for scope in policy.applies_to:
-            catalog = self.catalogs.get(scope.partition(".")[2])
-            if catalog is not None:
+            for scope in policy.applies_to:
+                catalog = self.catalogs.get(scope.partition(".")[2])
+                if catalog is None:
+                    continue
                 try:
                     ResolvedNames.find(bundle, catalog)
                 except BadRequest as error:
@@ -259,7 +254,3 @@ class _FileReader:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             self.report.add(code, ref.at, f"cannot read {ref}: {reason or error}")
             return None
-
-    def _report_all(self, code: str, error: CompileError) -> None:
-        for one in error.diagnostics:
-            self.report.add(code, show_place(one), describe_mistake(one))

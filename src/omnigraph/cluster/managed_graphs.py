@@ -34,7 +34,7 @@ from omnigraph.cluster.control_records import (
 )
 from omnigraph.cluster.desired_state import DesiredFile
 from omnigraph.cluster.state_ledger import GraphObservation, StatusWord
-from omnigraph.errors import OmniError, Severity
+from omnigraph.errors import BadRequest, OmniError, Severity
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.graph import init as init_graph
 from omnigraph.graph.graph import open as open_graph
@@ -111,27 +111,28 @@ class ManagedGraph:
             error=error,
         )
 
+    def block(
+        self, code: str, message: str, condition: str, word: StatusWord = StatusWord.ERROR
+    ) -> None:
+        """Report a problem of the graph, and record it as its status."""
+        self.cluster.report.add(code, self.address, message)
+        self.cluster.ledger.set_status([self.address], word, condition, message)
+
     # --- changes, each of which raises a `ClusterError` if it fails ---
 
     def create(self, schema: DesiredFile, approval: ChangeApproval | None) -> None:
         """Create the graph with its schema."""
-        cluster, code = self.cluster, "graph_create_failed"
+        actor, settings = self.cluster.actor, self.files.settings
         schema.require_unchanged(schema_address(self.id))
-        self._require_approval(approval)
-        with refusing(code, self.address):
+        with refusing("graph_create_failed", self.address):
             if self.files.has_root(self.id):
-                message = f"something is at {self.uri}, which the ledger does not have"
-                raise refuse(code, self.address, message)
-            before, settings = self._describe(exists=False), self.files.settings
-            intent = self._announce(IntentKind.GRAPH_CREATE, before, schema.digest, approval)
+                raise BadRequest(f"something is at {self.uri}, which the ledger does not have")
+            before = self._describe(exists=False)
             with (
-                self._withdrawing(intent, before),
-                init_graph(
-                    self.uri, schema.source, actor=cluster.actor, settings=settings
-                ) as graph,
+                self._announced(IntentKind.GRAPH_CREATE, before, approval, schema) as intent,
+                init_graph(self.uri, schema.source, actor=actor, settings=settings) as graph,
             ):
-                self._finish(intent, graph, schema)
-        self._consume(approval, intent)
+                self._finish(intent, graph, approval, schema.name)
 
     def apply_schema(self, schema: DesiredFile) -> None:
         """Make the schema that of the graph."""
@@ -143,17 +144,15 @@ class ManagedGraph:
                 before = self._describe(graph)
                 if not graph.apply_schema(schema.source, dry_run=True).steps:
                     # At most comments differ: the graph keeps its text.
-                    self.cluster.ledger.record_graph(before, schema.digest, schema.name)
+                    self.cluster.ledger.record_graph(before, schema.name, schema.digest)
                     return
-                intent = self._announce(IntentKind.SCHEMA_APPLY, before, schema.digest)
-                with self._withdrawing(intent, before):
+                with self._announced(IntentKind.SCHEMA_APPLY, before, None, schema) as intent:
                     graph.apply_schema(schema.source, actor=actor)
-                    self._finish(intent, graph, schema)
+                    self._finish(intent, graph, None, schema.name)
 
     def delete(self, approval: ChangeApproval) -> None:
         """Delete the graph with everything in it."""
-        files, cluster = self.files, self.cluster
-        self._require_approval(approval)
+        files = self.files
         with refusing("graph_delete_failed", self.address):
             if files.has_root(self.id):
                 note = find_active_writer(files.graphs, self._path, files.settings)
@@ -163,69 +162,78 @@ class ManagedGraph:
                         self.address,
                         f"another process is working on the graph ({note}); wait, and apply again",
                     )
-            intent = self._announce(IntentKind.GRAPH_DELETE, self.observe(), approval=approval)
-            remove_graph(files.graphs, self._path)
-        cluster.ledger.record_deletion(self.id, approval.approval_id, cluster.actor)
-        self._consume(approval, intent)
-        cluster.finished.append(intent)
+            with self._announced(IntentKind.GRAPH_DELETE, self.observe(), approval) as intent:
+                remove_graph(files.graphs, self._path)
+                self._record(intent, None, approval)
 
-    def _announce(
+    @contextmanager
+    def _announced(
         self,
         kind: IntentKind,
         before: GraphObservation,
-        digest: str | None = None,
-        approval: ChangeApproval | None = None,
-    ) -> GraphIntent:
-        """Write the intent of a change."""
-        base = self.cluster.base
+        approval: ChangeApproval | None,
+        schema: DesiredFile | None = None,
+    ) -> Iterator[GraphIntent]:
+        """Write the intent of a change; remove it if the change fails and the graph is as before.
+
+        The approval of the change must still be stored and unused.
+        """
+        cluster = self.cluster
+        approval_id = None if approval is None else approval.approval_id
+        if (
+            approval_id is not None
+            and find_approval(self.files, approval_id, cluster.report) != approval
+        ):
+            message = f"the approval {approval_id} is gone, or was used or changed meanwhile"
+            raise refuse("apply_approval_invariant_violation", self.address, message)
         intent = GraphIntent(
             operation_id=new_id(),
             started_at=read_clock(),
-            actor=self.cluster.actor,
+            actor=cluster.actor,
             kind=kind,
             graph_id=self.id,
             graph_uri=self.uri,
             observed_manifest_version=before.graph_manifest_version,
-            desired_schema_digest=digest,
-            state_cas_base=None if base is None else base.cas,
-            approval_id=None if approval is None else approval.approval_id,
+            desired_schema_digest=None if schema is None else schema.digest,
+            state_cas_base=None if cluster.base is None else cluster.base.cas,
+            approval_id=approval_id,
         )
         INTENTS.write(self.files, intent.path, intent)
-        return intent
-
-    @contextmanager
-    def _withdrawing(self, intent: GraphIntent, before: GraphObservation) -> Iterator[None]:
-        """Remove the intent of a change that fails and leaves the graph as it was."""
         try:
-            yield
+            yield intent
         except OmniError:
-            if self.observe().is_same_version(before):
-                remove_intents(self.files, [intent], self.cluster.report)
+            # A deletion that fails may have removed some tables already.
+            if kind is not IntentKind.GRAPH_DELETE and self.observe().is_same_version(before):
+                remove_intents(self.files, [intent], cluster.report)
             raise
+        cluster.finished.append(intent)
 
-    def _finish(self, intent: GraphIntent, graph: Graph, schema: DesiredFile) -> None:
+    def _finish(
+        self, intent: GraphIntent, graph: Graph, approval: ChangeApproval | None, source: str
+    ) -> None:
         """Record the version and the schema that the graph has after its change."""
         after = self._describe(graph)
         version = after.graph_manifest_version
         intent = msgspec.structs.replace(intent, expected_manifest_version=version)
         INTENTS.write(self.files, intent.path, intent)
-        self.cluster.ledger.record_graph(after, schema.digest, schema.name)
-        self.cluster.finished.append(intent)
+        self._record(intent, after, approval, source)
 
-    def _require_approval(self, approval: ChangeApproval | None) -> None:
-        """Raise unless an approval is still stored and unused, right before its use."""
-        if approval is None:
-            return
-        if find_approval(self.files, approval.approval_id, self.cluster.report) != approval:
-            message = (
-                f"the approval {approval.approval_id} is gone, or was used or changed meanwhile"
-            )
-            raise refuse("apply_approval_invariant_violation", approval.resource, message)
-
-    def _consume(self, approval: ChangeApproval | None, intent: GraphIntent) -> None:
+    def _record(
+        self,
+        intent: GraphIntent,
+        after: GraphObservation | None,
+        approval: ChangeApproval | None,
+        source: str | None = None,
+    ) -> None:
+        """Record a change in the ledger: the graph with its schema, or its deletion."""
+        ledger = self.cluster.ledger
+        if after is None:
+            ledger.record_deletion(self.id, intent.approval_id, intent.actor)
+        else:
+            ledger.record_graph(after, source)
         if approval is not None:
             consumed = approval.consume(intent.operation_id)
-            self.cluster.ledger.approval_records[approval.approval_id] = consumed
+            ledger.approval_records[approval.approval_id] = consumed
 
     # --- recovery ---
 
@@ -244,23 +252,20 @@ class ManagedGraph:
 
     def _resolve_schema(self, intent: GraphIntent, observed: GraphObservation) -> bool:
         """Resolve a creation or a migration by the schema of the graph."""
-        ledger, live = self.cluster.ledger, observed.schema_digest
-        recorded = ledger.resources.get(schema_address(self.id))
+        address, live = schema_address(self.id), observed.schema_digest
+        recorded = self.cluster.ledger.resources.get(address)
         if recorded is not None and live == recorded.held_digest:
             return True
-        desired = self.cluster.desired.files.get(schema_address(self.id))
-        wanted = {intent.desired_schema_digest, None if desired is None else desired.digest}
-        if live is None or live not in wanted:
-            message = (
-                "the graph has a schema that neither the ledger nor the interrupted change knows; "
-                "put that schema into the configuration and apply again"
-            )
-            ledger.set_status([self.address], StatusWord.DRIFTED, UNATTRIBUTED, message)
-            self.cluster.report.add("cluster_recovery_unattributed", self.address, message)
-            return False
-        ledger.record_graph(observed, live, None if desired is None else desired.name)
-        self._roll_forward(intent)
-        return True
+        desired = self.cluster.desired.files.get(address)
+        if live in (intent.desired_schema_digest, None if desired is None else desired.digest):
+            self._roll_forward(intent, observed, None if desired is None else desired.name)
+            return True
+        message = (
+            "the graph has a schema that neither the ledger nor the interrupted change knows; "
+            "put that schema into the configuration and apply again"
+        )
+        self.block("cluster_recovery_unattributed", message, UNATTRIBUTED, StatusWord.DRIFTED)
+        return False
 
     def _remove_unfinished(self, observed: GraphObservation) -> bool:
         """Remove the files of a creation that never became a graph: nobody can have used them."""
@@ -276,9 +281,7 @@ class ManagedGraph:
             f"the interrupted creation left a root that cannot be opened: {reason}; "
             f"remove {self.uri} and apply again"
         )
-        status = StatusWord.ERROR
-        self.cluster.ledger.set_status([self.address], status, CREATE_INCOMPLETE, message)
-        self.cluster.report.add("graph_create_incomplete", self.address, message)
+        self.block("graph_create_incomplete", message, CREATE_INCOMPLETE)
         return False
 
     def _resolve_deletion(self, intent: GraphIntent) -> bool:
@@ -292,19 +295,20 @@ class ManagedGraph:
                 # Empty folders may be left.
                 remove_graph(self.files.graphs, self._path)
             if self.address in cluster.ledger.resources:
-                cluster.ledger.record_deletion(self.id, intent.approval_id, intent.actor)
-                self._roll_forward(intent)
+                self._roll_forward(intent, None)
             return True
         return False
 
-    def _roll_forward(self, intent: GraphIntent) -> None:
+    def _roll_forward(
+        self, intent: GraphIntent, observed: GraphObservation | None, source: str | None = None
+    ) -> None:
         """Record an interrupted change as made."""
-        cluster = self.cluster
+        cluster, approval = self.cluster, None
         if intent.approval_id is not None:
             approval = find_approval(cluster.files, intent.approval_id, cluster.report)
-            self._consume(approval, intent)
+        self._record(intent, observed, approval, source)
         recovered = msgspec.structs.replace(intent, recovered_at=read_clock())
         cluster.ledger.recovery_records[intent.operation_id] = recovered
-        word = "deletion" if intent.kind is IntentKind.GRAPH_DELETE else intent.kind
+        word = "deletion" if observed is None else intent.kind
         message = f"the interrupted {word} had been made; it is recorded now"
         cluster.report.add("cluster_recovery_rolled_forward", self.address, message)

@@ -149,10 +149,13 @@ class StateLedger(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         self.resources[schema_address(graph_id)] = record
         self.resources.setdefault(graph_address(graph_id), ResourceRecord(digest=""))
 
-    def record_graph(self, observed: GraphObservation, digest: str, source: str | None) -> None:
-        """Record an open graph that has the schema of a file, but for comments."""
-        self.record_schema(observed.graph_id, digest, source, observed.schema_digest)
-        self.record_observation(observed, digest)
+    def record_graph(
+        self, observed: GraphObservation, source: str | None, digest: str | None = None
+    ) -> None:
+        """Record an open graph with its schema, or with a file that differs in comments only."""
+        live = observed.schema_digest or ""
+        self.record_schema(observed.graph_id, digest or live, source, live)
+        self.record_observation(observed, digest or live)
 
     def record_deletion(self, graph_id: str, approval_id: str | None, actor: str | None) -> None:
         """Replace a graph, its schema and its queries with a tombstone."""

@@ -18,7 +18,6 @@ from omnigraph.cluster.applied_cluster import (
     AppliedGraph,
     choose_settings,
     find_fingerprint,
-    fingerprint_snapshot,
     open_files,
     read_snapshot_of,
 )
@@ -312,7 +311,7 @@ class ClusterSource:
             partial(_parse_policy, found.server_policy, BundleKind.CLUSTER),
             found.quarantined,
             found.revision,
-            fingerprint_snapshot(found),
+            found.fingerprint,
         )
 
     def find_fingerprint(self) -> str:
