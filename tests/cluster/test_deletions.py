@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from cluster.cluster_cases import AtWrite
 from cluster.cluster_checks import check_converged
 from cluster.test_apply_cuts import delete_people
 from omnigraph.cluster import apply_cluster, approve_change
-from omnigraph.errors import BadRequest, ClusterError
+from omnigraph.errors import BadRequest, ClusterError, WriterBusy
+from omnigraph.settings import Settings
+from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.objects.object_store import install_observer
 
 
 @pytest.fixture
@@ -49,6 +53,25 @@ def test_graphs_with_similar_names_are_kept(folder) -> None:
     assert apply_cluster(folder).converged
     left = sorted(path.name for path in (folder / "graphs").iterdir())
     assert left == ["library.omni", "people.omni.bak", "people.omnibus", "xpeople.omni"]
+
+
+def test_no_writer_begins_while_a_graph_is_deleted(folder) -> None:
+    delete_people(folder)
+    root = GraphRoot.at(str(folder / "graphs/people.omni"), Settings(writer_wait_s=0))
+    refused: list[WriterBusy] = []
+
+    def begin() -> None:
+        with pytest.raises(WriterBusy) as busy:
+            root.acquire_fence()
+        refused.append(busy.value)
+
+    install_observer(AtWrite("put recoveries/", begin))
+    try:
+        assert apply_cluster(folder).converged
+    finally:
+        install_observer(None)
+    assert refused
+    check_converged(folder)
 
 
 def test_an_approval_needs_an_actor(folder) -> None:

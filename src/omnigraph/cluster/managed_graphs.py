@@ -39,7 +39,7 @@ from omnigraph.graph.graph import Graph
 from omnigraph.graph.graph import init as init_graph
 from omnigraph.graph.graph import open as open_graph
 from omnigraph.storage.graph_lifecycle import (
-    find_active_writer,
+    exclude_writers,
     is_unfinished_creation,
     remove_graph,
 )
@@ -153,15 +153,13 @@ class ManagedGraph:
     def delete(self, approval: ChangeApproval) -> None:
         """Delete the graph with everything in it."""
         files = self.files
-        with refusing("graph_delete_failed", self.address):
-            if files.has_root(self.id):
-                note = find_active_writer(files.graphs, self._path, files.settings)
-                if note is not None:
-                    raise refuse(
-                        "graph_delete_export_in_progress",
-                        self.address,
-                        f"another process is working on the graph ({note}); wait, and apply again",
-                    )
+        with (
+            refusing("graph_delete_failed", self.address),
+            exclude_writers(files.graphs, self._path, files.settings) as note,
+        ):
+            if note is not None:
+                message = f"another process is working on the graph ({note}); wait, and apply again"
+                raise refuse("graph_delete_export_in_progress", self.address, message)
             with self._announced(IntentKind.GRAPH_DELETE, self.observe(), approval) as intent:
                 remove_graph(files.graphs, self._path)
                 self._record(intent, None, approval)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from uuid import uuid4
@@ -437,22 +438,30 @@ def is_unfinished_creation(files: ObjectStore, path: str, settings: Settings) ->
     return all(name in _OF_CREATION or name.startswith(probe_path("")) for name in names)
 
 
-def find_active_writer(files: ObjectStore, path: str, settings: Settings) -> str | None:
-    """The note of somebody at work on the graph: a load, an export by tasks, maintenance.
+@contextmanager
+def exclude_writers(files: ObjectStore, path: str, settings: Settings) -> Iterator[str | None]:
+    """Hold the fence of a graph that is to be removed, for the duration of a block.
+
+    Gives the heartbeat of somebody at work all the same: a load, an export by tasks, maintenance.
 
     Raises:
         WriterBusy: a writer holds the graph.
     """
+    if not files.exists(path):
+        yield None
+        return
     # Opening a graph to read it needs no heartbeats, and so loads none of this.
     from omnigraph.storage.writer_heartbeat import list_heartbeats, remove_dead_heartbeat  # noqa: PLC0415
 
     root = GraphRoot.at(files.uri_of(path), settings)
     with root.acquire_fence() as guard:
-        for note in list_heartbeats(root.store):
-            # Whether the author of a note in a bucket is silent would take minutes to find out.
-            if not remove_dead_heartbeat(root.store, note, guard, is_silent=lambda _: False):
-                return note.path
-    return None
+        # Whether the author of a note in a bucket is silent would take minutes to find out.
+        alive = (
+            note.path
+            for note in list_heartbeats(root.store)
+            if not remove_dead_heartbeat(root.store, note, guard, is_silent=lambda _: False)
+        )
+        yield next(alive, None)
 
 
 def remove_graph(files: ObjectStore, path: str) -> None:
