@@ -30,8 +30,7 @@ from omnigraph.cluster.cluster_results import ClusterApplyResult, ClusterStatus,
 from omnigraph.cluster.cluster_session import ClusterSession, finish, require_no_roots
 from omnigraph.cluster.control_records import mark_approvals_consumed, remove_intents
 from omnigraph.cluster.managed_graphs import (
-    CREATE_INCOMPLETE,
-    UNATTRIBUTED,
+    UNRESOLVED,
     ManagedGraph,
     recover_changes,
 )
@@ -94,7 +93,7 @@ def apply_cluster(
             deferred_count=len(run.changes) - applied,
             converged=run.is_converged,
             state_written=run.is_recorded or run.is_created,
-            resource_statuses=dict(sorted(run.statuses.items())),
+            resource_statuses=dict(sorted(session.ledger.resource_statuses.items())),
         )
     )
 
@@ -109,7 +108,6 @@ class _ApplyRun:
     """The reasons of the changes of graphs that failed or were skipped, by resource."""
     stopped: dict[str, ResourceStatus] = field(default_factory=dict)
     """The statuses of those changes, and of the changes that depend on them."""
-    statuses: dict[str, ResourceStatus] = field(default_factory=dict)
     is_created: bool = False
     """True if the ledger was created."""
     is_recorded: bool = False
@@ -126,7 +124,6 @@ class _ApplyRun:
             self.is_created = True
         recover_changes(cluster)
         cluster.ledger.applied_revision.refresh_digests()
-        self.statuses = cluster.ledger.resource_statuses
         self.plan = cluster.plan()
         self.changes = self.plan.classify()
         self._report_omitted()
@@ -221,17 +218,12 @@ class _ApplyRun:
 
     def _set_statuses(self) -> None:
         cluster, ledger = self.cluster, self.cluster.ledger
-        omitted = {r: one for r, one in self.changes.items() if not one.is_carried_out}
-        before, self.statuses = ledger.resource_statuses, {}
-        for address in sorted(ledger.resources.keys() | omitted.keys()):
-            known = before.get(address)
-            if address in omitted:
-                self.statuses[address] = self._describe_omitted(omitted[address])
-            elif known is not None and self._is_unresolved(address, known):
-                self.statuses[address] = known
-            else:
-                self.statuses[address] = ResourceStatus(StatusWord.APPLIED)
-        ledger.resource_statuses = self.statuses
+        omitted = {one.resource for one in self.changes.values() if not one.is_carried_out}
+        before = ledger.resource_statuses
+        ledger.resource_statuses = {
+            address: self._find_status(address, before.get(address))
+            for address in sorted(ledger.resources.keys() | omitted)
+        }
         self.is_converged = not omitted and not cluster.pending
         assert cluster.base is not None
         if self.is_converged:
@@ -239,21 +231,23 @@ class _ApplyRun:
         elif ledger.resources != cluster.base.ledger.resources:
             ledger.applied_revision.config_digest = None
 
-    def _describe_omitted(self, change: ClusterChange) -> ResourceStatus:
-        is_deferred = change.disposition is Disposition.DEFERRED
-        word = StatusWord.PENDING if is_deferred else StatusWord.BLOCKED
-        usual = ResourceStatus(word, (change.reason,) if change.reason else ())
-        return self.stopped.get(change.resource, usual)
-
-    def _is_unresolved(self, address: str, known: ResourceStatus) -> bool:
-        conditions = {UNATTRIBUTED, CREATE_INCOMPLETE}.intersection(known.conditions)
-        return bool(conditions) and find_graph_id(address) in self.cluster.pending
+    def _find_status(self, address: str, known: ResourceStatus | None) -> ResourceStatus:
+        change = self.changes.get(address)
+        if change is not None and not change.is_carried_out:
+            is_deferred = change.disposition is Disposition.DEFERRED
+            word = StatusWord.PENDING if is_deferred else StatusWord.BLOCKED
+            usual = ResourceStatus(word, (change.reason,) if change.reason else ())
+            return self.stopped.get(address, usual)
+        is_pending = find_graph_id(address) in self.cluster.pending
+        if known is not None and is_pending and UNRESOLVED.intersection(known.conditions):
+            return known
+        return ResourceStatus(StatusWord.APPLIED)
 
     def _write(self) -> None:
+        """Write the ledger unless it is as before; intents and approvals follow it."""
         cluster = self.cluster
         cluster.ledger.applied_revision.refresh_digests()
-        assert cluster.base is not None
-        if cluster.ledger != cluster.base.ledger:
+        if cluster.base is None or cluster.ledger != cluster.base.ledger:
             cluster.write_ledger()
             self.is_recorded = True
         else:

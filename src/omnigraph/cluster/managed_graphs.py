@@ -46,6 +46,7 @@ from omnigraph.storage.graph_lifecycle import (
 
 UNATTRIBUTED = "actual_applied_state_pending"
 CREATE_INCOMPLETE = "graph_create_incomplete"
+UNRESOLVED = frozenset({UNATTRIBUTED, CREATE_INCOMPLETE})
 """Conditions of graphs whose interrupted change recovery could not resolve."""
 
 
