@@ -349,7 +349,8 @@ def _record_graph(cluster: ClusterSession, graph_id: str) -> None:
         if is_expected:
             ledger.set_status(both, StatusWord.APPLIED)
         else:
-            message = "the graph has another schema than the one that was applied"
+            expected = "declared" if record is None else "applied"
+            message = f"the graph has another schema than the one that was {expected}"
             ledger.set_status(both, StatusWord.DRIFTED, SCHEMA_MISMATCH, message)
 
 
