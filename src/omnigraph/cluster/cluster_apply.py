@@ -40,6 +40,7 @@ from omnigraph.cluster.state_ledger import (
     ResourceStatus,
     StateLedger,
     StatusWord,
+    find_ledger,
     write_ledger,
 )
 from omnigraph.errors import ClusterError
@@ -293,7 +294,7 @@ def import_cluster(folder: str | Path, *, settings: Settings | None = None) -> C
     """
     cluster = ClusterSession.on(folder, settings)
     with cluster.report.collect(), cluster.lock("import"):
-        if cluster.read_ledger() is not None:
+        if find_ledger(cluster.files) is not None:
             message = "there is a ledger already; `omnigraph cluster refresh` updates it"
             raise refuse("state_already_exists", STATE_PATH, message)
         recover_changes(cluster)
