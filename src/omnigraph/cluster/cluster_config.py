@@ -358,10 +358,11 @@ class _ConfigReader:
             base = self._read_blob_base(item)
             if base is None:
                 continue
-            other = next((one.uri for one in found if _overlap(one.uri, base.uri)), None)
-            if other is not None:
-                message = f"base '{base.uri}' overlaps with '{other}'"
-                self._add("invalid_external_blob_policy", message, item)
+            for other in (one.uri for one in found):
+                if other.startswith(base.uri) or base.uri.startswith(other):
+                    message = f"base '{base.uri}' overlaps with '{other}'"
+                    self._add("invalid_external_blob_policy", message, item)
+                    break
             found.append(base)
         return BlobAllowList(tuple(sorted(found, key=lambda one: one.uri)))
 
@@ -441,7 +442,3 @@ def _find_base_problem(uri: str) -> str | None:
     )
     broken = (rule for is_kept, rule in rules if not is_kept)
     return next((f"must {rule}" for rule in broken), None)
-
-
-def _overlap(one: str, other: str) -> bool:
-    return one.startswith(other) or other.startswith(one)

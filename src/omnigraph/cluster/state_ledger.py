@@ -81,19 +81,6 @@ class GraphObservation(StrictRecord, frozen=True, kw_only=True, tag="graph", tag
         versions = self.graph_manifest_version, other.graph_manifest_version
         return self.exists == other.exists and self.error is None and versions[0] == versions[1]
 
-    def compare(
-        self, desired_digest: str | None, record: ResourceRecord | None
-    ) -> GraphObservation:
-        """Add the desired schema; its record tells where only comments differ."""
-        matches = None
-        if self.schema_digest is not None and desired_digest is not None:
-            is_held = record is not None and record.digest == desired_digest
-            expected = record.held_digest if record is not None and is_held else desired_digest
-            matches = self.schema_digest == expected
-        return msgspec.structs.replace(
-            self, desired_schema_digest=desired_digest, schema_matches_desired=matches
-        )
-
 
 class GraphTombstone(StrictRecord, frozen=True, kw_only=True, tag="tombstone", tag_field="kind"):
     """A deleted graph, with the approval of its deletion."""
@@ -137,8 +124,15 @@ class StateLedger(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 
     def record_observation(self, observed: GraphObservation, desired_digest: str | None) -> None:
         """Record the state of a graph root next to the schema that it should have."""
-        record = self.resources.get(schema_address(observed.graph_id))
-        self.observations[observed.address] = observed.compare(desired_digest, record)
+        record, matches = self.resources.get(schema_address(observed.graph_id)), None
+        if observed.schema_digest is not None and desired_digest is not None:
+            # The record of the schema tells where only comments differ.
+            is_held = record is not None and record.digest == desired_digest
+            expected = record.held_digest if record is not None and is_held else desired_digest
+            matches = observed.schema_digest == expected
+        self.observations[observed.address] = msgspec.structs.replace(
+            observed, desired_schema_digest=desired_digest, schema_matches_desired=matches
+        )
 
     def record_schema(
         self, graph_id: str, digest: str, source: str | None = None, live_digest: str | None = None
