@@ -28,13 +28,7 @@ from omnigraph.cluster.cluster_files import (
 )
 from omnigraph.cluster.cluster_results import ClusterApplyResult, ClusterStatus, DesiredRevision
 from omnigraph.cluster.cluster_session import ClusterSession, finish, require_no_roots
-from omnigraph.cluster.control_records import mark_approvals_consumed, remove_intents
-from omnigraph.cluster.managed_graphs import (
-    UNRESOLVED,
-    ManagedGraph,
-    recover_changes,
-)
-from omnigraph.cluster.state_ledger import (
+from omnigraph.cluster.cluster_state import (
     STATE_PATH,
     GraphObservation,
     ResourceStatus,
@@ -42,6 +36,12 @@ from omnigraph.cluster.state_ledger import (
     StatusWord,
     find_ledger,
     write_ledger,
+)
+from omnigraph.cluster.control_records import mark_approvals_consumed, remove_intents
+from omnigraph.cluster.managed_graphs import (
+    UNRESOLVED,
+    ManagedGraph,
+    recover_changes,
 )
 from omnigraph.errors import ClusterError
 from omnigraph.settings import Settings

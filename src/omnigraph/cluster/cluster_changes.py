@@ -20,9 +20,14 @@ from omnigraph.cluster.cluster_files import (
     graph_address,
     schema_address,
 )
-from omnigraph.cluster.cluster_state import ClusterState, ResourceRecord
+from omnigraph.cluster.cluster_state import (
+    ClusterState,
+    GraphObservation,
+    GraphTombstone,
+    Observation,
+    ResourceRecord,
+)
 from omnigraph.cluster.control_records import ChangeApproval
-from omnigraph.cluster.state_ledger import GraphObservation, GraphTombstone, Observation
 from omnigraph.result import Result
 
 RECOVERY_PENDING = "cluster_recovery_pending"

@@ -8,9 +8,14 @@ import msgspec
 
 from omnigraph.cluster.cluster_changes import BlastRadius, ClusterChange
 from omnigraph.cluster.cluster_files import LOCK_FILE, STATE_FILE, ResourceKind, show_control_path
-from omnigraph.cluster.cluster_state import Dependency
+from omnigraph.cluster.cluster_state import (
+    Dependency,
+    Observation,
+    ReadLedger,
+    ResourceStatus,
+    StateLedger,
+)
 from omnigraph.cluster.control_records import StateLock
-from omnigraph.cluster.state_ledger import Observation, ReadLedger, ResourceStatus, StateLedger
 from omnigraph.errors import ClusterDiagnostic
 from omnigraph.result import Result
 

@@ -44,7 +44,14 @@ from omnigraph.cluster.cluster_results import (
     ValidateResult,
     observe_state,
 )
-from omnigraph.cluster.cluster_state import ClusterState
+from omnigraph.cluster.cluster_state import (
+    STATE_PATH,
+    ClusterState,
+    ReadLedger,
+    StateLedger,
+    find_ledger,
+    write_ledger,
+)
 from omnigraph.cluster.control_records import (
     APPROVALS,
     ChangeApproval,
@@ -58,13 +65,6 @@ from omnigraph.cluster.control_records import (
     report_pending,
 )
 from omnigraph.cluster.desired_state import DesiredState, read_desired
-from omnigraph.cluster.state_ledger import (
-    STATE_PATH,
-    ReadLedger,
-    StateLedger,
-    find_ledger,
-    write_ledger,
-)
 from omnigraph.errors import BadRequest, ClusterDiagnostic, ClusterError, Severity
 from omnigraph.graph.graph import open as open_graph
 from omnigraph.settings import Settings

@@ -22,6 +22,7 @@ from omnigraph.cluster.cluster_files import (
     schema_address,
 )
 from omnigraph.cluster.cluster_session import ClusterSession
+from omnigraph.cluster.cluster_state import GraphObservation, StatusWord
 from omnigraph.cluster.control_records import (
     INTENTS,
     ChangeApproval,
@@ -33,7 +34,6 @@ from omnigraph.cluster.control_records import (
     remove_intents,
 )
 from omnigraph.cluster.desired_state import DesiredFile
-from omnigraph.cluster.state_ledger import GraphObservation, StatusWord
 from omnigraph.errors import BadRequest, OmniError, Severity
 from omnigraph.graph.graph import Graph
 from omnigraph.graph.graph import init as init_graph
