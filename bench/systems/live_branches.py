@@ -30,7 +30,7 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(spec: dict[str, Any]) -> dict[str, Any]:
-    import_module("omnigraph.graph.merging")  # loading it is not what is measured
+    import_module("omnigraph.graph.merges")  # loading it is not what is measured
     graph = SmallGraph.open(copied(spec, "graph")).graph
     fresh = [f"fresh-{number}" for number in range(spec["parameters"]["repetitions"])]
     SmallGraph(graph).apply(insert(-1))  # the first write of a process also meets cold caches

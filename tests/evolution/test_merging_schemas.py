@@ -8,7 +8,7 @@ import omnigraph
 from crash.fault_points import At, Stopped, stop, watched
 from evolution.library import SCHEMA, changed, values
 from omnigraph.errors import MergeConflicts, ReadSetChanged, SchemaContractMismatch
-from omnigraph.graph import merging
+from omnigraph.graph import merges
 
 DIED = changed("born: I32?", "born: I32?  died: I32?  rank: I32 @default(5)")
 SHOPS = SCHEMA + "node Shop { name: String @key }\nedge Sells: Shop -> Book\n"
@@ -150,7 +150,7 @@ def test_a_merge_that_breaks_a_rule_for_an_added_type_does_not_change_the_schema
 def test_a_schema_that_grows_while_it_is_taken_over_is_no_half_merge(library, dev, monkeypatch):
     """Else the rows of the newest type would stay behind, and count as merged."""
     dev.apply_schema(DIED)
-    take_over = merging.adopt_schema
+    take_over = merges.adopt_schema
 
     def take_over_and_grow(*given):
         take_over(*given)
@@ -158,7 +158,7 @@ def test_a_schema_that_grows_while_it_is_taken_over_is_no_half_merge(library, de
         dev.load([{"type": "Late", "data": {"name": "x"}}], "append")
 
     with monkeypatch.context() as patch:
-        patch.setattr(merging, "adopt_schema", take_over_and_grow)
+        patch.setattr(merges, "adopt_schema", take_over_and_grow)
         with pytest.raises(ReadSetChanged):
             library.merge("dev")
     library.merge("dev")

@@ -465,7 +465,7 @@ class ServedHistory(ServedWriting):
 
 
 def _as_decisions(given: Decisions) -> list[dict[str, object]] | None:
-    from omnigraph.graph.merging import load_decisions  # noqa: PLC0415 - loads the engine
+    from omnigraph.graph.merges import load_decisions  # noqa: PLC0415 - loads the engine
 
     return [dict(one) for one in load_decisions(given)] or None
 

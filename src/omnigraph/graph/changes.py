@@ -19,7 +19,7 @@ from omnigraph.errors import (
     TypeNotFound,
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot, RecentKeys
-from omnigraph.graph.reading import ReadVerbs
+from omnigraph.graph.reads import ReadVerbs
 from omnigraph.graph.revisions import RevisionLike, find_commit, format_revision
 from omnigraph.identity import CommitId
 from omnigraph.policy.decision import Action

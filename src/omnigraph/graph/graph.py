@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Self
 
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.graph import open_graph
-from omnigraph.graph.branching import BranchVerbs
+from omnigraph.graph.branches import BranchVerbs, delete_branch, rename_branch
 from omnigraph.graph.changes import ChangeVerbs
 from omnigraph.graph.embedding import EmbedVerbs
 from omnigraph.graph.graph_view import GraphView as GraphView
 from omnigraph.graph.guard import Guard
 from omnigraph.graph.loading import LoadVerbs
 from omnigraph.graph.maintenance import GraphMaintenance, MaintenanceVerbs
-from omnigraph.graph.merging import MergeVerbs
-from omnigraph.graph.mutating import StoredQueryVerbs
+from omnigraph.graph.merges import MergeVerbs
+from omnigraph.graph.mutations import StoredQueryVerbs
 from omnigraph.graph.open_graph import OpenGraph
 from omnigraph.graph.results import RecoveredWrite
 from omnigraph.graph.schema_changes import SchemaVerbs
@@ -299,12 +299,10 @@ class Graph(Verbs, GraphMaintenance):
         >>> graph.delete_branch("review").name
         'review'
         """
-        from omnigraph.graph import branching
-
         self._open.require_writable()
         self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
         options = self._make_write_options(name, None, idempotency_key=idempotency_key)
-        return branching.delete_branch(self._open.views.root, options)
+        return delete_branch(self._open.views.root, options)
 
     def rename_branch(
         self, name: str, new_name: str, *, idempotency_key: str | None = None
@@ -319,13 +317,11 @@ class Graph(Verbs, GraphMaintenance):
         >>> graph.branches()
         ['main', 'accepted']
         """
-        from omnigraph.graph import branching
-
         self._open.require_writable()
         self._guard.allow(Action.BRANCH_DELETE, target_branch=name)
         self._guard.allow(Action.BRANCH_CREATE, branch=name, target_branch=new_name)
         options = self._make_write_options(name, None, idempotency_key=idempotency_key)
-        return branching.rename_branch(self._open.views.root, new_name, options)
+        return rename_branch(self._open.views.root, new_name, options)
 
     def branch(self, name: str) -> Branch:
         """The same verbs, bound to one branch.
@@ -388,10 +384,6 @@ class Graph(Verbs, GraphMaintenance):
         self._open.require_writable()
         self._guard.allow(Action.CHANGE)
         return delete_consumer(self._open.views.root, name).shown
-
-    # --- maintenance ----------------------------------------------------------------------------
-
-    # --- recovery -------------------------------------------------------------------------------
 
 
 def _reopen(

@@ -15,7 +15,7 @@ from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import CompileError
 from omnigraph.graph.engines import EngineName, require_engine
 from omnigraph.graph.guard import Guard
-from omnigraph.graph.mutating import Mutation
+from omnigraph.graph.mutations import Mutation
 from omnigraph.graph.open_graph import GraphHandle, rewrite_mirror
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.identity import MAIN

@@ -16,7 +16,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.engines import GranularityName
-from omnigraph.graph.merging import (
+from omnigraph.graph.merges import (
     list_row_counts,
     load_decisions,
     parse_granularity,

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from omnigraph.errors import PolicyDenied, QueryNotFound
 from omnigraph.graph.graph import GraphView
-from omnigraph.graph.mutating import check_request
+from omnigraph.graph.mutations import check_request
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.policy import Action

@@ -12,7 +12,7 @@ from omnigraph.errors import BadRequest, QueryNotFound, ReadSetChanged
 from omnigraph.graph.guard import Guard
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.queries import QueryResult
-from omnigraph.graph.reading import ReadVerbs
+from omnigraph.graph.reads import ReadVerbs
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision
 from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.plan.compile import compile_plan
