@@ -12,17 +12,17 @@ import omnigraph
 from omnigraph.client import served_graph
 from omnigraph.graph import (
     blobs,
-    branching,
+    branches,
     changes,
     embedding,
     graph,
     graph_view,
     loading,
     maintenance,
-    merging,
-    mutating,
+    merges,
+    mutations,
     queries,
-    reading,
+    reads,
     schema_changes,
     undo,
 )
@@ -36,11 +36,11 @@ RECORDS = [
     {"edge": "Knows", "from": "Ada", "to": "Ben", "data": {"id": "k1"}},
 ]
 VERBS = (
-    reading,
-    mutating,
+    reads,
+    mutations,
     loading,
-    branching,
-    merging,
+    branches,
+    merges,
     undo,
     changes,
     schema_changes,
