@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from omnigraph.wire.openapi import describe_api
+from omnigraph.operations.openapi import describe_api
 
 
 def render_bodies(content: dict[str, Any], needed: str) -> Iterator[str]:

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from generator.body_tables import describe_media, render_bodies, render_body
 from generator.page_note import NOTE
 from generator.routes import Route, describe_parameter, list_routes, render_example
-from omnigraph.wire.openapi import describe_api
+from omnigraph.operations.openapi import describe_api
 
 
 def render_http_page() -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from generator.body_tables import find_schema
-from omnigraph.wire.openapi import describe_api
+from omnigraph.operations.openapi import describe_api
 
 
 class Route(NamedTuple):

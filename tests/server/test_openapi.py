@@ -6,8 +6,8 @@ from urllib.parse import quote
 import msgspec
 import pytest
 
-from omnigraph.wire.openapi import describe_api
-from omnigraph.wire.route_table import ROUTES, find_route
+from omnigraph.operations.openapi import describe_api
+from omnigraph.operations.operation_table import ROUTES, find_route
 from server.serving import ADD, ALL, serving
 
 LINE = json.dumps({"type": "Person", "data": {"name": "Eve"}})
@@ -118,24 +118,30 @@ def _require_type(operation: str, body: dict) -> None:
 
 def _require_known(kind: type[msgspec.Struct], body: dict, operation: str) -> None:
     known = {field.encode_name for field in msgspec.structs.fields(kind)}
+    known |= {kind.__struct_config__.tag_field} - {None}
     assert set(body) <= known, f"{operation}: {set(body) - known}"
     for field in msgspec.structs.fields(kind):
         value = body.get(field.encode_name)
-        inner = _find_struct(field.type)
-        if inner is None or value is None:
+        kinds = _list_structs(field.type)
+        if not kinds or value is None:
             continue
-        for one in value if isinstance(value, list) else [value]:
-            _require_known(inner, one, f"{operation}.{field.encode_name}")
+        items = value if isinstance(value, list) else [value]
+        for one in (item for item in items if isinstance(item, dict)):
+            _require_known(_choose_kind(kinds, one), one, f"{operation}.{field.encode_name}")
 
 
-def _find_struct(kind: object) -> type[msgspec.Struct] | None:
+def _choose_kind(kinds: list[type[msgspec.Struct]], body: dict) -> type[msgspec.Struct]:
+    """Return the kind that the tag of a body names, where there are several."""
+    config = kinds[0].__struct_config__
+    if config.tag_field is None:
+        return kinds[0]
+    return next(k for k in kinds if k.__struct_config__.tag == body[config.tag_field])
+
+
+def _list_structs(kind: object) -> list[type[msgspec.Struct]]:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return kind
-    for inner in getattr(kind, "__args__", ()):
-        found = _find_struct(inner)
-        if found is not None:
-            return found
-    return None
+        return [kind]
+    return [one for inner in getattr(kind, "__args__", ()) for one in _list_structs(inner)]
 
 
 def _references(document: object) -> list[str]:

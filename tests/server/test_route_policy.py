@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import omnigraph
-from omnigraph.wire.route_table import ROUTES
+from omnigraph.operations.operation_table import ROUTES
 from policy.oracle import rules_that_allow
 from server.route_requests import CLEAR, FIND, NOBODY, Asked, Right, list_requests
 from server.serving import ADD, PEOPLE, SCHEMA, Server, serving

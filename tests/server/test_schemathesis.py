@@ -10,8 +10,8 @@ import random
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
-from omnigraph.wire.openapi import describe_api
-from omnigraph.wire.route_table import ROUTES
+from omnigraph.operations.openapi import describe_api
+from omnigraph.operations.operation_table import ROUTES
 from server.serving import Server
 
 FEW = 2

@@ -22,6 +22,8 @@ from omnigraph.errors import (
     RouteNotFound,
     TooManyRequests,
 )
+from omnigraph.operations.openapi import describe_api
+from omnigraph.operations.operation_table import ROUTES
 from omnigraph.policy import Action
 from omnigraph.server import blob_routes, history_routes, read_routes, write_routes
 from omnigraph.server.http_request import Call
@@ -33,8 +35,6 @@ from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 from omnigraph.wire import http_protocol
 from omnigraph.wire.error_bodies import describe_error
 from omnigraph.wire.http_protocol import REQUEST_ID, RouteSpec
-from omnigraph.wire.openapi import describe_api
-from omnigraph.wire.route_table import ROUTES
 from omnigraph.wire.server_state import GraphList, Health, ListedGraph, QuarantinedGraph, Readiness
 
 

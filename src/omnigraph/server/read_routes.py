@@ -12,6 +12,7 @@ from omnigraph.graph.graph import GraphView
 from omnigraph.graph.mutations import check_request
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
+from omnigraph.plan.query_lint import LintReport
 from omnigraph.policy import Action
 from omnigraph.server.http_request import Call
 from omnigraph.server.http_responses import (
@@ -112,11 +113,11 @@ async def lint(call: Call) -> Response:
     if branch is not None:
         call.authorize(Action.READ, branch)
 
-    def work() -> dict[str, object]:
+    def work() -> LintReport:
         view = _open_view(call, branch, body.snapshot)
         report = view.lint(SourceText(body.queries, body.name))
         origin = {"kind": "graph", "uri": call.graph_url}
-        return msgspec.structs.replace(report, schema_source=origin).wire()
+        return msgspec.structs.replace(report, schema_source=origin)
 
     return json_response(await call.read(work))
 

@@ -84,7 +84,7 @@ async def plan_schema(call: Call) -> Response:
             expressions=body.expressions,
         )
     )
-    return json_response(plan.wire())
+    return json_response(plan)
 
 
 async def apply_schema(call: Call) -> Response:

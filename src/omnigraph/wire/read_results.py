@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -135,17 +135,3 @@ class QueryList(Result, frozen=True):
     """The stored queries that the actor may run."""
 
     queries: list[dict[str, Any]]
-
-
-class Lint(Result, frozen=True, kw_only=True):
-    """The result of a check of each query, and general findings."""
-
-    status: str
-    schema_source: Mapping[str, Any]
-    query_path: str
-    queries_processed: int
-    errors: int
-    warnings: int
-    infos: int
-    results: list[dict[str, Any]]
-    findings: list[dict[str, Any]]

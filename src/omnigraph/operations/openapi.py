@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from omnigraph.operations.operation_table import ROUTES, list_schemas
 from omnigraph.result import Result
 from omnigraph.version import __version__
 from omnigraph.wire.http_protocol import (
@@ -25,7 +26,6 @@ from omnigraph.wire.http_protocol import (
     QueryParameter,
     RouteSpec,
 )
-from omnigraph.wire.route_table import ROUTES, list_schemas
 
 _REF = "#/components/schemas/{name}"
 _PATH_NAME = re.compile(r"\{(\w+)\}")

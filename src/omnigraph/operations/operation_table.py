@@ -12,8 +12,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from omnigraph.evolution.apply_result import SchemaApplyResult
+from omnigraph.evolution.migration_plan import MigrationPlan
+from omnigraph.plan.query_lint import LintReport
 from omnigraph.wire import request_bodies as asks
-from omnigraph.wire import response_bodies as gives
 from omnigraph.wire.change_results import CommitChanges, DiffStats, EntityHistory, FeedPage
 from omnigraph.wire.commit_results import Commit, CommitList, Consumer, ConsumerList, Tag, TagList
 from omnigraph.wire.http_protocol import (
@@ -42,7 +44,6 @@ from omnigraph.wire.merge_results import ApplyResult, MergeResult
 from omnigraph.wire.read_results import (
     BranchList,
     Explanation,
-    Lint,
     QueryList,
     QueryRows,
     SchemaText,
@@ -123,7 +124,7 @@ READING_ROUTES = (
         "lint",
         "Check queries against the schema without running any.",
         asks.LintRequest,
-        Lint,
+        LintReport,
     ),
     make_get(
         "listRows",
@@ -175,14 +176,14 @@ CHANGING_ROUTES = (
         "schema/plan",
         "The steps to another schema; nothing is changed.",
         asks.SchemaPlanRequest,
-        gives.SchemaPlanOutput,
+        MigrationPlan,
     ),
     make_keyed_post(
         "applySchema",
         "schema/apply",
         "Give the graph another schema as one commit.",
         asks.SchemaApplyRequest,
-        gives.SchemaApplyOutput,
+        SchemaApplyResult,
         statuses=(412,),
     ),
     make_keyed_post(

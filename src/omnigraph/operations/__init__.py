@@ -1,0 +1,1 @@
+"""The table of operations, which drives server, client and OpenAPI document."""
