@@ -6,7 +6,6 @@ What a query answers must depend on none of it. Rows given here are not checked 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from uuid import uuid4
 
 import pyarrow as pa
 
@@ -45,9 +44,7 @@ def append_tables(uri: str, tables: Mapping[str, pa.Table]) -> None:
         type_ = _types(view)[name]
         writable = open_writable(view.snapshot, view.snapshot.entry(type_.table_key))
         written = write_fragments(writable.table, convert_to_table_rows(rows, type_))
-        one = stage_fragments(
-            writable.table, written, uuid=str(uuid4()), properties=ticket.properties
-        )
+        one = stage_fragments(writable.table, written, properties=ticket.properties)
         staged.append(StagedTable(writable, one))
     _commit(view.snapshot, ticket, WriterKind.LOAD, tuple(staged))
 
@@ -60,7 +57,7 @@ def build_indexes(uri: str) -> None:
         writable = open_writable(view.snapshot, view.snapshot.entry(type_.table_key))
         specs = _specs(type_)
         properties = ticket.properties
-        one = stage_indices(writable.table, specs, uuid=str(uuid4()), properties=properties)
+        one = stage_indices(writable.table, specs, properties=properties)
         if one is not None:
             staged.append(StagedTable(writable, one))
     _commit(view.snapshot, ticket, WriterKind.ENSURE_INDICES, tuple(staged))

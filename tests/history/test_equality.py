@@ -109,7 +109,7 @@ def test_blobs_are_told_apart_by_size_and_then_by_content(tmp_path):
             {"id": [str(n) for n in range(7)], "b": make_blob_array(values)}, schema=BLOBS
         )
         location = TableLocation(str(tmp_path / name))
-        table = commit_exact(stage_create(location, BLOBS, rows, uuid=name, properties={})).table
+        table = commit_exact(stage_create(location, BLOBS, rows, properties={})).table
         places = table.scan([ROW_ADDRESS]).column(ROW_ADDRESS).combine_chunks()
         images.append(read_images(table, places))
     expected = [True, False, False, True, True, False, False]

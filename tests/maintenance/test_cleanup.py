@@ -8,7 +8,6 @@ import shutil
 import threading
 from dataclasses import replace
 from pathlib import Path
-from uuid import uuid4
 
 import lance
 import pytest
@@ -649,7 +648,7 @@ def test_a_commit_that_slept_while_its_number_was_cleaned_away_is_noticed(librar
     handle = table(library, READER)
 
     def work():
-        late = stage_overwrite(handle, handle.scan(), uuid=str(uuid4()), properties={})
+        late = stage_overwrite(handle, handle.scan(), properties={})
         return lambda: table_commit.commit_exact(late)
 
     with parked("before", "commit", "*/nodes/*", work) as late:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -51,7 +50,7 @@ FORK = "01J00000000000000000000000"
 @pytest.fixture
 def location(tmp_path):
     place = TableLocation(str(tmp_path / "table"))
-    commit_exact(stage_create(place, SCHEMA, uuid=str(uuid4()), properties={}))
+    commit_exact(stage_create(place, SCHEMA, properties={}))
     return place
 
 
@@ -65,9 +64,7 @@ def rows(values: dict[str, int]) -> pa.Table:
 
 def write(location: TableLocation, values: dict[str, int], gone: list[str] | None = None) -> None:
     doomed = None if gone is None else pa.array(gone, pa.string())
-    staged = stage_changes(
-        open_newest(location), rows(values), doomed, uuid=str(uuid4()), properties={}
-    )
+    staged = stage_changes(open_newest(location), rows(values), doomed, properties={})
     if staged is not None:
         commit_exact(staged)
 
@@ -75,7 +72,7 @@ def write(location: TableLocation, values: dict[str, int], gone: list[str] | Non
 def compact(location: TableLocation) -> bool:
     table = open_newest(location)
     written = write_groups(table, plan_groups(describe_layout(table)))
-    staged = stage_rewrite(table, written, uuid=str(uuid4()), properties={})
+    staged = stage_rewrite(table, written, properties={})
     return staged is not None and commit_exact(staged).version > 0
 
 
@@ -84,9 +81,7 @@ def index(location: TableLocation, *specs: IndexSpec) -> bool:
     plans = [
         plan for spec in specs if (plan := plan_segment(describe_layout(table), spec)) is not None
     ]
-    staged = stage_segments(
-        table, [build_segment(table, plan) for plan in plans], uuid=str(uuid4()), properties={}
-    )
+    staged = stage_segments(table, [build_segment(table, plan) for plan in plans], properties={})
     return staged is not None and commit_exact(staged).version > 0
 
 
@@ -159,7 +154,7 @@ def test_what_was_compacted_stays_good_while_rows_are_added(location):
     written = write_groups(old, plan_groups(describe_layout(old)))
     write(location, {"late": 100})
     now = open_newest(location)
-    commit_exact(stage_rewrite(now, written, uuid=str(uuid4()), properties={}))
+    commit_exact(stage_rewrite(now, written, properties={}))
     check(location, {f"k{n}": n for n in range(6)} | {"late": 100})
     assert [f.rows for f in open_newest(location).fragments()] == [1, 6]
 
@@ -170,7 +165,7 @@ def test_what_was_compacted_is_dropped_when_one_of_its_rows_changed(location):
     old = open_newest(location)
     written = write_groups(old, plan_groups(describe_layout(old)))
     write(location, {"k2": 22})
-    assert stage_rewrite(open_newest(location), written, uuid="u", properties={}) is None
+    assert stage_rewrite(open_newest(location), written, properties={}) is None
 
 
 def test_a_segment_covers_only_fragments_that_are_still_the_same(location):
@@ -180,12 +175,12 @@ def test_a_segment_covers_only_fragments_that_are_still_the_same(location):
     segment = build_segment(old, plan_segment(describe_layout(old), BTREES[0]))
     write(location, {"k1": 11, "late": 5})
     now = open_newest(location)
-    commit_exact(stage_segments(now, [segment], uuid=str(uuid4()), properties={}))
+    commit_exact(stage_segments(now, [segment], properties={}))
     check(location, {"k0": 0, "k1": 11, "k2": 2, "k3": 3, "late": 5})
     (found,) = describe_indices(open_newest(location))
     assert found.indexed_rows == 3
     compact(location)
-    assert stage_segments(open_newest(location), [segment], uuid="u", properties={}) is None
+    assert stage_segments(open_newest(location), [segment], properties={}) is None
 
 
 def test_a_reused_number_does_not_make_a_fragment_pass_for_covered(location):
@@ -258,9 +253,9 @@ def test_random_lives_with_maintenance_at_any_moment(location, seed, with_vector
             what, made = pending.pop(chance.randrange(len(pending)))
             table = open_newest(here)
             if what == "rewrite":
-                staged = stage_rewrite(table, made, uuid=str(uuid4()), properties={})
+                staged = stage_rewrite(table, made, properties={})
             else:
-                staged = stage_segments(table, [made], uuid=str(uuid4()), properties={})
+                staged = stage_segments(table, [made], properties={})
             if staged is not None:
                 commit_exact(staged)
         elif kind == "compact":
@@ -290,9 +285,7 @@ def test_lance_refuses_to_merge_what_an_index_by_row_ids_tells_apart(location):
     write(location, {"c": 3})
     table = open_newest(location)
     everything = tuple(fragment.id for fragment in table.fragments())
-    staged = stage_rewrite(
-        table, write_groups(table, [everything]), uuid=str(uuid4()), properties={}
-    )
+    staged = stage_rewrite(table, write_groups(table, [everything]), properties={})
     with pytest.raises(Exception, match="split of indexed and non-indexed"):
         commit_exact(staged)
 

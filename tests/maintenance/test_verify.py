@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -92,7 +91,7 @@ def _publish(graph, key, rows, count=None):
     """Make a table show rows no check has seen, as only a bug could."""
     shown = snapshot(graph)
     one = shown.entries[key]
-    staged = stage_fresh(shown.table(key), rows, uuid=str(uuid4()), properties={})
+    staged = stage_fresh(shown.table(key), rows, properties={})
     done = commit_exact(staged)
     change = SetVersion(
         one.identity, key, done.version, None, done.row_count if count is None else count, None

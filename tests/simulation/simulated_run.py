@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -299,7 +298,6 @@ class PutRows:
                     writable.table,
                     pa.table({"id": list(rows), "value": pa.array(rows.values(), pa.int64())}),
                     pa.array(removed, pa.string()) if removed else None,
-                    uuid=str(uuid.uuid4()),
                     properties=ticket.properties,
                     table_key=key,
                 )
@@ -645,7 +643,7 @@ class SimulatedRun:
             view = graph.views.read_newest(branch)
             table = open_newest(view.snapshot.manifest.location)
             hold.check()
-            compact_lineage(table, uuid=str(uuid.uuid4()), properties={}, small_fragments=2)
+            compact_lineage(table, properties={}, small_fragments=2)
 
     def _change(self, graph: OpenGraph, fact: Fact, change: Change) -> None:
         writing = fact.writing

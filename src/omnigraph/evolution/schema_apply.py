@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from uuid import uuid4
 
 from omnigraph.catalog.assign_identities import offset_for_branch, offset_for_operation
 from omnigraph.catalog.build import compile_schema
@@ -279,7 +278,6 @@ class SchemaApply:
                 writable.table,
                 rows,
                 schema=rows.schema,
-                uuid=str(uuid4()),
                 properties=made.ticket.properties,
             )
         return StagedTable(writable, staged)
@@ -292,7 +290,6 @@ class SchemaApply:
             table,
             columns.columns,
             self._writers.write(orders),
-            uuid=str(uuid4()),
             properties=made.ticket.properties,
         )
         return StagedTable(writable, staged)

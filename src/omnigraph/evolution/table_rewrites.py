@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -270,7 +269,7 @@ def _list_rewritten(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> St
     if not outdated:
         return None
     written = write_groups(table, [(fragment,) for fragment in outdated])
-    staged = stage_rewrite(table, written, uuid=str(uuid4()), properties=ticket.properties)
+    staged = stage_rewrite(table, written, properties=ticket.properties)
     if staged is None:
         raise ReadSetChanged(f"table:{entry.table_key}", str(entry.version), None)
     return StagedTable(Writable(entry, table, is_fork=False), staged)

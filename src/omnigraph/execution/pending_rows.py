@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import reduce
-from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -298,20 +297,15 @@ def stage_tables(
 def _stage(
     writable: Writable, change: TableChange, placement: Placement, properties: Mapping[str, str]
 ) -> StagedTransaction | None:
-    table, rows, uuid = (
-        writable.table,
-        convert_to_table_rows(change.rows, change.type),
-        str(uuid4()),
-    )
-    key = change.table_key
+    table, rows = writable.table, convert_to_table_rows(change.rows, change.type)
     match placement:
         case Placement.FRESH:
-            return stage_fresh(table, rows, uuid=uuid, properties=properties)
+            return stage_fresh(table, rows, properties=properties)
         case Placement.OVERWRITE:
-            return stage_overwrite(table, rows, uuid=uuid, properties=properties)
+            return stage_overwrite(table, rows, properties=properties)
         case Placement.UPSERT:
             deleted: pa.Array | None = change.deleted if len(change.deleted) else None
             upserts = rows if rows.num_rows else None
             return stage_changes(
-                table, upserts, deleted, uuid=uuid, properties=properties, table_key=key
+                table, upserts, deleted, properties=properties, table_key=change.table_key
             )

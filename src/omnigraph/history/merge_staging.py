@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -89,7 +88,6 @@ def _stage_rows(
         fragments,
         removed_addresses=pa.concat_arrays(gone),
         replaced=replaced,
-        uuid=str(uuid4()),
         properties=ticket.properties,
     )
 

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from uuid import uuid4
 
 from omnigraph.errors import (
     HistoricalVersionReclaimed,
@@ -359,12 +358,12 @@ def _compact_manifest(run: _OptimizeRun) -> OptimizedTable:
         before = open_newest(location)
         with suppress(ReadSetChanged, RetryableCommitConflict):
             guard.check()
-            strip = stage_without_auto_cleanup(before, uuid=str(uuid4()), properties={})
+            strip = stage_without_auto_cleanup(before, properties={})
             table = commit_exact(strip).table if strip is not None else before
             guard.check()
-            merged = compact_lineage(table, uuid=str(uuid4()), properties={}, small_fragments=2)
+            merged = compact_lineage(table, properties={}, small_fragments=2)
             if merged is None and strip is not None:
-                merged = name_anchor(table, uuid=str(uuid4()), properties={})
+                merged = name_anchor(table, properties={})
             after = merged.table if merged is not None else table
             old, new = ({f.id for f in t.fragments()} for t in (before, after))
             return OptimizedTable(

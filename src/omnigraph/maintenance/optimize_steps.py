@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
-from uuid import uuid4
 
 from omnigraph.catalog.catalog import EntityType, list_indexes
 from omnigraph.catalog.catalog import IndexKind as DeclaredKind
@@ -105,7 +104,7 @@ class StripSettings:
     """Remove the auto-cleanup settings of a table."""
 
     def stage(self, table: Table, properties: Mapping[str, str]) -> StagedTransaction | None:
-        return stage_without_auto_cleanup(table, uuid=str(uuid4()), properties=properties)
+        return stage_without_auto_cleanup(table, properties=properties)
 
     @property
     def fragments(self) -> tuple[int, int]:
@@ -119,7 +118,7 @@ class MergeFragments:
     groups: tuple[WrittenGroup, ...]
 
     def stage(self, table: Table, properties: Mapping[str, str]) -> StagedTransaction | None:
-        return stage_rewrite(table, self.groups, uuid=str(uuid4()), properties=properties)
+        return stage_rewrite(table, self.groups, properties=properties)
 
     @property
     def fragments(self) -> tuple[int, int]:
@@ -134,7 +133,7 @@ class UseSegments:
     segments: tuple[BuiltSegment, ...]
 
     def stage(self, table: Table, properties: Mapping[str, str]) -> StagedTransaction | None:
-        return stage_segments(table, self.segments, uuid=str(uuid4()), properties=properties)
+        return stage_segments(table, self.segments, properties=properties)
 
     @property
     def fragments(self) -> tuple[int, int]:

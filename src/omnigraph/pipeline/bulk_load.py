@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
-from uuid import uuid4
 
 import msgspec
 
@@ -392,7 +391,6 @@ class Outputs:
             deletions=output.deletions,
             replaced=output.deletions.rows,
             replace_all=self._mode is LoadMode.OVERWRITE,
-            uuid=str(uuid4()),
             properties=ticket.properties,
         )
 

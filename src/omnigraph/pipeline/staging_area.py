@@ -143,9 +143,7 @@ def commit_staging(
     """The fragments as a table, in their order; None without any."""
     if not fragments:
         return None
-    staged = stage_first_version(
-        location, schema, parse_fragments(fragments), uuid=str(uuid4()), properties={}
-    )
+    staged = stage_first_version(location, schema, parse_fragments(fragments), properties={})
     return commit_exact(staged).table
 
 

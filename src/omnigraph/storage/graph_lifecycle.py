@@ -8,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from uuid import uuid4
 
 import pyarrow as pa
 
@@ -364,7 +363,6 @@ def _create_table(root: GraphRoot, table: NewTable) -> int:
     staged = stage_create(
         root.location(table.path),
         mark_primary_key(table.schema, "id"),
-        uuid=str(uuid4()),
         properties={},
     )
     return commit_exact(staged).version
@@ -389,7 +387,6 @@ def _create_manifest(
         mark_primary_key(COLUMNS, PRIMARY_KEY).with_metadata(stamp),
         pa.concat_tables(rows),
         lineage,
-        uuid=str(uuid4()),
         properties={},
     )
     commit_exact(staged)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from uuid import uuid4
 
 from omnigraph.errors import OmniError, RetryableCommitConflict, RowLevelCasContention
 from omnigraph.identity import CommitId
@@ -87,7 +86,6 @@ def prepare_publish(
         base.table_state,
         file,
         lineage,
-        uuid=str(uuid4()),
         properties={COMMIT_PROPERTY: commit.commit_id} if commit else {},
     )
     return PreparedPublish(base, publication, commit, state, file, staged)
@@ -187,7 +185,7 @@ def _compact_history(table_state: ManifestTableState) -> ManifestTableState:
     failure of the publish.
     """
     try:
-        merged = compact_lineage(table_state.table, uuid=str(uuid4()), properties={})
+        merged = compact_lineage(table_state.table, properties={})
     except OmniError:
         return table_state
     return table_state if merged is None else replace(table_state, table=merged.table)

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from omnigraph.errors import AlreadyExists, OmniError
 from omnigraph.identity import ID_COLUMN, CommitId, OperationId
@@ -174,7 +173,6 @@ def create_table(root: GraphRoot, table: NewTable, ticket: Ticket) -> SetVersion
     staged = stage_create(
         root.location(table.path),
         mark_primary_key(table.schema, ID_COLUMN),
-        uuid=str(uuid4()),
         properties=ticket.properties,
     )
     committed = commit_exact(staged)

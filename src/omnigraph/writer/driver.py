@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Self
-from uuid import uuid4
 
 from omnigraph.errors import (
     HistoricalVersionReclaimed,
@@ -135,7 +134,7 @@ def _compact_table(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> Sta
     if not groups:
         return None
     written = write_groups(table, groups)
-    merged = stage_rewrite(table, written, uuid=str(uuid4()), properties=ticket.properties)
+    merged = stage_rewrite(table, written, properties=ticket.properties)
     assert merged is not None, "nobody else moves a table while the fence is held"
     return StagedTable(Writable(entry, table, is_fork=False), merged)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from uuid import uuid4
 
 import pyarrow as pa
 import pytest
@@ -80,9 +79,7 @@ class InterruptedGraph:
                 [rows[n] if n in rows.schema.names else nulls[n] for n in table.schema.names],
                 schema=table.schema,
             )
-            transaction = stage_changes(
-                table, full, uuid=str(uuid4()), properties=ticket.properties
-            )
+            transaction = stage_changes(table, full, properties=ticket.properties)
             staged[key] = StagedTable(writable, transaction)
         options = WriteOptions(branch=branch, actor="victim")
         content = PlanContent(tuple(staged.values()))
@@ -234,7 +231,7 @@ def test_a_restore_that_was_made_before_is_recognised_and_not_made_again(interru
     (table, _) = written.plan.changes.moved
     location = interrupted.root.location(table.path, table.branch)
     properties = {OPERATION_PROPERTY: written.plan.operation_id}
-    restored = restore(location, table.base_version, uuid=str(uuid4()), properties=properties)
+    restored = restore(location, table.base_version, properties=properties)
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert find_latest_version(location) == restored
     assert interrupted.snapshot().entries[PERSON].version == restored
@@ -249,7 +246,7 @@ def test_a_restore_that_comes_after_the_write_was_finished_is_undone(interrupted
     (table,) = written.plan.changes.moved
     location = interrupted.root.location(table.path, table.branch)
     properties = {OPERATION_PROPERTY: written.plan.operation_id}
-    restore(location, table.base_version, uuid=str(uuid4()), properties=properties)
+    restore(location, table.base_version, properties=properties)
     interrupted.graph.load([{"type": "Person", "data": {"slug": "fay", "name": "F"}}], "append")
     assert {"eve", "fay"} <= interrupted.people()
     assert RecoveryKind.REVOKED_EFFECT in interrupted.kinds()
@@ -411,7 +408,7 @@ def test_one_that_cannot_be_settled_keeps_those_announced_after_it_waiting(inter
     first, second = interrupted.announce(PERSON), interrupted.announce(CITY)
     first.move(PERSON)
     location = interrupted.root.location(first.plan.changes.moved[0].path)
-    restore(location, 1, uuid=str(uuid4()), properties={})
+    restore(location, 1, properties={})
     with pytest.raises(RecoveryRequired, match="buried"):
         interrupted.resolve_all()
     operations = [first.plan.operation_id, second.plan.operation_id]
@@ -425,7 +422,6 @@ def test_one_that_cannot_be_settled_concerns_its_own_branch_alone(interrupted):
     restore(
         interrupted.root.location(first.plan.changes.moved[0].path),
         1,
-        uuid=str(uuid4()),
         properties={},
     )
     dev = read_ref(interrupted.root.store, "dev")

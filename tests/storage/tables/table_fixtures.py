@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
-
 import pyarrow as pa
 
 from omnigraph.identity import UlidSource
@@ -43,13 +41,9 @@ PROPERTIES = {"operation": "test"}
 ulids = UlidSource()
 
 
-def mint() -> str:
-    return str(uuid4())
-
-
 def identity() -> dict:
-    """The arguments every staging function wants: who is asking."""
-    return {"uuid": mint(), "properties": PROPERTIES}
+    """The argument every staging function wants: who is asking."""
+    return {"properties": PROPERTIES}
 
 
 def rows(values: dict[str, int | None]) -> pa.Table:

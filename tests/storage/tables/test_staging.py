@@ -154,14 +154,12 @@ def test_the_transaction_carries_its_identity_on_main_and_on_branches(location):
     table = create(location, {"a": 1})
     branch = create_branch(location, ulids.next(), None, 1)
     for base in (table, branch):
-        staged = stage_changes(
-            base, rows({"b": 2}), uuid="chosen-beforehand", properties={"operation": "01X"}
-        )
+        staged = stage_changes(base, rows({"b": 2}), properties={"operation": "01X"})
         done = commit(staged)
         record = read_history(base.location, done.version)[0]
-        assert (record.uuid, record.read_version) == ("chosen-beforehand", 1)
+        assert (record.uuid, record.read_version) == (staged.uuid, 1)
         assert record.properties == {"operation": "01X"}
-        assert record.operation == staged.operation == "Update"
+        assert record.operation == "Update"
 
 
 def test_a_staged_transaction_can_be_committed_by_another_process(location):
@@ -274,12 +272,12 @@ def test_rows_that_are_replaced_must_be_removed(location):
 
 def test_restore_brings_back_content_under_a_new_version(location):
     table = change(create(location, {"a": 1}), {"b": 2})
-    version = restore(location, 1, uuid="undo", properties=PROPERTIES)
+    version = restore(location, 1, properties=PROPERTIES)
     assert version == 3
     assert content(open_newest(location)) == {"a": 1}
     record = read_history(location, 3)[0]
     assert (record.operation, record.restored_version) == ("Restore", 1)
-    assert (record.uuid, record.properties) == ("undo", PROPERTIES)
+    assert record.properties == PROPERTIES
     again = change(open_newest(location), {"b": 3})
     assert row_facts(again)["b"][0] not in {f[0] for f in row_facts(table).values()}
 

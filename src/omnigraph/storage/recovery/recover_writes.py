@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
-from uuid import uuid4
 
 from omnigraph.errors import (
     ConflictError,
@@ -324,7 +323,6 @@ def _restore_table(
     return restore(
         root.location(table.move.path, table.move.branch),
         pin,
-        uuid=str(uuid4()),
         properties={OPERATION_PROPERTY: plan.operation_id},
     )
 
@@ -450,7 +448,7 @@ def _undo(
     properties = {OPERATION_PROPERTY: operations[-1], EPOCH_PROPERTY: str(guard.epoch)}
     location = snapshot.location(entry)
     guard.check()
-    restored = restore(location, entry.version, uuid=str(uuid4()), properties=properties)
+    restored = restore(location, entry.version, properties=properties)
     change = SetVersion(
         entry.identity,
         entry.table_key,

@@ -212,7 +212,7 @@ def _encode_fragment(fragment: FragmentMetadata) -> str:
 
 
 def stage_rewrite(
-    table: Table, groups: Sequence[WrittenGroup], *, uuid: str, properties: Mapping[str, str]
+    table: Table, groups: Sequence[WrittenGroup], *, properties: Mapping[str, str]
 ) -> StagedTransaction | None:
     """Stage the version of this table in which the written groups replace the old fragments.
 
@@ -232,7 +232,7 @@ def stage_rewrite(
         replaced = [FragmentMetadata(old.id, [], old.physical_rows) for old in group.replaced]
         rewritten.append(LanceOperation.RewriteGroup(replaced, list(group.written)))
     operation = LanceOperation.Rewrite(rewritten, [])
-    return stage_operation(table, operation, uuid=uuid, properties=properties)
+    return stage_operation(table, operation, properties=properties)
 
 
 def _is_unchanged(table: Table, group: WrittenGroup) -> bool:

@@ -189,7 +189,7 @@ def build_segment(table: Table, plan: SegmentPlan) -> BuiltSegment:
 
 
 def stage_segments(
-    table: Table, segments: Sequence[BuiltSegment], *, uuid: str, properties: Mapping[str, str]
+    table: Table, segments: Sequence[BuiltSegment], *, properties: Mapping[str, str]
 ) -> StagedTransaction | None:
     """Stage the version of this table that uses the segments.
 
@@ -208,7 +208,7 @@ def stage_segments(
     if not added:
         return None
     operation = LanceOperation.CreateIndex(added, [s for s in present if s.uuid in removed])
-    return stage_operation(table, operation, uuid=uuid, properties=properties)
+    return stage_operation(table, operation, properties=properties)
 
 
 def _list_data_files(table: Table) -> dict[int, tuple[str, ...]]:

@@ -89,7 +89,6 @@ def stage_manifest_rows(
     state: pa.Table,
     lineage: pa.Table,
     *,
-    uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
     """Stage a new manifest table; exactly one creator wins. `schema` is that of its rows."""
@@ -101,7 +100,7 @@ def stage_manifest_rows(
     marked = schema.append(MARK)
     written = write_uncommitted(location, lineage) if lineage.num_rows else []
     written += write_uncommitted(location, _add_marks(_join_rows([state])).cast(marked))
-    return stage_first_version(location, marked, written, uuid=uuid, properties=properties)
+    return stage_first_version(location, marked, written, properties=properties)
 
 
 def read_state(table: Table) -> ManifestTableState:
@@ -151,7 +150,6 @@ def stage_manifest(
     file: StateFile,
     lineage: pa.Table,
     *,
-    uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
     """Stage a version that replaces the state, adds lineage and conflicts with every other.
@@ -166,7 +164,6 @@ def stage_manifest(
     return stage_operation(
         table,
         _replace_state(base, added),
-        uuid=uuid,
         properties=properties,
         inserted=file.state_rows + base.recent.num_rows + lineage.num_rows,
         deleted=base.rows.num_rows + base.recent.num_rows,
@@ -192,9 +189,7 @@ def _replace_state(
     )
 
 
-def name_anchor(
-    table: Table, *, uuid: str, properties: Mapping[str, str]
-) -> CommittedVersion | None:
+def name_anchor(table: Table, *, properties: Mapping[str, str]) -> CommittedVersion | None:
     """Commit a version that changes nothing but names the anchor; None if there is none.
 
     Used after a version that does not name it, since a late publish would not conflict with that.
@@ -203,13 +198,12 @@ def name_anchor(
     if anchor is None:
         return None
     operation = make_strict_update(table, removed_ids=[], updated=[], added=[], sentinel=anchor)
-    return commit_exact(stage_operation(table, operation, uuid=uuid, properties=properties))
+    return commit_exact(stage_operation(table, operation, properties=properties))
 
 
 def compact_lineage(
     table: Table,
     *,
-    uuid: str,
     properties: Mapping[str, str],
     small_fragments: int = SMALL_FRAGMENTS,
     full_fragment_rows: int = FULL_FRAGMENT_ROWS,
@@ -239,7 +233,7 @@ def compact_lineage(
         added=write_uncommitted(table, rows),
         sentinel=anchor,
     )
-    return commit_exact(stage_operation(table, operation, uuid=uuid, properties=properties))
+    return commit_exact(stage_operation(table, operation, properties=properties))
 
 
 def is_manifest_table(table: Table) -> bool:

@@ -38,14 +38,14 @@ def find_auto_cleanup_keys(table: Table) -> tuple[str, ...]:
 
 
 def stage_without_auto_cleanup(
-    table: Table, *, uuid: str, properties: Mapping[str, str]
+    table: Table, *, properties: Mapping[str, str]
 ) -> StagedTransaction | None:
     """The table without those settings; None if it has none."""
     keys = find_auto_cleanup_keys(table)
     if not keys:
         return None
     operation = LanceOperation.UpdateConfig(LanceOperation.UpdateMap(dict.fromkeys(keys)))
-    return stage_operation(table, operation, uuid=uuid, properties=properties)
+    return stage_operation(table, operation, properties=properties)
 
 
 def require_valid_table(table: Table) -> None:

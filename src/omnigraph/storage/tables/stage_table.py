@@ -12,6 +12,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -48,24 +49,28 @@ _ChangedKeys: TypeAlias = tuple[pa.Array | None, pa.Array | None]
 class StagedTransaction:
     """One version of one table, durable and not yet visible until `commit_exact`.
 
-    The caller creates `uuid` before anything is written, so that the outcome can be determined
-    after a lost response.
+    Its uuid is known before the commit, so that the outcome can be determined after a lost
+    response.
     """
 
     location: TableLocation
-    read_version: int
-    uuid: str
-    properties: Mapping[str, str]
-    operation: str
-    inserted: int
-    updated: int
-    deleted: int
-    native: Transaction = field(repr=False, compare=False)
-    base: Table | None = field(repr=False, compare=False)
+    native: Transaction = field(repr=False)
+    base: Table | None = field(default=None, repr=False, compare=False)
     """The table it was staged on; None when it creates the table."""
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
     added_keys: pa.Array | None = field(default=None, repr=False, compare=False)
     removed_keys: pa.Array | None = field(default=None, repr=False, compare=False)
     """The ids of the rows added, in the order written, and of those removed; None if many."""
+
+    @property
+    def uuid(self) -> str:
+        return self.native.uuid
+
+    @property
+    def read_version(self) -> int:
+        return self.native.read_version
 
     @property
     def changes_only_rows(self) -> bool:
@@ -84,7 +89,6 @@ def stage_changes(
     delete_ids: pa.Array | pa.ChunkedArray | None = None,
     *,
     key: str = "id",
-    uuid: str,
     properties: Mapping[str, str],
     table_key: str = "",
 ) -> StagedTransaction | None:
@@ -103,7 +107,6 @@ def stage_changes(
         table,
         written,
         found.column(ROW_ADDRESS),
-        uuid,
         properties,
         replaced=_count_replaced(found.column(key), keys, doomed),
         changed_keys=_list_few_keys(keys, found.column(key)),
@@ -115,7 +118,6 @@ def stage_insert(
     rows: pa.Table,
     *,
     key: str = "id",
-    uuid: str,
     properties: Mapping[str, str],
     table_key: str = "",
 ) -> StagedTransaction | None:
@@ -129,11 +131,11 @@ def stage_insert(
         taken = pc.is_in(keys, value_set=existing.combine_chunks())
         raise KeyConflict(table_key, keys[pc.index(taken, True).as_py()].as_py())
     written, changed = write_uncommitted(table, rows), _list_few_keys(keys, existing)
-    return _stage_rows(table, written, None, uuid, properties, changed_keys=changed)
+    return _stage_rows(table, written, None, properties, changed_keys=changed)
 
 
 def stage_fresh(
-    table: Table, rows: pa.Table, *, uuid: str, properties: Mapping[str, str]
+    table: Table, rows: pa.Table, *, properties: Mapping[str, str]
 ) -> StagedTransaction | None:
     """Add rows under ids that were minted for them, so that none of them can be there."""
     if not rows.num_rows:
@@ -142,7 +144,7 @@ def stage_fresh(
     ids = rows.column(ID_COLUMN)
     written = write_uncommitted(table, rows)
     changed = _list_few_keys(ids.combine_chunks(), ids.slice(0, 0))
-    return _stage_rows(table, written, None, uuid, properties, changed_keys=changed)
+    return _stage_rows(table, written, None, properties, changed_keys=changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,6 @@ def stage_fragments(
     deletions: Deletions = NO_DELETIONS,
     replaced: int = 0,
     replace_all: bool = False,
-    uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction | None:
     """Stage fragments that were written elsewhere by `write_fragments`.
@@ -193,15 +194,13 @@ def stage_fragments(
     """
     written = parse_fragments(fragments)
     if replace_all:
-        return _stage_overwrite(table, written, uuid, properties)
+        return _stage_overwrite(table, written, properties)
     if deletions.rows:
         assert removed_addresses is None, "rows are either marked already or not"
-        return _stage_rows(
-            table, written, None, uuid, properties, deletions=deletions, replaced=replaced
-        )
+        return _stage_rows(table, written, None, properties, deletions=deletions, replaced=replaced)
     if not written and (removed_addresses is None or not len(removed_addresses)):
         return None
-    return _stage_rows(table, written, removed_addresses, uuid, properties, replaced=replaced)
+    return _stage_rows(table, written, removed_addresses, properties, replaced=replaced)
 
 
 def stage_overwrite(
@@ -209,7 +208,6 @@ def stage_overwrite(
     rows: Rows,
     *,
     schema: pa.Schema | None = None,
-    uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
     """Stage a version with other rows, possibly none. Primary key and schema metadata are kept.
@@ -218,9 +216,9 @@ def stage_overwrite(
     """
     if schema is None:
         written = write_uncommitted(table, rows)
-        return _stage_overwrite(table, written, uuid, properties)
+        return _stage_overwrite(table, written, properties)
     written = write_uncommitted(table, rows, mode="overwrite")
-    return _stage_overwrite(table, written, uuid, properties, schema)
+    return _stage_overwrite(table, written, properties, schema)
 
 
 def stage_create(
@@ -228,14 +226,13 @@ def stage_create(
     schema: pa.Schema,
     rows: Rows | None = None,
     *,
-    uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
     """A new table, of which exactly one creator wins; the others get `AlreadyExists`."""
     if is_table(location):
         raise AlreadyExists(f"a table already exists at {location}")
     written = [] if rows is None else write_uncommitted(location, rows)
-    return stage_first_version(location, schema, written, uuid=uuid, properties=properties)
+    return stage_first_version(location, schema, written, properties=properties)
 
 
 def stage_first_version(
@@ -243,22 +240,15 @@ def stage_first_version(
     schema: pa.Schema,
     written: list[FragmentMetadata],
     *,
-    uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
     """The creation of a table from fragments written for it."""
     assert location.branch is None, "a branch is created from a version, not from rows"
+    operation = LanceOperation.Overwrite(schema, written)
     return StagedTransaction(
-        location=location,
-        read_version=0,
-        uuid=uuid,
-        properties=dict(properties),
-        operation="Overwrite",
+        location,
+        Transaction(0, operation, str(uuid4()), {**properties}),
         inserted=sum(fragment.physical_rows for fragment in written),
-        updated=0,
-        deleted=0,
-        native=Transaction(0, LanceOperation.Overwrite(schema, written), uuid, {**properties}),
-        base=None,
     )
 
 
@@ -266,26 +256,21 @@ def stage_operation(
     table: Table,
     operation: LanceOperation.BaseOperation,
     *,
-    uuid: str,
     properties: Mapping[str, str],
     inserted: int = 0,
     updated: int = 0,
     deleted: int = 0,
     changed_keys: _ChangedKeys = (None, None),
 ) -> StagedTransaction:
-    """Any operation on this version of the table, under an identity of the caller's choice."""
+    """Stage any operation on this version of the table."""
     added_keys, removed_keys = changed_keys
     return StagedTransaction(
         location=table.location,
-        read_version=table.version,
-        uuid=uuid,
-        properties=dict(properties),
-        operation=type(operation).__name__,
+        native=Transaction(table.version, operation, str(uuid4()), {**properties}),
+        base=table,
         inserted=inserted,
         updated=updated,
         deleted=deleted,
-        native=Transaction(table.version, operation, uuid, {**properties}),
-        base=table,
         added_keys=added_keys,
         removed_keys=removed_keys,
     )
@@ -330,7 +315,6 @@ def _stage_rows(
     table: Table,
     written: list[FragmentMetadata],
     removed_addresses: pa.Array | pa.ChunkedArray | None,
-    uuid: str,
     properties: Mapping[str, str],
     *,
     deletions: Deletions = NO_DELETIONS,
@@ -353,7 +337,6 @@ def _stage_rows(
     return stage_operation(
         table,
         operation,
-        uuid=uuid,
         properties=properties,
         inserted=added - replaced,
         updated=replaced,
@@ -365,7 +348,6 @@ def _stage_rows(
 def _stage_overwrite(
     table: Table,
     written: list[FragmentMetadata],
-    uuid: str,
     properties: Mapping[str, str],
     schema: pa.Schema | None = None,
 ) -> StagedTransaction:
@@ -373,7 +355,6 @@ def _stage_overwrite(
     return stage_operation(
         table,
         LanceOperation.Overwrite(new_schema, written),
-        uuid=uuid,
         properties=properties,
         inserted=sum(fragment.physical_rows for fragment in written),
         deleted=table.count_rows(),

@@ -311,7 +311,6 @@ def stage_columns(
     columns: Sequence[Column],
     written: Iterable[WrittenColumns] = (),
     *,
-    uuid: str,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
     """Stage a version of the table with exactly these columns, in this order.
@@ -326,7 +325,7 @@ def stage_columns(
         operation = LanceOperation.Project(schema)
     else:
         operation = LanceOperation.Merge(_relevant(_fragments(table, filled), schema), schema)
-    return stage_operation(table, operation, uuid=uuid, properties=properties)
+    return stage_operation(table, operation, properties=properties)
 
 
 def _relevant(fragments: list[FragmentMetadata], schema: LanceSchema) -> list[FragmentMetadata]:

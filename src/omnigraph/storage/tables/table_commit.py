@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from uuid import uuid4
 
 from lance import LanceDataset, LanceOperation
 from lance.dataset import Transaction
@@ -47,7 +48,6 @@ class CommittedVersion:
     """The version that a transaction was committed as."""
 
     version: int
-    uuid: str
     table: Table = field(repr=False, compare=False)
 
     @property
@@ -141,7 +141,6 @@ def restore(
     location: TableLocation,
     to_version: int,
     *,
-    uuid: str,
     properties: Mapping[str, str],
 ) -> int:
     """Commit the content of an old version as a new one and return its number.
@@ -151,9 +150,8 @@ def restore(
     """
     newest = open_newest(location)
     open_table(location, to_version)
-    transaction = Transaction(
-        newest.version, LanceOperation.Restore(to_version), uuid, {**properties}
-    )
+    operation, uuid = LanceOperation.Restore(to_version), str(uuid4())
+    transaction = Transaction(newest.version, operation, uuid, {**properties})
     with (
         translate_errors(f"restoring {location} to version {to_version}"),
         report_native_write("restore", location),
@@ -234,7 +232,7 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
         )
         if summed is not None:
             _note(staged, summed)
-            return CommittedVersion(table.version, staged.uuid, table)
+            return CommittedVersion(table.version, table)
     try:
         table = table or open_table(staged.location, staged.target_version)
         record = read_record(table, table.version)
@@ -249,7 +247,7 @@ def _verify_landed(staged: StagedTransaction, table: Table | None) -> CommittedV
             f"based on version {record.read_version}",
         )
     _note(staged)
-    return CommittedVersion(table.version, staged.uuid, table)
+    return CommittedVersion(table.version, table)
 
 
 def _note(staged: StagedTransaction, summed: Checksum | None = None) -> None:
