@@ -17,7 +17,7 @@ from omnigraph.errors import (
 )
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.graph import load_changes
-from omnigraph.graph.conversion.load_inputs import TaskInput, as_input
+from omnigraph.graph.conversion.load_inputs import as_input, plan_input
 from omnigraph.graph.engines import EngineOptions
 from omnigraph.graph.load_changes import GraphLoadRequest
 from omnigraph.output_files import OutputFile
@@ -52,9 +52,10 @@ def load(graph, data, mode: str, engine: str, **options):
                 options["rejects"] = OutputFile(options["rejects"])
             asked = LoadOptions(mode=LoadMode(mode), **options)
             given, asked = as_input(data, asked, lambda: graph.catalog)
+            given = plan_input(given, "spark", asked)  # by tasks, whatever runs them
             write = WriteOptions(branch=branch, expected_head=head)
             request = GraphLoadRequest(asked, write, base=base)
-            return load_changes.load(graph._open.writer, TaskInput(given), request, runs_on)
+            return load_changes.load(graph._open.writer, given, request, runs_on)
 
 
 def outcome(template: Path, place: Path, data: bytes | str, mode: str, engine: str) -> Ended:

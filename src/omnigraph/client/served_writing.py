@@ -129,7 +129,6 @@ class ServedWriting(ServedReading):
                 "loading anything but one file of JSON lines, its bytes or records",
                 "write it as JSON lines first, or load it where the graph is stored",
             )
-        data, file = lines
         start = () if base is None else (("from", base),)
         expected = self._find_head(expected_head, base or branch)
         head = () if expected is None else (("expected_head", expected),)
@@ -145,8 +144,8 @@ class ServedWriting(ServedReading):
             *keys,
             *note,
         )
-        request = ClientRequest("loadNdjson", parameters=parameters, data=data)
-        with with_file_name(file):
+        request = ClientRequest("loadNdjson", parameters=parameters, data=lines.data)
+        with with_file_name(lines.file):
             answer = send_write(self._connection, request, make_key(idempotency_key), where)
         return read_write(self._connection, answer, LoadResult)
 

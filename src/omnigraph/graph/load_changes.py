@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import msgspec
-import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import AlreadyExists, BranchNotFound, ReadSetChanged
@@ -17,13 +16,13 @@ from omnigraph.execution.embed_on_write import WriteVectors, embeds_on_write, is
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.execution.record_load import RecordInput, RecordLoad
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.conversion.load_inputs import StreamInput, TaskInput, is_frame, is_table
+from omnigraph.graph.conversion.load_inputs import LoadInput, StreamInput, TaskInput
 from omnigraph.graph.engines import EngineOptions, open_tasks
 from omnigraph.graph.idempotency import KeyedWrite, WriteKey, write_once
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.bulk_load import DistributedWrite, LoadJob, Measured
+from omnigraph.pipeline.input_splits import FileSource, FrameSource
 from omnigraph.pipeline.kernels.embed_kernel import forget_answers
-from omnigraph.pipeline.staged_input import FileSource, FrameSource, Source, TableSource
 from omnigraph.pipeline.staging_area import StagingArea, spool_input
 from omnigraph.pipeline.tasks import InlineTasks
 from omnigraph.storage import graph_branches
@@ -172,7 +171,7 @@ class _Load:
 
 def load(
     writer: Writer,
-    given: RecordInput | TaskInput,
+    given: LoadInput,
     request: GraphLoadRequest,
     runs_on: EngineOptions,
 ) -> LoadResult:
@@ -191,7 +190,7 @@ def load(
             request.write,
             request.key,
         )
-        if isinstance(given, TaskInput) and is_configured(root.settings.embed):
+        if not isinstance(given, RecordInput) and is_configured(root.settings.embed):
             forget_answers(root)
         counts = {} if written.kept is not None else change.stages.counts
         result = load_result(counts, request, written, created=created)
@@ -218,15 +217,18 @@ def _plan_tasks(
     resources: ExitStack,
 ) -> _Load:
     """Plan a load of any amount of input by tasks; its files are removed with `resources`."""
-    frame: Any = given.records
-    session = runs_on.session or (frame.sparkSession if is_frame(frame) else None)
+    session = runs_on.session
+    if session is None and isinstance(given, FrameSource):
+        session = given.frame.sparkSession
     assert runs_on.engine is not None, "an engine was chosen"
     tasks = open_tasks(runs_on.engine, root.settings, session, runs_on.spark_conf)
 
     def open_stages() -> LoadJob:
-        spool = resources.enter_context(spool_input(root, _list_chunks(given.records)))
-        job = LoadJob(root, tasks, _make_source(given.records, spool), request.options)
-        return resources.enter_context(closing(job))
+        source = given
+        if isinstance(source, StreamInput):
+            spool = resources.enter_context(spool_input(root, source.chunks()))
+            source = FileSource((spool,), name=None)
+        return resources.enter_context(closing(LoadJob(root, tasks, source, request.options)))
 
     return _Load(open_stages, request.mode)
 
@@ -247,24 +249,6 @@ def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
 
 def _divide(rows: int, seconds: float) -> float | None:
     return round(rows / seconds, 1) if rows and seconds else None
-
-
-def _list_chunks(records: object) -> Iterable[bytes] | None:
-    """List the pieces of input that is spooled to a file for tasks; None for any other."""
-    if isinstance(records, StreamInput):
-        return records.chunks()
-    return (records,) if isinstance(records, bytes) else None
-
-
-def _make_source(records: Any, spool: str | None) -> Source:  # noqa: ANN401 - any form of input
-    if spool is not None:
-        return FileSource((spool,), name=None)
-    if is_table(records):
-        table = pa.Table.from_batches([records]) if isinstance(records, pa.RecordBatch) else records
-        return TableSource(table)
-    if is_frame(records):
-        return FrameSource(records)
-    return FileSource(tuple(records if isinstance(records, list | tuple) else [records]))
 
 
 # --- rows staged before ---------------------------------------------------------------------------

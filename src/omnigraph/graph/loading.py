@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,7 +25,7 @@ from omnigraph.wire.write_results import LoadResult
 
 if TYPE_CHECKING:
     from omnigraph.execution.load_input import LoadMode
-    from omnigraph.graph.conversion.load_inputs import Input
+    from omnigraph.graph.conversion.load_inputs import Input, LoadInput
     from omnigraph.graph.load_changes import GraphLoadRequest
     from omnigraph.writer.driver import Writer
 
@@ -154,12 +154,11 @@ def _parse_mode(mode: LoadMode | str) -> LoadMode:
 
 def _load_input(
     writer: Writer,
-    given: Any,  # noqa: ANN401 - what `as_input` gives
+    given: LoadInput,
     request: GraphLoadRequest,
     runs_on: EngineOptions,
 ) -> LoadResult:
     """Choose the engine and the form of the input, then load it."""
-    from omnigraph.execution.record_load import RecordInput
     from omnigraph.graph.conversion.load_inputs import identify_input, plan_input
     from omnigraph.graph.load_changes import load
 
@@ -167,11 +166,7 @@ def _load_input(
     chosen = choose_engine(given, runs_on, root)
     planned = plan_input(given, chosen.engine, request.options)
     if request.write.idempotency_key is not None:
-        content = (
-            planned.data
-            if isinstance(planned, RecordInput)
-            else identify_input(given, root.settings.aws)
-        )
+        content = identify_input(planned, root.settings.aws)
         request = replace(request, key=request.make_key(content))
     loaded = load(writer, planned, request, replace(runs_on, engine=chosen.engine))
     return msgspec.structs.replace(loaded, engine_reason=chosen.reason)
@@ -188,15 +183,15 @@ class EngineChoice:
     reason: str
 
 
-def choose_engine(records: object, runs_on: EngineOptions, root: GraphRoot) -> EngineChoice:
+def choose_engine(given: LoadInput, runs_on: EngineOptions, root: GraphRoot) -> EngineChoice:
     """Choose where to run a load.
 
     Raises:
         BadRequest: there is no such engine, or a file cannot be read.
     """
-    from omnigraph.graph.conversion.load_inputs import is_frame
+    from omnigraph.pipeline.input_splits import FrameSource
 
-    if is_frame(records):
+    if isinstance(given, FrameSource):
         return EngineChoice("spark", "the rows are a Spark data frame")
     asked = runs_on.engine or str(root.settings.load_engine)
     if asked not in tuple(LoadEngine):
@@ -207,13 +202,13 @@ def choose_engine(records: object, runs_on: EngineOptions, root: GraphRoot) -> E
         return EngineChoice("spark", "a Spark session was given")
     if runs_on.spark_conf:
         return EngineChoice("spark", "Spark options were given")
-    size = _measure_input(records, root.settings)
+    size = _measure_input(given, root.settings)
     if size is None:
         return EngineChoice("local", "the size of a stream is not known")
-    return _choose_by_size(size, records, root)
+    return _choose_by_size(size, given, root)
 
 
-def _choose_by_size(size: int, records: object, root: GraphRoot) -> EngineChoice:
+def _choose_by_size(size: int, given: LoadInput, root: GraphRoot) -> EngineChoice:
     settings = root.settings
     least, shown = settings.spark.load_bytes, f"{_show_mebibytes(size)} of input"
     if size < least:  # whatever Spark there is; looking for it has a price
@@ -223,31 +218,26 @@ def _choose_by_size(size: int, records: object, root: GraphRoot) -> EngineChoice
     if not is_started and size < least * START_FACTOR:
         limit = _show_mebibytes(least * START_FACTOR)
         return EngineChoice("local", f"{shown}; Spark is started from {limit} on")
-    obstacle = _find_obstacle(records, root)
+    obstacle = _find_obstacle(given, root)
     if obstacle is not None:
         return EngineChoice("local", f"{shown}, but {obstacle}")
     return EngineChoice("spark", shown)
 
 
-def _measure_input(records: object, settings: Settings) -> int | None:
+def _measure_input(given: LoadInput, settings: Settings) -> int | None:
     """Estimate the bytes of plain records; None if nobody knows yet."""
-    from omnigraph.graph.conversion.load_inputs import StreamInput, is_table
-    from omnigraph.pipeline.input_splits import measure_files
+    from omnigraph.execution.record_load import RecordInput
+    from omnigraph.pipeline.input_splits import FileSource, TableSource, measure_files
 
-    given: Any = records
-    if isinstance(records, StreamInput):
-        return None
-    if is_table(records):
-        return int(given.nbytes)
-    if isinstance(records, bytes):
-        return len(records)
-    return measure_files(_list_places(records), settings.aws)
-
-
-def _list_places(records: object) -> Sequence[str | Path]:
-    if isinstance(records, str | Path):
-        return (records,)
-    return records if isinstance(records, list | tuple) else ()
+    match given:
+        case RecordInput():
+            return len(given.data)
+        case TableSource():
+            return int(given.table.nbytes)
+        case FileSource():
+            return measure_files(given.places, settings.aws)
+        case _:
+            return None
 
 
 def _is_spark_up(settings: Settings) -> bool:
@@ -255,8 +245,10 @@ def _is_spark_up(settings: Settings) -> bool:
     return bool(find_active_session() or settings.spark.remote or settings.spark.master)
 
 
-def _find_obstacle(records: object, root: GraphRoot) -> str | None:
+def _find_obstacle(given: LoadInput, root: GraphRoot) -> str | None:
     """Return the reason why Spark cannot run the load, or None."""
+    from omnigraph.pipeline.input_splits import FileSource
+
     active, settings = find_active_session(), root.settings
     if active is None:
         if find_spec("pyspark") is None:
@@ -267,7 +259,8 @@ def _find_obstacle(records: object, root: GraphRoot) -> str | None:
         is_elsewhere = not is_local(active)
     else:
         is_elsewhere = bool(settings.spark.remote) or not _is_on_this_machine(settings)
-    places = [root.uri, *map(str, _list_places(records))]
+    files = given.places if isinstance(given, FileSource) else ()
+    places = [root.uri, *map(str, files)]
     if is_elsewhere and any("://" not in one or one.startswith("file:") for one in places):
         return "Spark runs elsewhere and may not reach files of this machine"
     return None

@@ -22,7 +22,9 @@ from omnigraph.settings import AwsSettings
 from omnigraph.types.row_problems import describe_closest
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyarrow.fs import FileSystem
+    from pyspark.sql import DataFrame
 
 SPLIT_BYTES = 32 << 20
 _S3 = "s3://"
@@ -33,6 +35,29 @@ _PACKED_ENDS = (*_COMPRESSIONS, ".parquet")
 _TYPE = "--type (in Python: type=…)"
 _GIVE_TYPE = f"give {_TYPE}"
 _ENDS = {"from": "src", "to": "dst", "src": "src", "dst": "dst"}
+
+
+@dataclass(frozen=True, slots=True)
+class FileSource:
+    """Files, folders and patterns."""
+
+    places: tuple[str | Path, ...]
+    name: str | None = ""
+    """Name of the input in reports; empty for the names of its files."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableSource:
+    """A table in memory."""
+
+    table: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSource:
+    """A Spark data frame."""
+
+    frame: DataFrame
 
 
 class Format(StrEnum):
@@ -89,27 +114,14 @@ class InputSplit:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Inputs:
-    """All pieces of a load, in the order of its files."""
-
-    files: tuple[InputFile, ...]
-    splits: tuple[InputSplit, ...]
-    aws: AwsSettings = field(default_factory=AwsSettings, repr=False)
-
-    @property
-    def bytes(self) -> int:
-        return sum(file.size for file in self.files)
-
-
 def plan_inputs(
     places: Iterable[str | Path],
     options: LoadOptions,
     catalog: Catalog,
     aws: AwsSettings,
     split_bytes: int = SPLIT_BYTES,
-) -> Inputs:
-    """The files that the given paths, folders and patterns name, cut into pieces."""
+) -> list[InputSplit]:
+    """Return the pieces of the files that paths, folders and patterns name, in their order."""
     files: list[InputFile] = []
     for place in places:
         for found in _expand_place(str(place), aws):
@@ -120,7 +132,7 @@ def plan_inputs(
     for file in files:
         for start, end in _split_pieces(file, split_bytes, aws):
             splits.append(InputSplit(len(splits), file, start, end))
-    return Inputs(tuple(files), tuple(splits), aws)
+    return splits
 
 
 def build_table_mapping(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pyarrow as pa
@@ -17,7 +15,14 @@ from omnigraph.errors import BadOptions, BadRequest
 from omnigraph.execution.embed_on_write import is_configured
 from omnigraph.execution.load_input import LoadMode, LoadOptions, find_match_key
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.input_splits import ColumnMapping, build_table_mapping, plan_inputs
+from omnigraph.pipeline.input_splits import (
+    ColumnMapping,
+    FileSource,
+    FrameSource,
+    TableSource,
+    build_table_mapping,
+    plan_inputs,
+)
 from omnigraph.pipeline.kernels.embed_kernel import make_embedder_spec
 from omnigraph.pipeline.kernels.stage_kernel import (
     FrameSpec,
@@ -42,32 +47,6 @@ from omnigraph.pipeline.tasks import SparkTasks, Tasks
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, write_fragments
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-
-@dataclass(frozen=True, slots=True)
-class FileSource:
-    """Files, folders and patterns."""
-
-    places: tuple[str | Path, ...]
-    name: str | None = ""
-    """Name of the input in reports; empty for the names of its files."""
-
-
-@dataclass(frozen=True, slots=True)
-class TableSource:
-    """A table in memory."""
-
-    table: pa.Table
-
-
-@dataclass(frozen=True, slots=True)
-class FrameSource:
-    """A Spark data frame."""
-
-    frame: DataFrame
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +203,11 @@ class StagedInput:
 
     def _read_files(self, source: FileSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
         split_bytes = self._sizes.split_bytes
-        inputs = plan_inputs(source.places, self._options, catalog, spec.aws, split_bytes)
-        self.splits = self._tasks.run(stage_split, inputs.splits, spec, stage="read")
+        splits = plan_inputs(source.places, self._options, catalog, spec.aws, split_bytes)
+        self.splits = self._tasks.run(stage_split, splits, spec, stage="read")
         return [
             Origin(split.file.name if source.name == "" else source.name, split.start == 0)
-            for split in inputs.splits
+            for split in splits
         ]
 
     def _read_table(self, source: TableSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:

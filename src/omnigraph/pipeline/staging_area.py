@@ -148,14 +148,11 @@ def commit_staging(
 
 
 @contextmanager
-def spool_input(root: GraphRoot, data: Iterable[bytes] | None) -> Iterator[str | None]:
+def spool_input(root: GraphRoot, data: Iterable[bytes]) -> Iterator[str]:
     """A file with these bytes, which come in pieces.
 
     It is next to the graph where that is shared, and a temporary one elsewhere.
     """
-    if data is None:
-        yield None
-        return
     if root.store.kind is StoreKind.S3:
         path = f"{make_staging_path(uuid4().hex)}/input.jsonl"
         root.store.put_chunks(path, data)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime
 from decimal import Decimal
 from enum import Enum
+from glob import has_magic
 from pathlib import Path
 from typing import Any, BinaryIO, TypeAlias
 from uuid import UUID
@@ -29,7 +30,13 @@ from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.execution.record_load import RecordInput
-from omnigraph.pipeline.input_splits import find_type, identify_files
+from omnigraph.pipeline.input_splits import (
+    FileSource,
+    FrameSource,
+    TableSource,
+    find_type,
+    identify_files,
+)
 from omnigraph.settings import AwsSettings
 from omnigraph.types.json_value import BASE64_PREFIX
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
@@ -51,62 +58,26 @@ FindCatalog = Callable[[], Catalog]
 
 @dataclass(frozen=True, slots=True)
 class StreamInput:
-    """A stream that gave more than is loaded in one piece; it can be read once."""
+    """Lines that are not loaded in one piece: the first ones, and a stream that is read once."""
 
     start: bytes
-    rest: BinaryIO
+    rest: BinaryIO | None = None
 
     def chunks(self) -> Iterator[bytes]:
         yield self.start
-        while chunk := self.rest.read(MANY_BYTES):
+        while self.rest is not None and (chunk := self.rest.read(MANY_BYTES)):
             yield chunk
 
 
-def is_table(records: object) -> bool:
-    return isinstance(records, pa.Table | pa.RecordBatch)
-
-
-def is_frame(records: object) -> bool:
-    """Return whether these are rows of Spark; asking must not load it."""
-    return type(records).__module__.startswith("pyspark.")
-
-
-@dataclass(frozen=True, slots=True)
-class TaskInput:
-    """Input that tasks of the pipeline load, wherever they run."""
-
-    records: Any
-
-
-def plan_input(given: Any, engine: str, options: LoadOptions) -> RecordInput | TaskInput:  # noqa: ANN401
-    """Choose the form of a load: records in memory, or tasks for whatever is larger or other.
-
-    Raises:
-        BadRequest: the input cannot be read, or is nothing that can be loaded.
-    """
-    needs_tasks = engine == "spark" or not options.is_plain or isinstance(given, StreamInput)
-    if needs_tasks or is_table(given) or is_frame(given) or isinstance(given, list | tuple):
-        return TaskInput(given)
-    if isinstance(given, bytes):
-        return TaskInput(given) if len(given) > MANY_BYTES else RecordInput(given)
-    if "://" in str(given) or not _is_small_file(Path(given)):
-        return TaskInput(given)
-    return read_records(given)
-
-
-def _is_small_file(path: Path) -> bool:
-    """Return whether this is one file of plain records, or no file at all, and not a large one."""
-    if path.suffix in _OTHER_FORMATS or path.is_dir():
-        return False
-    if not path.exists():
-        return not any(sign in str(path) for sign in "*?[")
-    return not path.is_file() or path.stat().st_size <= MANY_BYTES
+TaskInput: TypeAlias = StreamInput | FileSource | TableSource | FrameSource
+"""Input that tasks of the pipeline load, wherever they run."""
+LoadInput: TypeAlias = RecordInput | TaskInput
 
 
 def as_input(
     records: Input, options: LoadOptions, find_catalog: FindCatalog
-) -> tuple[Any, LoadOptions]:
-    """Normalize input: files by name, a Spark frame, an Arrow table, or JSON lines as bytes.
+) -> tuple[LoadInput, LoadOptions]:
+    """Normalize input: files by name, a Spark frame, an Arrow table, or JSON lines.
 
     Frames of other libraries become tables, and Python records lines; then the options no longer
     say the type, since the lines do. Of a stream no more is read than may be loaded in one piece.
@@ -115,14 +86,22 @@ def as_input(
         raise BadRequest("a stream is loaded from its bytes: open it in binary mode")
     if isinstance(records, io.IOBase):
         return _start_of(records), options  # type: ignore[arg-type]
-    if isinstance(records, str | Path | bytes) or is_table(records) or is_frame(records):
-        return records, options
+    if isinstance(records, bytes):
+        return RecordInput(records), options
+    if isinstance(records, str | Path):
+        return FileSource((records,)), options
+    if _is_frame(records):
+        return FrameSource(records), options  # type: ignore[arg-type]
+    if isinstance(records, pa.RecordBatch):
+        records = pa.Table.from_batches([records])
+    if isinstance(records, pa.Table):
+        return TableSource(records), options
     if type(records).__module__.startswith("polars.lazyframe"):
         records = records.collect()  # type: ignore[union-attr]
     if hasattr(records, "__arrow_c_stream__"):
         table = pa.table(records)
         columns = [_decode_dictionaries(column) for column in table.columns]
-        return pa.table(columns, names=table.column_names), options
+        return TableSource(pa.table(columns, names=table.column_names)), options
     if isinstance(records, Mapping) or not isinstance(records, Iterable):
         raise BadRequest(
             f"cannot load {type(records).__name__}; "
@@ -130,8 +109,31 @@ def as_input(
         )
     given = list(records)
     if given and all(isinstance(one, str | Path) for one in given):
-        return given, options
+        return FileSource(tuple(given)), options
     return _encode_python(given, options, find_catalog)
+
+
+def _is_frame(records: object) -> bool:
+    """Return whether these are rows of Spark; asking must not load it."""
+    return type(records).__module__.startswith("pyspark.")
+
+
+def plan_input(given: LoadInput, engine: str, options: LoadOptions) -> LoadInput:
+    """Choose the form of a load: records in memory, or tasks for whatever is larger or other.
+
+    Raises:
+        BadRequest: the input cannot be read.
+    """
+    needs_tasks = engine == "spark" or not options.is_plain
+    match given:
+        case RecordInput() if needs_tasks or len(given.data) > MANY_BYTES:
+            return StreamInput(given.data)
+        case FileSource((place,)) if not needs_tasks and _is_one_file(place):
+            path = Path(place)
+            is_large = path.is_file() and path.stat().st_size > MANY_BYTES
+            return given if is_large else read_records(place)
+        case _:
+            return given
 
 
 def convert_to_lines(
@@ -141,20 +143,21 @@ def convert_to_lines(
     type: str | None,
     columns: Mapping[str, str] | None,
     select: Sequence[str],
-) -> tuple[bytes, str | None] | None:
-    """Convert input to JSON lines, with the name of its file; None if only tasks can read it."""
+) -> RecordInput | None:
+    """Convert input to JSON lines; return None if only tasks can read it."""
     asked = LoadOptions(mode=LoadMode.MERGE, type=type, columns=columns or {}, select=tuple(select))
     given, options = as_input(records, asked, find_catalog)
     if not options.is_plain:
         return None
-    if isinstance(given, StreamInput):
-        return b"".join(given.chunks()), None
-    if isinstance(given, bytes):
-        return given, None
-    if isinstance(given, str | Path) and not _is_other_input(given):
-        read = read_records(given)
-        return read.data, read.file
-    return None
+    match given:
+        case RecordInput():
+            return given
+        case StreamInput():
+            return RecordInput(b"".join(given.chunks()))
+        case FileSource((place,)) if _is_one_file(place):
+            return read_records(place)
+        case _:
+            return None
 
 
 def read_records(place: str | Path) -> RecordInput:
@@ -165,33 +168,34 @@ def read_records(place: str | Path) -> RecordInput:
         raise BadRequest(f"cannot read {place}: {error.strerror or error}") from error
 
 
-def _is_other_input(given: str | Path) -> bool:
-    """Return whether this names a folder, a pattern, an address or a file of another format."""
-    path, text = Path(given), str(given)
-    is_pattern = not path.exists() and any(sign in text for sign in "*?[")
-    return "://" in text or path.suffix in _OTHER_FORMATS or path.is_dir() or is_pattern
+def _is_one_file(place: str | Path) -> bool:
+    """Return whether this names one file of plain records, which need not be there."""
+    path, text = Path(place), str(place)
+    if "://" in text or path.suffix in _OTHER_FORMATS or path.is_dir():
+        return False
+    return path.exists() or not has_magic(text)
 
 
 def _encode_python(
     given: list[Any], options: LoadOptions, find_catalog: FindCatalog
-) -> tuple[bytes, LoadOptions]:
+) -> tuple[RecordInput, LoadOptions]:
     if options.type is None:
-        return encode_records(given, find_catalog), options
+        return RecordInput(encode_records(given, find_catalog)), options
     type_ = find_type(find_catalog(), options.type)
     if not all(isinstance(one, Mapping) for one in given):
         raise BadRequest(f"rows of {type_.name} are dictionaries, one for each row")
     rows = wrap_rows(given, type_, options.columns, options.select)
     lines = encode_records(rows, find_catalog)
-    return lines, replace(options, type=None, columns={}, select=())
+    return RecordInput(lines), replace(options, type=None, columns={}, select=())
 
 
-def _start_of(stream: BinaryIO) -> bytes | StreamInput:
+def _start_of(stream: BinaryIO) -> RecordInput | StreamInput:
     parts, left = [], MANY_BYTES + 1
     while left and (part := stream.read(left)):  # a pipe gives what it has
         parts.append(part)
         left -= len(part)
     start = b"".join(parts)
-    return start if left else StreamInput(start, stream)
+    return RecordInput(start) if left else StreamInput(start, stream)
 
 
 def _decode_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -215,27 +219,30 @@ def _drop_view_types(kind: pa.DataType) -> pa.DataType:
 # --- identity ------------------------------------------------------------------------------------
 
 
-def identify_input(given: Any, aws: AwsSettings) -> object:  # noqa: ANN401 - whatever can be loaded
+def identify_input(given: LoadInput, aws: AwsSettings) -> object:
     """Return bytes, or something that can be written as JSON; different where the content is.
 
     Of a long stream only the beginning is known, and a data frame is known by what it computes.
     """
-    if isinstance(given, bytes):
-        return given
-    if isinstance(given, StreamInput):
-        return given.start
-    if is_table(given):
-        return _digest_table(given)
-    if is_frame(given):
-        return {"frame": given.semanticHash(), "columns": given.schema.json()}
-    return identify_files(given if isinstance(given, list | tuple) else [given], aws)
+    match given:
+        case RecordInput():
+            return given.data
+        case StreamInput():
+            return given.start
+        case TableSource():
+            return _digest_table(given.table)
+        case FrameSource():
+            frame: Any = given.frame  # also a frame of a remote session
+            return {"frame": frame.semanticHash(), "columns": frame.schema.json()}
+        case FileSource():
+            return identify_files(given.places, aws)
 
 
-def _digest_table(table: pa.Table | pa.RecordBatch) -> str:
+def _digest_table(table: pa.Table) -> str:
     """Digest the columns; how they are cut into chunks makes no difference."""
     digest = hashlib.sha256()
     for name, column in zip(table.schema.names, table.columns, strict=True):
-        whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        whole = column.combine_chunks()
         chunks = whole.chunks if isinstance(whole, pa.ChunkedArray) else [whole]
         for chunk in chunks:
             batch, sink = pa.record_batch([chunk], names=[name]), pa.BufferOutputStream()
