@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.catalog.catalog import ConstraintKind
+from omnigraph.catalog.catalog import ConstraintKind, NodeType
 from omnigraph.constraints.table_changes import TableChange
 from omnigraph.constraints.unique_keys import are_distinct, describe_unique
 from omnigraph.errors import KeyConflict, Violation, ViolationKind
@@ -35,58 +35,61 @@ def list_mismatches(change: TableChange, derived: pa.Array) -> Iterator[Violatio
         yield change.violation(ViolationKind.VALUE, message, index)
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatedIds:
-    """The rows whose id an input gives more than once, by their positions in the input."""
-
-    rows: Positions
-    first: Positions
-    """The first row with the same id, for each of the rows."""
-    last: Positions
-
-    @property
-    def again(self) -> Positions:
-        """The rows whose id an earlier row has."""
-        again: Positions = self.rows[self.rows != self.first]
-        return again
-
-    @property
-    def superseded(self) -> Positions:
-        """The rows whose id a later row has."""
-        superseded: Positions = self.rows[self.rows != self.last]
-        return superseded
-
-    def find_conflict(self) -> tuple[int, int] | None:
-        """The first row whose id is repeated, and the last row that repeats it."""
-        return (int(self.rows[0]), int(self.last[0])) if len(self.rows) else None
-
-
 _NONE = np.empty(0, np.int64)
-_NO_REPEATS = RepeatedIds(_NONE, _NONE, _NONE)
 
 
-def find_repeated_ids(ids: pa.Array) -> RepeatedIds:
-    """Find the ids that several rows give; the common case of none costs one pass."""
-    if are_distinct(ids):
-        return _NO_REPEATS
+@dataclass(frozen=True, slots=True)
+class IdFindings:
+    """Rows of an input that do not count because another one has their id, by their positions."""
+
+    violations: Iterable[Violation] = ()
+    """Of nodes whose key an earlier one has: a mistake in every mode, not an update."""
+    conflict: tuple[int, int] | None = None
+    """The first row whose id is repeated where it must be given once, and the last repetition."""
+    refused: Positions = field(default_factory=lambda: _NONE)
+    """The rows that repeat a key, or an id that must be given once."""
+    superseded: Positions = field(default_factory=lambda: _NONE)
+    """The rows that a later one replaces."""
+
+    @property
+    def dropped(self) -> Positions:
+        return np.concatenate([self.refused, self.superseded])
+
+
+def check_repeated_ids(change: TableChange, *, last_wins: bool) -> IdFindings:
+    """Find the rows that repeat an id, which replace earlier ones with `last_wins`.
+
+    The common case of none costs one pass.
+    """
+    if are_distinct(change.ids):
+        return IdFindings()
+    rows, first, last = _find_repeated(change.ids)
+    again = rows != first
+    if isinstance(change.type, NodeType) and change.type.key:
+        violations = _list_repeated_keys(change, rows[again], first[again])
+        return IdFindings(violations, refused=rows[again])
+    if last_wins:
+        return IdFindings(superseded=rows[rows != last])
+    return IdFindings(conflict=(int(rows[0]), int(last[0])), refused=rows[again])
+
+
+def _find_repeated(ids: pa.Array) -> tuple[Positions, Positions, Positions]:
+    """Find the rows with repeated ids, and for each the first and the last row with its id."""
     codes = ids.dictionary_encode().indices.to_numpy(zero_copy_only=False)
     _, first, counts = np.unique(codes, return_index=True, return_counts=True)
     last = len(codes) - 1 - np.unique(codes[::-1], return_index=True)[1]
     rows = np.flatnonzero(counts[codes] > 1)
-    return RepeatedIds(rows, first[codes[rows]], last[codes[rows]])
+    return rows, first[codes[rows]], last[codes[rows]]
 
 
-def list_repeated_keys(change: TableChange, repeated: RepeatedIds) -> Iterator[Violation]:
-    """Yield a violation for each node whose key an earlier one of the input has.
-
-    Two records with one key are a mistake in every mode, not an update of each other.
-    """
+def _list_repeated_keys(
+    change: TableChange, rows: Positions, first: Positions
+) -> Iterator[Violation]:
     (key,) = change.type.of_kind(ConstraintKind.KEY)
-    for index, first in zip(repeated.rows.tolist(), repeated.first.tolist(), strict=True):
-        if index != first:
-            id = change.ids[index].as_py()
-            message = describe_unique(change.type, key, id, id, id)
-            yield change.violation(ViolationKind.UNIQUE, message, index, first)
+    for index, other in zip(rows.tolist(), first.tolist(), strict=True):
+        id = change.ids[index].as_py()
+        message = describe_unique(change.type, key, id, id, id)
+        yield change.violation(ViolationKind.UNIQUE, message, index, other)
 
 
 def match_stored_ids(ids: pa.Array, stored: pa.Array) -> pa.Array:

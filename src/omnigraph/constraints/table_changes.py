@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -51,6 +53,20 @@ class TableChange:
     def gone(self) -> pa.Array:
         """The ids whose committed rows no longer count: replaced or deleted."""
         return pa.concat_arrays([self.ids, self.deleted])
+
+    def without(self, dropped: npt.NDArray[np.int64]) -> TableChange:
+        """Return the change without the rows at some indexes."""
+        if not len(dropped):
+            return self
+        kept = np.ones(self.rows.num_rows, np.bool_)
+        kept[dropped] = False
+        mask = pa.array(kept)
+        return replace(
+            self,
+            rows=self.rows.filter(mask),
+            lines=None if self.lines is None else self.lines.filter(mask),
+            positions=None if self.positions is None else self.positions.filter(mask),
+        )
 
     def violation(
         self, kind: ViolationKind, message: str, index: int, other: int | None = None

@@ -11,18 +11,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.constraints.constraint_checks import require_valid
-from omnigraph.constraints.row_ids import (
-    RepeatedIds,
-    find_repeated_ids,
-    list_repeated_keys,
-    match_stored_ids,
-)
+from omnigraph.constraints.row_ids import check_repeated_ids, match_stored_ids
 from omnigraph.constraints.table_changes import (
     NO_IDS,
     REPORTED,
@@ -131,28 +125,17 @@ class RecordLoad:
 
     def _keep_one_row_per_id(self, change: TableChange) -> TableChange:
         """Keep the last record of an id in a merge; any repeat is refused otherwise."""
-        repeated = find_repeated_ids(change.ids)
-        conflict = repeated.find_conflict()
-        if conflict is None:
-            return change
-        if isinstance(change.type, NodeType) and change.type.key:
-            found = list(list_repeated_keys(change, repeated))
-            raise ConstraintViolated(found[:REPORTED], len(found))
-        if self._mode is not LoadMode.MERGE:
-            first, last = conflict
+        found = check_repeated_ids(change, last_wins=self._mode is LoadMode.MERGE)
+        violations = list(found.violations)
+        if violations:
+            raise ConstraintViolated(violations[:REPORTED], len(violations))
+        if found.conflict is not None:
+            first, last = found.conflict
             assert change.lines is not None, "records have lines"
             line, first_line = change.lines[last].as_py(), change.lines[first].as_py()
             id = change.ids[first].as_py()
             raise KeyConflict(change.table_key, id, line, change.file, first_line, change.file)
-        return _drop_superseded(change, repeated)
-
-
-def _drop_superseded(change: TableChange, repeated: RepeatedIds) -> TableChange:
-    kept = np.ones(change.rows.num_rows, np.bool_)
-    kept[repeated.superseded] = False
-    mask = pa.array(kept)
-    lines = change.lines.filter(mask) if change.lines is not None else None
-    return replace(change, rows=change.rows.filter(mask), lines=lines)
+        return change.without(found.dropped)
 
 
 def _find_replacements(change: TableChange, committed: CommittedRows) -> TableChange:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
-
-import msgspec
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import AlreadyExists, BranchNotFound, ReadSetChanged
@@ -20,9 +18,10 @@ from omnigraph.graph.conversion.load_inputs import LoadInput, StreamInput, TaskI
 from omnigraph.graph.engines import EngineOptions, open_tasks
 from omnigraph.graph.idempotency import KeyedWrite, WriteKey, write_once
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.bulk_load import DistributedWrite, LoadJob, Measured
+from omnigraph.pipeline.bulk_load import LoadJob
 from omnigraph.pipeline.input_splits import FileSource, FrameSource
 from omnigraph.pipeline.kernels.embed_kernel import forget_answers
+from omnigraph.pipeline.staged_input import StagedRows
 from omnigraph.pipeline.staging_area import StagingArea, spool_input
 from omnigraph.pipeline.tasks import InlineTasks
 from omnigraph.storage import graph_branches
@@ -35,7 +34,7 @@ from omnigraph.storage.staged import StagedTable, Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_heartbeat import continue_heartbeat
 from omnigraph.typed_reading import convert_into
-from omnigraph.wire.write_results import LoadResult, SkippedRows, list_loaded
+from omnigraph.wire.write_results import LoadResult, list_loaded
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer
 
@@ -145,28 +144,34 @@ class Stages(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class _Load:
     """A load as a change of a branch; prepared again on a state that others moved it to."""
 
+    open_stages: Callable[[], Stages]
+    mode: LoadMode
+    is_costly: bool = True
+    origin: str | None = None
+    """Identity of the load, if its writer may repeat itself; kept with the commit."""
+    is_done: Callable[[], bool] = lambda: False
+    """Returns whether the branch has a commit of this origin."""
     kind = WriterKind.LOAD
-
-    def __init__(
-        self, open_stages: Callable[[], Stages], mode: LoadMode, *, is_costly: bool = True
-    ) -> None:
-        self._open_stages, self._mode, self.is_costly = open_stages, mode, is_costly
 
     @cached_property
     def stages(self) -> Stages:
         """Opened when first prepared: what is written down for them needs protection."""
-        return self._open_stages()
+        return self.open_stages()
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
+        # A commit that comes after this look makes the branch move, and then everything is redone.
+        if self.is_done():
+            return None
         staged = self.stages.prepare(view.snapshot, view.catalog, ticket)
-        return PlanContent(staged) if staged else None
+        return PlanContent(staged, origin=self.origin) if staged or self.origin else None
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         """Return whether the load means the same on another state; an overwrite does not."""
-        return self._mode is not LoadMode.OVERWRITE
+        return self.mode is not LoadMode.OVERWRITE
 
 
 def load(
@@ -195,7 +200,7 @@ def load(
         counts = {} if written.kept is not None else change.stages.counts
         result = load_result(counts, request, written, created=created)
         if written.kept is None and isinstance(change.stages, LoadJob):
-            return _with_measures(result, change.stages.list_stage_times())
+            return change.stages.report(result)
         return result
 
 
@@ -233,68 +238,32 @@ def _plan_tasks(
     return _Load(open_stages, request.mode)
 
 
-def _with_measures(result: LoadResult, measured: Measured) -> LoadResult:
-    return msgspec.structs.replace(
-        result,
-        engine=measured.engine,
-        measured_app_id=measured.spark_app_id,
-        measured_stages=tuple(stage.wire() for stage in measured.stages),
-        rows=measured.rows,
-        bytes=measured.bytes,
-        seconds=round(measured.seconds, 3),
-        measured_rate=_divide(measured.rows, measured.seconds),
-        skipped=SkippedRows(measured.skipped.total, tuple(measured.skipped.first)),
-    )
-
-
-def _divide(rows: int, seconds: float) -> float | None:
-    return round(rows / seconds, 1) if rows and seconds else None
-
-
 # --- rows staged before ---------------------------------------------------------------------------
 
 
-def commit_rows(views: BranchSnapshots, write: DistributedWrite) -> str | None:
+def commit_rows(
+    views: BranchSnapshots,
+    rows: StagedRows,
+    options: LoadOptions,
+    write: WriteOptions,
+    origin: str | None = None,
+) -> str | None:
     """Commit rows that others staged; None if the branch has a commit of the same origin already.
 
     Raises:
         ConflictError: cleanup has taken the tasks that staged them for dead.
     """
-    heartbeat = continue_heartbeat(views.root, StagingArea(views.root, write.rows.area).note)
-    tasks = InlineTasks()
-    with closing(LoadJob(views.root, tasks, write.rows, write.options)) as job:
+
+    def is_done() -> bool:
+        return origin is not None and any(
+            commit.origin == origin for commit in views.commits(write.branch)
+        )
+
+    heartbeat = continue_heartbeat(views.root, StagingArea(views.root, rows.area).note)
+    with closing(LoadJob(views.root, InlineTasks(), rows, options)) as job:
+        change = _Load(lambda: job, options.mode, origin=origin, is_done=is_done)
         try:
-            published = Writer(views).write(
-                _StagedLoad(views, _Load(lambda: job, write.options.mode), write),
-                WriteOptions(branch=write.branch, actor=write.actor, message=write.message),
-                note=heartbeat,
-            )
+            published = Writer(views).write(change, write, note=heartbeat)
         finally:
             heartbeat.end()
     return None if published is None or published.commit is None else published.commit.commit_id
-
-
-@dataclass(frozen=True)
-class _StagedLoad:
-    """A load of staged rows, of which a branch has one commit for each origin."""
-
-    views: BranchSnapshots
-    change: _Load
-    write: DistributedWrite
-    kind = WriterKind.LOAD
-    is_costly = True
-
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
-        origin = self.write.origin
-        # A commit that comes after this look makes the branch move, and then everything is redone.
-        if origin is not None and self._has_commit_of(origin):
-            return None
-        prepared = self.change.prepare(view, ticket)
-        return replace(prepared or PlanContent(()), origin=origin)
-
-    def _has_commit_of(self, origin: str) -> bool:
-        commits = self.views.commits(self.write.branch)
-        return any(commit.origin == origin for commit in commits)
-
-    def may_retry(self, cause: ReadSetChanged) -> bool:
-        return self.change.may_retry(cause)

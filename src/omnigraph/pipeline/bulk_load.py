@@ -41,7 +41,7 @@ from omnigraph.pipeline.load_report import (
     write_rejects,
 )
 from omnigraph.pipeline.load_report import make_problem as violation_problem
-from omnigraph.pipeline.staged_input import Source, StagedInput, StagedRows
+from omnigraph.pipeline.staged_input import Source, StagedInput
 from omnigraph.pipeline.staging_area import (
     REJECTS,
     ROW_OUTCOMES,
@@ -49,7 +49,7 @@ from omnigraph.pipeline.staging_area import (
     build_staging_schema,
     commit_staging,
 )
-from omnigraph.pipeline.tasks import Job, StageTime, Tasks
+from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest import TableEntry
 from omnigraph.storage.snapshot import Snapshot
@@ -61,19 +61,7 @@ from omnigraph.storage.tables import (
     Table,
     stage_fragments,
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
-    """Measurements of a load, for its report."""
-
-    engine: str
-    spark_app_id: str | None
-    stages: tuple[StageTime, ...]
-    rows: int
-    bytes: int
-    seconds: float
-    skipped: SkippedInput
+from omnigraph.wire.write_results import LoadResult, SkippedRows
 
 
 class LoadJob:
@@ -102,15 +90,19 @@ class LoadJob:
         counts.subtract(self._skipped_of_type)
         return {key: counts[key] for key in sorted(counts) if counts[key]}
 
-    def list_stage_times(self) -> Measured:
-        return Measured(
+    def report(self, result: LoadResult) -> LoadResult:
+        """Add what was read and skipped, and how long each stage took, to a result."""
+        rows, seconds = sum(self.counts.values()), time.monotonic() - self._began
+        return msgspec.structs.replace(
+            result,
             engine=self._tasks.engine,
-            spark_app_id=self._tasks.application,
-            stages=tuple(self._tasks.times),
-            rows=sum(self.counts.values()),
+            measured_app_id=self._tasks.application,
+            measured_stages=tuple(stage.wire() for stage in self._tasks.times),
+            rows=rows,
             bytes=sum(split.bytes for split in self._input.splits),
-            seconds=time.monotonic() - self._began,
-            skipped=self._skipped,
+            seconds=round(seconds, 3),
+            measured_rate=round(rows / seconds, 1) if rows and seconds else None,
+            skipped=SkippedRows(self._skipped.total, tuple(self._skipped.first)),
         )
 
     # --- reading ---------------------------------------------------------------------------------
@@ -259,21 +251,6 @@ class LoadJob:
     def _locate(self, placed: PlacedProblem) -> RowProblem:
         file, line = self._input.places.of(placed.position)
         return msgspec.structs.replace(placed.problem, file=file, line=line)
-
-
-@dataclass(frozen=True, slots=True)
-class DistributedWrite:
-    """A write of a data source: rows that executors staged, and how they become a commit."""
-
-    uri: str
-    branch: str
-    options: LoadOptions
-    actor: str | None
-    rows: StagedRows
-    origin: str | None = None
-    """Identity of the write; a branch that has a commit of this origin is left unchanged."""
-    message: str | None = None
-    """A text kept with the commit."""
 
 
 @dataclass(kw_only=True)

@@ -16,11 +16,8 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.read import build_output_schema
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.graph import graph as graphs
-from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.load_changes import commit_rows
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
-from omnigraph.pipeline.bulk_load import DistributedWrite
 from omnigraph.pipeline.input_splits import build_table_mapping
 from omnigraph.pipeline.spark_columns import cast_to_schema, make_arrow_schema
 from omnigraph.pipeline.table_scan import (
@@ -32,7 +29,6 @@ from omnigraph.pipeline.table_scan import (
 )
 from omnigraph.settings import Settings
 from omnigraph.spark_source.options import Pin, QueryText, SourceReadOptions
-from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.snapshot import Snapshot
 
 
@@ -93,14 +89,6 @@ def read_query_schema(pin: Pin, query: QueryText, settings: Settings) -> pa.Sche
 def run_query_batches(pin: Pin, query: QueryText, settings: Settings) -> Iterator[pa.RecordBatch]:
     """The rows of a query's result, a batch at a time."""
     return _open_pinned(pin, settings).query(query.text, query.name, query.params).batches()
-
-
-def commit_staged(write: DistributedWrite, settings: Settings) -> str | None:
-    """Commit staged rows, checked as in every load.
-
-    Gives None, and changes nothing, where the branch has a commit of the same origin already.
-    """
-    return commit_rows(BranchSnapshots(GraphRoot.at(write.uri, settings)), write)
 
 
 @dataclass

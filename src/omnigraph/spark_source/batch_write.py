@@ -17,8 +17,9 @@ from pyspark.sql.datasource import (
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load_input import LoadMode, LoadOptions
+from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.load_changes import commit_rows
 from omnigraph.identity import TableKey
-from omnigraph.pipeline.bulk_load import DistributedWrite
 from omnigraph.pipeline.input_splits import ColumnMapping, build_table_mapping
 from omnigraph.pipeline.kernels.embed_kernel import make_embedder_spec
 from omnigraph.pipeline.kernels.stage_kernel import (
@@ -32,12 +33,12 @@ from omnigraph.pipeline.staged_input import StagedRows, list_vector_tables
 from omnigraph.pipeline.staging_area import StagingArea, decode_catalog_cached
 from omnigraph.pipeline.tasks import Partition
 from omnigraph.policy import Action, authorize
-from omnigraph.settings import Settings
-from omnigraph.spark_source.batch_read import commit_staged, read_environment_settings, read_pinned
+from omnigraph.spark_source.batch_read import read_environment_settings, read_pinned
 from omnigraph.spark_source.options import Pin, SourceWriteOptions
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.tables import Table
 from omnigraph.storage.writer_heartbeat import end_shared_heartbeat, share_heartbeat
+from omnigraph.writer.change import WriteOptions
 
 _QUERY_ID = "sql.streaming.queryId"
 _EPOCH = "streaming.sql.batchId"
@@ -58,8 +59,7 @@ class _Target:
 
     def __init__(self, options: SourceWriteOptions, mode: LoadMode) -> None:
         self.options, self.mode, self.settings = options, mode, read_environment_settings()
-        if options.partial and mode is not LoadMode.MERGE:
-            raise BadRequest("only a merge can be partial")
+        self.load = LoadOptions(mode=mode, partial=options.partial)
         self._require_allowed()
         _, catalog = read_pinned(Pin(options.uri, options.branch), self.settings)
         mapping = build_table_mapping(catalog, options.type_name, {})
@@ -69,14 +69,14 @@ class _Target:
 
     def stage(self, area: str, batches: Iterator[pa.RecordBatch]) -> StagedSplit:
         """The rows of one task in the staging area."""
-        place = StagingArea(self._open_root(self.settings), area)
+        place = StagingArea(self._open_root(), area)
         key = TableKey(self.mapping.table_key)
         locations = {key: place.table_location(key)}
         spec = StageSpec(
             ir=self.ir,
             locations=locations,
             aws=self.settings.aws,
-            options=LoadOptions(mode=self.mode, partial=self.options.partial),
+            options=self.load,
             embedder_spec=make_embedder_spec(place.root),
             stored=self._find_stored(key),
         )
@@ -101,16 +101,13 @@ class _Target:
     ) -> str | None:
         options = self.options
         self._require_allowed()
-        write = DistributedWrite(
-            uri=options.uri,
-            branch=options.branch,
-            options=LoadOptions(mode=self.mode, partial=options.partial),
-            actor=options.actor,
-            message=options.message,
-            rows=StagedRows(area, self.ir, splits),
-            origin=origin,
+        return commit_rows(
+            BranchSnapshots(self._open_root()),
+            StagedRows(area, self.ir, splits),
+            self.load,
+            WriteOptions(branch=options.branch, actor=options.actor, message=options.message),
+            origin,
         )
-        return commit_staged(write, self.settings)
 
     def _require_allowed(self) -> None:
         options = self.options
@@ -118,12 +115,12 @@ class _Target:
             authorize(options.policy, options.actor, Action.CHANGE, branch=options.branch)
 
     def forget(self, area: str) -> None:
-        place = StagingArea(self._open_root(self.settings), area)
+        place = StagingArea(self._open_root(), area)
         end_shared_heartbeat(place.root, place.note)
         place.remove()
 
-    def _open_root(self, settings: Settings) -> GraphRoot:
-        return GraphRoot.at(self.options.uri, settings)
+    def _open_root(self) -> GraphRoot:
+        return GraphRoot.at(self.options.uri, self.settings)
 
 
 def _read_back(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
-from omnigraph.constraints.row_ids import (
-    RepeatedIds,
-    describe_taken,
-    find_repeated_ids,
-    list_repeated_keys,
-    match_stored_ids,
-)
-from omnigraph.constraints.table_changes import TableChange, get_column
+from omnigraph.constraints.row_ids import check_repeated_ids, describe_taken, match_stored_ids
+from omnigraph.constraints.table_changes import REPORTED, TableChange, get_column
 from omnigraph.errors import Violation, ViolationKind
 from omnigraph.execution.load_input import LoadMode, LoadOptions
 from omnigraph.identity import TableKey
@@ -81,7 +74,6 @@ class KeyFindings:
     """The first of them."""
     superseded: int = 0
     """Number of rows superseded by a later row of the same id."""
-    replaced: int = 0
     touched: tuple[int, ...] = ()
     """The fragments of the committed rows that are replaced."""
     dropped: int = 0
@@ -92,88 +84,55 @@ class KeyFindings:
 def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
     """Find repeated ids, ids that are taken, and the committed rows the others replace."""
     type_ = decode_catalog_cached(spec.ir).by_table_key[task.table_key]
+    mode, skips = spec.options.mode, spec.options.skips
     rows = read_staged_rows(task.staged, ["id"], bucket=task.bucket)
-    is_keyed = isinstance(type_, NodeType) and bool(type_.key)
-    repeated = find_repeated_ids(get_column(rows, "id"))
-    again = rows.take(pa.array(repeated.again))
-    repeated_keys: tuple[int, tuple[Violation, ...]] = (0, ())
-    conflict: Conflict | None = None
-    dropped, superseded = repeated.again, 0
-    if again.num_rows and is_keyed:
-        change = TableChange(type_, rows, positions=get_column(rows, AT))
-        repeated_keys = count_findings(list_repeated_keys(change, repeated))
-    elif again.num_rows and spec.options.mode is LoadMode.MERGE:
-        dropped = repeated.superseded
-        superseded = len(dropped)
-    elif again.num_rows:
-        conflict = _find_first_repeat(rows, repeated)
-    skips = (
-        again.num_rows
-        if spec.options.skips and (is_keyed or spec.options.mode is not LoadMode.MERGE)
-        else 0
-    )
-    drops = get_column(rows, ROW_ADDRESS).take(pa.array(dropped))
-    rows = rows.filter(pa.array(np.isin(np.arange(rows.num_rows), dropped, invert=True)))
-    met = _match_committed(rows, task.base, type_)
-    taken = None
-    row_outcomes = [encode_dropped(drops)]
-    if spec.options.mode is LoadMode.APPEND and met.num_rows:
-        taken = _find_first_taken(met)
-        # The load will be refused for them, but not before every other rule was looked at: then
-        # they count as what they would have been, replacements.
-        row_outcomes.append(
-            encode_dropped(get_column(met, ROW_ADDRESS))
-            if spec.options.skips
-            else _find_replacements(met)
-        )
-        skips += met.num_rows if spec.options.skips else 0
+    change = TableChange(type_, rows, positions=get_column(rows, AT))
+    repeated = check_repeated_ids(change, last_wins=mode is LoadMode.MERGE)
+    repeated_keys, violations = count_findings(repeated.violations)
+    again = rows.take(pa.array(repeated.refused))
+    dropped = rows.take(pa.array(repeated.dropped))
+    met = _match_committed(change.without(repeated.dropped).rows, task.base, type_)
+    row_outcomes = [encode_dropped(get_column(dropped, ROW_ADDRESS))]
+    taken = met.slice(0, met.num_rows if mode is LoadMode.APPEND else 0)
+    if taken.num_rows and skips:
+        row_outcomes.append(encode_dropped(get_column(met, ROW_ADDRESS)))
     elif met.num_rows:
+        # An append is refused for them, but not before every other rule was looked at: then
+        # they count as what they would have been, replacements.
         row_outcomes.append(_find_replacements(met))
-    refused = pa.concat_tables([again.select(["id", AT]), met.select(["id", AT])])
-    is_update = not is_keyed and spec.options.mode is LoadMode.MERGE
-    if spec.options.mode is LoadMode.MERGE:
-        refused = refused.slice(0, 0 if is_update else again.num_rows)
-    written = (
-        write_row_outcomes(task.row_outcomes, pa.concat_tables(row_outcomes))
-        if _count_ids(spec, conflict)
-        else ()
-    )
-    skipped = count_findings(_collect_refusals(type_, refused))[1] if spec.options.skips else ()
+    written: tuple[str, ...] = ()
+    if skips or repeated.conflict is None:
+        written = write_row_outcomes(task.row_outcomes, pa.concat_tables(row_outcomes))
+    refusals: list[Violation] = []
+    if skips or spec.rejects is not None:
+        refusals = [*_list_refusals(type_, again), *_list_refusals(type_, taken)]
     return KeyFindings(
         table_key=task.table_key,
-        repeated_keys=repeated_keys[0],
-        violations=repeated_keys[1],
-        repeated=conflict,
-        taken=taken,
-        skipped=skips,
-        first_skipped=skipped,
-        superseded=superseded,
-        replaced=met.num_rows if spec.options.mode is LoadMode.MERGE else 0,
+        repeated_keys=repeated_keys,
+        violations=violations,
+        repeated=None if repeated.conflict is None else _make_conflict(rows, *repeated.conflict),
+        taken=_make_conflict(taken, 0, 0) if taken.num_rows else None,
+        skipped=len(refusals) if skips else 0,
+        first_skipped=tuple(refusals[:REPORTED]) if skips else (),
+        superseded=len(repeated.superseded),
         touched=_list_matched_fragments(met),
-        dropped=len(drops),
+        dropped=dropped.num_rows,
         row_outcomes=written,
-        rejects=write_rejects(spec.rejects, list(_collect_refusals(type_, refused))),
+        rejects=write_rejects(spec.rejects, refusals),
     )
 
 
-def _collect_refusals(type_: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]:
+def _list_refusals(type_: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]:
     """Yield a violation for each id that is given twice or taken."""
     key = type_.table_key
     for id, at in zip(rows.column("id").to_pylist(), rows.column(AT).to_pylist(), strict=True):
         yield Violation.of(ViolationKind.UNIQUE, key, describe_taken(key, id), id=id, position=at)
 
 
-def _count_ids(spec: KeySpec, conflict: Conflict | None) -> bool:
-    return spec.options.skips or conflict is None
-
-
-def _find_first_repeat(rows: pa.Table, repeated: RepeatedIds) -> Conflict | None:
-    """Find the repeated id that stands first; its last place is where the conflict is shown."""
-    found = repeated.find_conflict()
-    if found is None:
-        return None
-    (first_at, at), id = rows.column(AT).take(pa.array(found)).to_pylist(), rows.column("id")
-    return Conflict(first_at=first_at, at=at, id=id[found[0]].as_py())
+def _make_conflict(rows: pa.Table, first: int, last: int) -> Conflict:
+    places = rows.column(AT)
+    id = rows.column("id")[first].as_py()
+    return Conflict(first_at=places[first].as_py(), at=places[last].as_py(), id=id)
 
 
 def _match_committed(rows: pa.Table, base: Table | None, type_: NodeType | EdgeType) -> pa.Table:
@@ -204,11 +163,6 @@ def _make_no_match(rows: pa.Table, wanted: list[str]) -> pa.Table:
         kind = pa.string() if name == "src" else pa.uint64()
         met = met.append_column(f"stored{name}", pa.array([], kind))
     return met
-
-
-def _find_first_taken(met: pa.Table) -> Conflict:
-    at = met.column(AT)[0].as_py()
-    return Conflict(first_at=at, at=at, id=met.column("id")[0].as_py())
 
 
 def _find_replacements(met: pa.Table) -> pa.Table:
