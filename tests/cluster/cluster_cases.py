@@ -29,7 +29,7 @@ import msgspec
 from omnigraph.cli.main import run
 from omnigraph.cluster import find_graph_uri, read_serving_snapshot
 from omnigraph.cluster.cluster_files import STATE_FILE
-from omnigraph.cluster.cluster_state import LEDGER, StateLedger
+from omnigraph.cluster.control_records import LEDGER, StateLedger
 from omnigraph.errors import ClusterError
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.objects.object_store import install_observer

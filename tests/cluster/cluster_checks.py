@@ -14,7 +14,7 @@ from omnigraph.cluster import (
     read_serving_snapshot,
     unlock_cluster,
 )
-from omnigraph.cluster.cluster_results import ClusterStatus
+from omnigraph.cluster.cluster_session import ClusterStatus
 from omnigraph.errors import ClusterError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from omnigraph.cluster.cluster_files import STATE_FILE
-from omnigraph.cluster.cluster_state import LEDGER, StateLedger
+from omnigraph.cluster.control_records import LEDGER, StateLedger
 from omnigraph.errors import ClusterError
 
 REFUSALS = {

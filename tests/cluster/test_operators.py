@@ -20,7 +20,7 @@ from cluster.cluster_checks import check_converged, settle
 from cluster.test_apply_cuts import edit
 from commands.quick_command import quick_command
 from omnigraph.cluster import apply_cluster, find_root, plan_cluster, read_cluster_status
-from omnigraph.cluster.cluster_results import ClusterApplyResult
+from omnigraph.cluster.cluster_apply import ClusterApplyResult
 from omnigraph.errors import ClusterError
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.objects.object_store import install_observer

@@ -15,7 +15,7 @@ from cluster.cluster_checks import check_served, list_graphs, settle, unlock
 from crash.crash_scenario import CLUSTER_APPLY
 from crash.harness import Workers
 from omnigraph.cluster import approve_change, plan_cluster, refresh_cluster
-from omnigraph.cluster.cluster_state import LEDGER
+from omnigraph.cluster.control_records import LEDGER
 
 pytestmark = pytest.mark.crash
 

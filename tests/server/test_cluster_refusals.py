@@ -12,7 +12,7 @@ import pytest
 
 from omnigraph.cluster.applied_cluster import find_graph_uri, read_serving_snapshot
 from omnigraph.cluster.cluster_files import STATE_FILE
-from omnigraph.cluster.cluster_state import LEDGER, StateLedger
+from omnigraph.cluster.control_records import LEDGER, StateLedger
 from omnigraph.errors import ClusterError
 from omnigraph.server.serving_config import ClusterSource
 from omnigraph.settings import Settings

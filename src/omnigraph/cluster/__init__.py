@@ -25,27 +25,27 @@ if TYPE_CHECKING:
     from omnigraph.cluster.cluster_apply import apply_cluster as apply_cluster
     from omnigraph.cluster.cluster_apply import import_cluster as import_cluster
     from omnigraph.cluster.cluster_apply import refresh_cluster as refresh_cluster
-    from omnigraph.cluster.cluster_session import approve_change as approve_change
-    from omnigraph.cluster.cluster_session import plan_cluster as plan_cluster
-    from omnigraph.cluster.cluster_session import read_cluster_status as read_cluster_status
-    from omnigraph.cluster.cluster_session import unlock_cluster as unlock_cluster
-    from omnigraph.cluster.cluster_session import validate_cluster as validate_cluster
+    from omnigraph.cluster.cluster_commands import approve_change as approve_change
+    from omnigraph.cluster.cluster_commands import plan_cluster as plan_cluster
+    from omnigraph.cluster.cluster_commands import read_cluster_status as read_cluster_status
+    from omnigraph.cluster.cluster_commands import unlock_cluster as unlock_cluster
+    from omnigraph.cluster.cluster_commands import validate_cluster as validate_cluster
 
 _LAZY = {
     "apply_cluster": "cluster_apply",
-    "approve_change": "cluster_session",
+    "approve_change": "cluster_commands",
     "find_graph_uri": "applied_cluster",
     "find_root": "applied_cluster",
     "import_cluster": "cluster_apply",
     "list_applied_graphs": "applied_cluster",
-    "plan_cluster": "cluster_session",
+    "plan_cluster": "cluster_commands",
     "read_applied_policy": "applied_cluster",
     "read_applied_queries": "applied_cluster",
-    "read_cluster_status": "cluster_session",
+    "read_cluster_status": "cluster_commands",
     "read_serving_snapshot": "applied_cluster",
     "refresh_cluster": "cluster_apply",
-    "unlock_cluster": "cluster_session",
-    "validate_cluster": "cluster_session",
+    "unlock_cluster": "cluster_commands",
+    "validate_cluster": "cluster_commands",
 }
 """Loaded when first used: reading a configuration needs no engine."""
 

@@ -21,15 +21,8 @@ from omnigraph.cluster.cluster_files import (
     graph_address,
     query_address,
 )
-from omnigraph.cluster.cluster_state import (
-    STATE_PATH,
-    ClusterState,
-    EmbeddingProfile,
-    ReadLedger,
-    digest_profile,
-    find_ledger,
-)
-from omnigraph.cluster.control_records import INTENTS
+from omnigraph.cluster.cluster_state import ClusterState, EmbeddingProfile, digest_profile
+from omnigraph.cluster.control_records import INTENTS, STATE_PATH, ReadLedger, find_ledger
 from omnigraph.errors import BadRequest, ClusterDiagnostic, Severity
 from omnigraph.language.source import SourceText
 from omnigraph.settings import EmbedProvider, Settings

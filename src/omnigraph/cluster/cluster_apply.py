@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
-from omnigraph.cluster.cluster_changes import (
+from omnigraph.cluster.cluster_diagnostics import refuse
+from omnigraph.cluster.cluster_files import (
+    ResourceKind,
+    find_graph_id,
+    find_resource_kind,
+    graph_address,
+    schema_address,
+)
+from omnigraph.cluster.cluster_session import (
+    ClusterResult,
+    ClusterSession,
+    ClusterStatus,
+    DesiredRevision,
+    StateObservations,
+    finish,
+)
+from omnigraph.cluster.cluster_state import (
     APPROVAL_REQUIRED,
     DEPENDENCY,
     RECOVERY_PENDING,
@@ -18,17 +34,7 @@ from omnigraph.cluster.cluster_changes import (
     ClusterPlan,
     Disposition,
 )
-from omnigraph.cluster.cluster_diagnostics import refuse
-from omnigraph.cluster.cluster_files import (
-    ResourceKind,
-    find_graph_id,
-    find_resource_kind,
-    graph_address,
-    schema_address,
-)
-from omnigraph.cluster.cluster_results import ClusterApplyResult, ClusterStatus, DesiredRevision
-from omnigraph.cluster.cluster_session import ClusterSession, finish, require_no_roots
-from omnigraph.cluster.cluster_state import (
+from omnigraph.cluster.control_records import (
     STATE_PATH,
     GraphObservation,
     ResourceStatus,
@@ -37,12 +43,7 @@ from omnigraph.cluster.cluster_state import (
     find_ledger,
     write_ledger,
 )
-from omnigraph.cluster.control_records import mark_approvals_consumed, remove_intents
-from omnigraph.cluster.managed_graphs import (
-    UNRESOLVED,
-    ManagedGraph,
-    recover_changes,
-)
+from omnigraph.cluster.managed_graphs import UNRESOLVED, ManagedGraph, recover_changes
 from omnigraph.errors import ClusterError
 from omnigraph.settings import Settings
 
@@ -64,6 +65,18 @@ _SKIPPED = {
 
 
 # --- apply ---
+
+
+class ClusterApplyResult(ClusterResult, frozen=True, kw_only=True):
+    actor: str | None = None
+    desired_revision: DesiredRevision
+    state: StateObservations = msgspec.field(name="state_observations")
+    changes: tuple[ClusterChange, ...]
+    applied_count: int
+    deferred_count: int
+    converged: bool
+    state_written: bool
+    resource_statuses: dict[str, ResourceStatus]
 
 
 def apply_cluster(
@@ -88,7 +101,7 @@ def apply_cluster(
             **session.make_head(),
             actor=actor,
             desired_revision=revision,
-            state=session.state,
+            state=session.observe_state(),
             changes=tuple(run.changes.values()),
             applied_count=applied,
             deferred_count=len(run.changes) - applied,
@@ -119,7 +132,7 @@ class _ApplyRun:
         """Make the changes that can be made, and record them."""
         cluster = self.cluster
         if cluster.read_ledger() is None:
-            require_no_roots(cluster.files)
+            cluster.require_no_roots()
             # Written first: an interruption must never leave a root without a ledger.
             cluster.edit(write_ledger(cluster.files, StateLedger(), None))
             self.is_created = True
@@ -167,7 +180,7 @@ class _ApplyRun:
                 status = ResourceStatus(StatusWord.BLOCKED, (skipped,), message)
             else:
                 try:
-                    self._change_graph(change, ManagedGraph(self.cluster, graph_id))
+                    self._change_graph(change)
                 except ClusterError as error:
                     self.cluster.report.extend(error.diagnostics)
                     first = error.diagnostics[0]
@@ -175,22 +188,19 @@ class _ApplyRun:
             if status is not None:
                 self._stop(change, status)
 
-    def _change_graph(self, change: ClusterChange, graph: ManagedGraph) -> None:
-        approval = self.plan.approvals.get(change.resource)
-        if change.operation is ChangeOperation.DELETE:
-            assert approval is not None, "a deletion without an approval is blocked"
-            graph.delete(approval)
-            return
-        schema = self.cluster.desired.files[schema_address(graph.id)]
-        if change.kind is ResourceKind.GRAPH:
-            graph.create(schema, approval)
+    def _change_graph(self, change: ClusterChange) -> None:
+        graph = ManagedGraph(self.cluster, str(change.graph_id))
+        if change.kind is ResourceKind.SCHEMA:
+            graph.apply_schema()
+        elif change.operation is ChangeOperation.CREATE:
+            graph.create()
         else:
-            graph.apply_schema(schema)
+            graph.delete()
 
     def _stop(self, change: ClusterChange, status: ResourceStatus) -> None:
         """Note a change that failed or was skipped, and those that depend on it."""
         self.failed[change.resource], before = status.conditions[0], self.changes
-        self.changes = self.plan.classify(self.failed)
+        self.changes = replace(self.plan, failed=self.failed).classify()
         waiting = ResourceStatus(StatusWord.BLOCKED, (DEPENDENCY,), f"waits for {change.resource}")
         for address, one in self.changes.items():
             if before[address].is_carried_out and not one.is_carried_out:
@@ -252,9 +262,8 @@ class _ApplyRun:
             cluster.write_ledger()
             self.is_recorded = True
         else:
-            remove_intents(cluster.files, cluster.finished, cluster.report)
-        records = cluster.ledger.approval_records
-        mark_approvals_consumed(cluster.files, records, cluster.report)
+            cluster.remove_intents(*cluster.finished)
+        cluster.mark_approvals_consumed()
 
 
 # --- refresh and import ---

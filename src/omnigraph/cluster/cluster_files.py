@@ -1,4 +1,4 @@
-"""Resources of a cluster by address, and its files in the storage root.
+"""Resources of a cluster by address, its files in the storage root, and the sealed ones of those.
 
     __cluster/state.json                                  the ledger
     __cluster/lock.json                                   the lock of the operator at work
@@ -8,7 +8,8 @@
     __cluster/approvals/<id>.json                         approvals
     graphs/<id>.omni                                      the graphs
 
-Control files have a folder of their own, so that what is locked is not the folder in git.
+Control files have a folder of their own, so that what is locked is not the folder in git. Those of
+JSON are sealed: a `RecordKind` reads and writes all records of one kind.
 """
 
 from __future__ import annotations
@@ -16,14 +17,27 @@ from __future__ import annotations
 import hashlib
 import re
 from codecs import BOM_UTF8
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import Generic, TypeVar
 
-from omnigraph.cluster.cluster_diagnostics import make_diagnostic, refusing
+import msgspec
+
+from omnigraph.cluster.cluster_diagnostics import (
+    ClusterReport,
+    make_diagnostic,
+    refuse,
+    refusing,
+)
 from omnigraph.errors import ClusterDiagnostic, ClusterError, NotFoundError, Severity
 from omnigraph.settings import Settings
 from omnigraph.storage.objects import ObjectStore, normalize_root, open_store
+from omnigraph.storage.sealed_records import SEAL, is_sealed, seal
+from omnigraph.typed_reading import convert_into
+from omnigraph.types.json_value import parse_json
+from omnigraph.types.row_problems import ValueRefused
 from omnigraph.wire.http_protocol import check_graph_id, is_graph_id
 
 CONFIG_FILE = "cluster.yaml"
@@ -207,3 +221,86 @@ def find_managing_root(uri: str, settings: Settings | None = None) -> str | None
         return None
     control = open_store(f"{match['root']}/{CONTROL_FOLDER}", settings)
     return match["root"] if control.exists(STATE_FILE) else None
+
+
+# --- sealed records ---
+
+FORMAT = 1
+"""The format of every control record."""
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True)
+class RecordKind(Generic[Record]):
+    """A kind of control record, with the codes of its problems."""
+
+    what: str
+    """Its name with an article, for messages."""
+    type: type[Record]
+    unreadable: str
+    unsupported: str
+    invalid: str
+    unwritable: str
+    folder: str = ""
+    """The folder with all records of the kind; a single record has none."""
+    version: str = "schema_version"
+    """The member with the format."""
+    find_problem: Callable[[Record, str], str | None] = lambda _record, _path: None
+    """Return the reason why the members of the record at a path do not fit together."""
+    advice: str = ""
+    unsealed: str | None = None
+    """The message for a wrong checksum; with it, the checksum is required."""
+
+    def encode(self, record: Record) -> bytes:
+        """Encode a record indented, with its checksum and a newline at the end."""
+        body = seal(msgspec.to_builtins(record, order="deterministic"))
+        return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
+
+    def decode(self, data: bytes, path: str) -> Record:
+        """Return the record in a file, unless it is damaged or of another format."""
+        place = show_control_path(path)
+        try:
+            body = parse_json(data)
+            members = body if isinstance(body, dict) else {}
+            version = members.get(self.version)
+            if isinstance(version, int) and version != FORMAT:
+                name = self.what.partition(" ")[2]
+                message = f"the {name} has version {version}; this release reads {FORMAT}"
+                raise refuse(self.unsupported, place, message)
+            is_whole = is_sealed(members) and (self.unsealed is None or SEAL in members)
+            members.pop(SEAL, None)
+            record = convert_into(body, self.type)
+            problem = self.find_problem(record, path)
+        except (ValueRefused, msgspec.ValidationError) as error:
+            problem = str(error)
+        if problem is None and not is_whole:
+            if self.unsealed is not None:
+                raise refuse(self.invalid, place, self.unsealed)
+            problem = "its checksum is not that of its content"
+        if problem is not None:
+            raise refuse(self.invalid, place, f"not {self.what}: {problem}{self.advice}")
+        return record
+
+    def find(self, files: ClusterFiles, path: str) -> Record | None:
+        with refusing(self.unreadable, show_control_path(path)):
+            data = files.control.find(path)
+        return None if data is None else self.decode(data, path)
+
+    def list_all(
+        self, files: ClusterFiles, report: ClusterReport, severity: Severity = Severity.WARNING
+    ) -> list[Record]:
+        """List the records of the folder by name; unusable ones are reported."""
+        names, place = list[str](), show_control_path(self.folder)
+        with report.collect(severity), refusing(self.unreadable, place):
+            names = [name for name in files.control.list(self.folder) if name.endswith(".json")]
+        found = list[Record | None]()
+        for name in names:
+            with report.collect(severity):
+                found.append(self.find(files, f"{self.folder}/{name}"))
+        return [one for one in found if one is not None]
+
+    def write(self, files: ClusterFiles, path: str, record: Record) -> None:
+        """Write a record, in place of any other."""
+        with refusing(self.unwritable, show_control_path(path)):
+            files.control.put(path, self.encode(record))

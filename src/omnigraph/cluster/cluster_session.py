@@ -1,4 +1,4 @@
-"""Sessions of cluster commands, and the commands validate, status, force-unlock, plan and approve.
+"""Sessions of cluster commands: the lock of a command, what it has read, and the base of results.
 
 A command reads what it needs into its session, reports diagnostics there, and returns a result in
 any case: as the value, or within the `ClusterError` that ends it if a diagnostic is an error.
@@ -7,67 +7,93 @@ any case: as the value, or within the `ClusterError` that ends it if a diagnosti
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypedDict, TypeVar
 
 import msgspec
 
-from omnigraph.cluster.cluster_changes import (
-    ChangeOperation,
-    ClusterChange,
-    ClusterPlan,
-    find_blast_radius,
-    list_changes,
-    list_gates,
-)
 from omnigraph.cluster.cluster_config import choose_root, read_storage_root
 from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse, refusing
 from omnigraph.cluster.cluster_files import (
-    CONFIG_FILE,
+    APPROVALS_FOLDER,
+    LOCK_FILE,
     ClusterFiles,
-    ResourceKind,
-    find_resource_kind,
+    graph_address,
+    show_control_path,
 )
-from omnigraph.cluster.cluster_results import (
-    ApproveResult,
-    ClusterResult,
-    ClusterStatus,
-    DeclaredResource,
-    DesiredRevision,
-    PlanResult,
-    RequiredApproval,
-    StateObservations,
-    UnlockResult,
-    ValidateResult,
-    observe_state,
-)
-from omnigraph.cluster.cluster_state import (
-    STATE_PATH,
-    ClusterState,
-    ReadLedger,
-    StateLedger,
-    find_ledger,
-    write_ledger,
-)
+from omnigraph.cluster.cluster_state import ClusterPlan, ClusterState
 from omnigraph.cluster.control_records import (
     APPROVALS,
+    INTENTS,
+    LOCK,
+    LOCK_PATH,
+    STATE_PATH,
     ChangeApproval,
     GraphIntent,
+    Observation,
+    ReadLedger,
+    ResourceStatus,
+    StateLedger,
     StateLock,
-    hold_lock,
-    match_approvals,
-    remove_intents,
-    remove_lock,
-    report_lock,
-    report_pending,
+    find_ledger,
+    new_id,
+    read_clock,
+    write_ledger,
 )
 from omnigraph.cluster.desired_state import DesiredState, read_desired
-from omnigraph.errors import BadRequest, ClusterDiagnostic, ClusterError, Severity
-from omnigraph.graph.graph import open as open_graph
+from omnigraph.errors import ClusterDiagnostic, ClusterError, Severity, StorageError
+from omnigraph.result import Result
 from omnigraph.settings import Settings
+
+# --- results ---
+
+
+class StateObservations(Result, frozen=True, kw_only=True):
+    """The ledger and the lock as observed by a command."""
+
+    state_path: str
+    lock_path: str
+    state_found: bool
+    state_revision: int
+    resource_count: int
+    locked: bool
+    """True if another operator holds the lock."""
+    lock_acquired: bool
+    """True if the command held the lock itself."""
+    applied_config_digest: str | None = None
+    state_cas: str | None = None
+    lock_id: str | None = None
+    acquired_lock_id: str | None = None
+    lock_operation: str | None = None
+    lock_created_at: str | None = None
+    lock_pid: int | None = None
+    lock_age_seconds: float | None = None
+
+
+class ClusterResult(Result, frozen=True, kw_only=True):
+    """The result of a command, with its diagnostics."""
+
+    ok: bool
+    config_dir: str
+    diagnostics: tuple[ClusterDiagnostic, ...]
+
+
+AnyResult = TypeVar("AnyResult", bound=ClusterResult)
+
+
+def finish(result: AnyResult) -> AnyResult:
+    """Return the result, unless one of its diagnostics is an error.
+
+    Raises:
+        ClusterError: one is; with all of them and the result.
+    """
+    if not result.ok:
+        raise ClusterError(result.diagnostics, result)
+    return result
 
 
 class ResultHead(TypedDict):
@@ -78,7 +104,21 @@ class ResultHead(TypedDict):
     diagnostics: tuple[ClusterDiagnostic, ...]
 
 
-AnyResult = TypeVar("AnyResult", bound=ClusterResult)
+class DesiredRevision(Result, frozen=True):
+    config_digest: str | None = None
+
+
+class ClusterStatus(ClusterResult, frozen=True, kw_only=True):
+    """The content of the ledger; `operation` is `refresh` or `import` if one of them wrote it."""
+
+    operation: str | None = None
+    state: StateObservations = msgspec.field(name="state_observations")
+    resource_digests: dict[str, str]
+    resource_statuses: dict[str, ResourceStatus]
+    observations: dict[str, Observation]
+
+
+# --- sessions ---
 
 
 @dataclass
@@ -99,8 +139,11 @@ class ClusterSession:
     other_lock: StateLock | None = None
     """The lock of another operator."""
     base: ReadLedger | None = None
-    """The ledger as it was read."""
+    """The ledger as it was read or written last."""
     ledger: StateLedger = field(default_factory=StateLedger)
+    """The copy of it that the command changes."""
+    approvals: dict[str, ChangeApproval] = field(default_factory=dict)
+    """The approvals of the planned changes, by resource."""
     finished: list[GraphIntent] = field(default_factory=list)
     """The intents that are removed once the ledger is written."""
     pending: set[str] = field(default_factory=set)
@@ -124,15 +167,6 @@ class ClusterSession:
         self.files = ClusterFiles(read_storage_root(self.folder), self.settings)
         return self.files
 
-    @contextmanager
-    def lock(self, operation: str) -> Iterator[None]:
-        """Read the desired state and lock the cluster, unless `cluster.yaml` says otherwise."""
-        self.read_desired()
-        is_locked = self.desired.config.lock
-        lock = hold_lock(self.files, operation) if is_locked else nullcontext()
-        with lock as self.acquired:
-            yield
-
     def read_ledger(self) -> ReadLedger | None:
         """Read the ledger, and begin to change a copy of it."""
         found = find_ledger(self.files)
@@ -144,26 +178,173 @@ class ClusterSession:
         """Begin to change a copy of a ledger."""
         self.base, self.ledger = base, copy.deepcopy(base.ledger)
 
-    def plan(self) -> ClusterPlan:
-        """Compare the ledger with the configuration, and find the approvals that changes need."""
-        state, desired = self.ledger.applied_revision, self.desired.state
-        applied = ClusterState(state.config_digest, dict(state.resources))
-        changes = list_changes(applied, desired)
-        gates = list_gates(changes, desired.config_digest, self.ledger.observations)
-        used = self.ledger.approval_records
-        approvals = match_approvals(gates, self.files, used, self.report)
-        return ClusterPlan(applied, desired, frozenset(self.pending), gates, approvals)
+    def require_no_roots(self) -> None:
+        """Raise if there are graphs: a new ledger must record them."""
+        with refusing("state_read_error", STATE_PATH):
+            roots = self.files.list_roots()
+        if roots:
+            message = (
+                f"there is no ledger, but there are graphs: {', '.join(roots)}; "
+                "run `omnigraph cluster import`"
+            )
+            raise refuse("state_missing", STATE_PATH, message)
 
     def write_ledger(self) -> None:
         """Write the ledger, and remove the intents of the changes that it records."""
         self.ledger.applied_revision.refresh_digests()
         self.base = write_ledger(self.files, self.ledger, self.base)
-        remove_intents(self.files, self.finished, self.report)
+        self.remove_intents(*self.finished)
 
-    @property
-    def state(self) -> StateObservations:
-        """The ledger as it was read or written last, and the lock."""
-        return observe_state(self.base, self.other_lock, self.acquired)
+    # --- intents and approvals ---
+
+    def report_pending(self) -> None:
+        """Report the graphs with an unfinished change."""
+        found = {one.graph_id: one for one in INTENTS.list_all(self.files, self.report)}
+        for graph_id, intent in sorted(found.items()):
+            message = f"an interrupted {intent.kind} is not finished; the next apply finishes it"
+            self.report.add("cluster_recovery_pending", graph_address(graph_id), message)
+        self.pending = set(found)
+
+    def remove_intents(self, *intents: GraphIntent) -> None:
+        """Remove the intents of changes that are recorded, or were not made."""
+        for intent in intents:
+            code, place = "recovery_sidecar_cleanup_failed", show_control_path(intent.path)
+            with self.report.collect(Severity.WARNING), refusing(code, place):
+                self.files.control.delete(intent.path)
+
+    def plan(self) -> ClusterPlan:
+        """Compare the ledger with the configuration, and find the approvals that changes need."""
+        state, desired = self.ledger.applied_revision, self.desired.state
+        applied = ClusterState(state.config_digest, dict(state.resources))
+        plan = ClusterPlan(applied, desired, frozenset(self.pending), self.ledger.list_gone())
+        self._match_approvals(plan)
+        return replace(plan, approved=self.approvals.keys())
+
+    def _match_approvals(self, plan: ClusterPlan) -> None:
+        """Find the stored approval of each gated change; stale ones are reported."""
+        stored = [
+            one
+            for one in APPROVALS.list_all(self.files, self.report)
+            if one.consumed_at is None and one.approval_id not in self.ledger.approval_records
+        ]
+        for address in plan.gates:
+            subject = address, plan.changes[address].operation
+            candidates = [one for one in stored if (one.resource, one.operation) == subject]
+            fitting = [one for one in candidates if one.fits(plan)]
+            if fitting:
+                self.approvals[address] = fitting[0]
+            elif candidates:
+                message = (
+                    f"the approval {candidates[-1].approval_id} to {subject[1]} it was given "
+                    "for another state or configuration; approve it again"
+                )
+                self.report.add("approval_stale", address, message)
+
+    def find_approval(self, approval_id: str) -> ChangeApproval | None:
+        """Return one approval; None if there is none, or if it is reported as unusable."""
+        with self.report.collect(Severity.WARNING):
+            return APPROVALS.find(self.files, f"{APPROVALS_FOLDER}/{approval_id}.json")
+        return None
+
+    def mark_approvals_consumed(self) -> None:
+        """Note in the stored approvals that the ledger records their use."""
+        for approval_id, approval in self.ledger.approval_records.items():
+            stored = self.find_approval(approval_id)
+            if stored is not None and stored.consumed_at is None:
+                APPROVALS.write(self.files, approval.path, approval)
+
+    # --- the lock ---
+
+    @contextmanager
+    def lock(self, operation: str) -> Iterator[None]:
+        """Read the desired state and lock the cluster, unless `cluster.yaml` says otherwise."""
+        self.read_desired()
+        is_locked = self.desired.config.lock
+        lock = self._hold_lock(operation) if is_locked else nullcontext()
+        with lock as self.acquired:
+            yield
+
+    @contextmanager
+    def _hold_lock(self, operation: str) -> Iterator[StateLock]:
+        """Keep other operators out for the duration of a block."""
+        lock = StateLock(
+            lock_id=new_id(), operation=operation, created_at=read_clock(), pid=os.getpid()
+        )
+        try:
+            is_ours = self.files.control.put_if_absent(LOCK_FILE, LOCK.encode(lock))
+        except StorageError as error:
+            # The lock may have been created before the answer was lost.
+            is_ours = self._is_held(lock)
+            if not is_ours:
+                raise refuse("state_lock_error", LOCK_PATH, error.message) from error
+        if not is_ours:
+            held = LOCK.find(self.files, LOCK_FILE)
+            message = held.describe() if held else "another operator just had the lock; try again"
+            raise refuse("state_lock_held", LOCK_PATH, message)
+        try:
+            yield lock
+        finally:
+            if self._is_held(lock):
+                self._delete_lock()
+
+    def _is_held(self, lock: StateLock) -> bool:
+        """Return whether the lock is this one; one that cannot be read belongs to somebody else."""
+        try:
+            return LOCK.find(self.files, LOCK_FILE) == lock
+        except ClusterError:
+            return False
+
+    def _delete_lock(self) -> None:
+        with refusing("state_lock_error", LOCK_PATH):
+            self.files.control.delete(LOCK_FILE)
+
+    def report_lock(self) -> None:
+        """Find the lock of an operator at work, with a warning; a damaged one is a warning too."""
+        with self.report.collect(Severity.WARNING):
+            self.other_lock = LOCK.find(self.files, LOCK_FILE)
+        if self.other_lock is not None:
+            message = self.other_lock.describe()
+            self.report.add("state_lock_held", LOCK_PATH, message, Severity.WARNING)
+
+    def remove_lock(self, lock_id: str) -> None:
+        """Remove the lock of an operator that is gone, named by its id."""
+        lock = LOCK.find(self.files, LOCK_FILE)
+        if lock is None:
+            raise refuse("state_lock_missing", LOCK_PATH, "there is no lock to remove")
+        if lock.lock_id != lock_id:
+            message = f"the lock has the id {lock.lock_id}, not {lock_id}"
+            raise refuse("state_lock_id_mismatch", LOCK_PATH, message)
+        self._delete_lock()
+        self.other_lock = lock
+
+    # --- results ---
+
+    def observe_state(self) -> StateObservations:
+        """Describe the ledger as it was read or written last, and the lock."""
+        base, lock, acquired = self.base, self.other_lock, self.acquired
+        ledger = StateLedger() if base is None else base.ledger
+        observed = StateObservations(
+            state_path=STATE_PATH,
+            lock_path=LOCK_PATH,
+            state_found=base is not None,
+            state_revision=ledger.state_revision,
+            resource_count=len(ledger.resources),
+            locked=lock is not None,
+            lock_acquired=acquired is not None,
+            applied_config_digest=ledger.applied_revision.config_digest,
+            state_cas=None if base is None else base.cas,
+            acquired_lock_id=None if acquired is None else acquired.lock_id,
+        )
+        if lock is None:
+            return observed
+        return msgspec.structs.replace(
+            observed,
+            lock_id=lock.lock_id,
+            lock_operation=lock.operation,
+            lock_created_at=lock.created_at,
+            lock_pid=lock.pid,
+            lock_age_seconds=lock.age_s,
+        )
 
     def make_head(self) -> ResultHead:
         return ResultHead(
@@ -178,194 +359,8 @@ class ClusterSession:
         return ClusterStatus(
             **self.make_head(),
             operation=operation,
-            state=self.state,
+            state=self.observe_state(),
             resource_digests=ledger.applied_revision.digests,
             resource_statuses=dict(sorted(ledger.resource_statuses.items())),
             observations=dict(sorted(ledger.observations.items())),
         )
-
-
-def finish(result: AnyResult) -> AnyResult:
-    """Return the result, unless one of its diagnostics is an error.
-
-    Raises:
-        ClusterError: one is; with all of them and the result.
-    """
-    if not result.ok:
-        raise ClusterError(result.diagnostics, result)
-    return result
-
-
-def validate_cluster(folder: str | Path) -> ValidateResult:
-    """Check the configuration of a folder and every file it names; storage is not read.
-
-    Raises:
-        ClusterError: it has mistakes; with all of them and their places.
-    """
-    session = ClusterSession.on(folder, None)
-    with session.report.collect():
-        session.desired = read_desired(session.folder, session.report)
-    for graph_id, graph in session.desired.config.graphs.items():
-        message = f"graph '{graph_id}' accepts no external blobs"
-        if graph.external_blobs.bases:  # a list must not be mistaken for a permission
-            message += ", listed or not: external_blobs.allow is recorded and not used yet"
-        session.report.add("external_blob_ingress_default_deny", graph_id.at, message)
-    state = session.desired.state
-    return finish(
-        ValidateResult(
-            **session.make_head(),
-            config_file=str(session.folder / CONFIG_FILE),
-            resource_digests=state.digests,
-            resources=tuple(
-                DeclaredResource(address, find_resource_kind(address), one.digest, one.source)
-                for address, one in sorted(state.resources.items())
-            ),
-            dependencies=tuple(state.list_dependencies()),
-        )
-    )
-
-
-def read_cluster_status(folder: str | Path, *, settings: Settings | None = None) -> ClusterStatus:
-    """Read the ledger and the lock, and verify the catalog.
-
-    Writes nothing and opens no graph.
-
-    Raises:
-        ClusterError: the ledger or the catalog cannot be read.
-    """
-    session = ClusterSession.on(folder, settings)
-    report = session.report
-    with report.collect():
-        files = session.open_files()
-        session.other_lock = report_lock(files, report)
-        if session.read_ledger() is None:
-            message = "there is no ledger: nothing has been applied yet"
-            report.add("state_missing", STATE_PATH, message, Severity.WARNING)
-        else:
-            report_pending(files, report)
-            for address, digest in session.ledger.applied_revision.list_payloads():
-                problem = files.find_payload_problem(address, digest)
-                report.extend([] if problem is None else [problem])
-    return finish(session.make_status())
-
-
-def unlock_cluster(
-    folder: str | Path, lock_id: str, *, settings: Settings | None = None
-) -> UnlockResult:
-    """Remove the lock of an operator that is gone, named by its id.
-
-    Raises:
-        ClusterError: there is no lock, or it has another id.
-    """
-    session = ClusterSession.on(folder, settings)
-    with session.report.collect():
-        session.other_lock = remove_lock(session.open_files(), lock_id)
-    is_removed = session.other_lock is not None
-    return finish(UnlockResult(**session.make_head(), state=session.state, lock_removed=is_removed))
-
-
-def plan_cluster(folder: str | Path, *, settings: Settings | None = None) -> PlanResult:
-    """Plan an apply. Takes no lock and writes nothing.
-
-    Raises:
-        ClusterError: the configuration has mistakes, or the ledger cannot be used.
-    """
-    session = ClusterSession.on(folder, settings)
-    plan, changes = ClusterPlan(ClusterState(), ClusterState()), list[ClusterChange]()
-    with session.report.collect():
-        session.read_desired()
-        files, report = session.files, session.report
-        session.other_lock = report_lock(files, report)
-        if session.read_ledger() is None:
-            with report.collect(Severity.WARNING):
-                require_no_roots(files)
-        session.pending = report_pending(files, report)
-        plan = session.plan()
-        changes = [_preview(session, one) for one in plan.classify().values()]
-    return finish(
-        PlanResult(
-            **session.make_head(),
-            desired_revision=DesiredRevision(plan.desired.config_digest),
-            resource_digests=plan.desired.digests,
-            dependencies=tuple(plan.desired.list_dependencies()),
-            state=session.state,
-            changes=tuple(changes),
-            blast_radius=find_blast_radius(changes, plan.desired, plan.applied),
-            approvals_required=tuple(
-                RequiredApproval(one.resource, one.reason, one.resource in plan.approvals)
-                for one in plan.gates
-            ),
-        )
-    )
-
-
-def require_no_roots(files: ClusterFiles) -> None:
-    """Raise if there are graphs: a new ledger must record them."""
-    with refusing("state_read_error", STATE_PATH):
-        roots = files.list_roots()
-    if roots:
-        message = (
-            f"there is no ledger, but there are graphs: {', '.join(roots)}; "
-            "run `omnigraph cluster import`"
-        )
-        raise refuse("state_missing", STATE_PATH, message)
-
-
-def _preview(session: ClusterSession, change: ClusterChange) -> ClusterChange:
-    """Return the change, with its migration steps if it updates a schema."""
-    files, graph_id = session.files, change.graph_id
-    is_update = change.operation is ChangeOperation.UPDATE
-    if change.kind is not ResourceKind.SCHEMA or not is_update or graph_id is None:
-        return change
-    code = "schema_preview_unavailable"
-    with session.report.collect(Severity.WARNING), refusing(code, change.resource):
-        files.require_root(graph_id)
-        with open_graph(
-            files.graph_uri(graph_id), read_only=True, settings=files.settings
-        ) as graph:
-            wire = graph.plan_schema(session.desired.files[change.resource].source).wire()
-        migration = {"supported": wire["supported"], "steps": wire["steps"]}
-        return msgspec.structs.replace(change, migration=migration)
-    return change
-
-
-def approve_change(
-    folder: str | Path, resource: str, *, actor: str | None, settings: Settings | None = None
-) -> ApproveResult:
-    """Approve a gated change: the deletion of a graph, or its creation once more.
-
-    The approval is bound to the current state and configuration.
-
-    Raises:
-        BadRequest: the actor is missing.
-        ClusterError: the change needs no approval, or it cannot be stored.
-    """
-    if not actor:
-        raise BadRequest("an approval needs an actor; give one with --as")
-    session, found = ClusterSession.on(folder, settings), None
-    with session.report.collect(), session.lock("approve"):
-        session.read_ledger()
-        plan = session.plan()
-        found = plan.approvals.get(resource)
-        if found is None:
-            signed = _find_gate(plan, resource).sign(actor)
-            APPROVALS.write(session.files, signed.path, signed)
-            found = signed
-    return finish(
-        ApproveResult(
-            **session.make_head(),
-            approval_id=None if found is None else found.approval_id,
-            resource=resource,
-            operation=None if found is None else found.operation,
-            approved_by=None if found is None else found.approved_by,
-        )
-    )
-
-
-def _find_gate(plan: ClusterPlan, resource: str) -> ChangeApproval:
-    gate = next((one for one in plan.gates if one.resource == resource), None)
-    if gate is None:
-        gated = ", ".join(one.resource for one in plan.gates)
-        hint = f"these changes need one: {gated}" if gated else "no change needs one"
-        raise refuse("approval_not_required", resource, f"it needs no approval; {hint}")
-    return gate

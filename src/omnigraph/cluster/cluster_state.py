@@ -1,46 +1,34 @@
-"""The state of a cluster: resources as declared or as applied, and the ledger of the latter.
+"""The state of a cluster: its resources as declared or as applied, and the difference of the two.
 
-The ledger is one JSON file that is replaced by compare-and-swap. A command edits a copy of it, and
-writes it at its end as the next revision.
+Everything here is pure. An apply classifies its changes once more when one of them fails.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
 import msgspec
 
-from omnigraph.cluster.cluster_diagnostics import refuse, refusing
 from omnigraph.cluster.cluster_files import (
-    STATE_FILE,
-    ClusterFiles,
+    CLUSTER_SCOPE,
     ResourceKind,
     find_graph_id,
     find_resource_kind,
     graph_address,
-    is_resource_address,
     schema_address,
-    show_control_path,
-)
-from omnigraph.cluster.control_records import (
-    FORMAT,
-    ChangeApproval,
-    GraphIntent,
-    RecordKind,
-    StrictRecord,
-    read_clock,
 )
 from omnigraph.result import Result
 
-STATE_PATH = show_control_path(STATE_FILE)
+
+class StrictRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The base of stored records: members that they do not have are refused."""
 
 
-class EmbeddingProfile(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class EmbeddingProfile(StrictRecord, frozen=True, kw_only=True, omit_defaults=True):
     """An embedding provider; its key is a variable reference, `${NAME}`, that the server reads."""
 
     kind: str
@@ -69,9 +57,7 @@ class BlobAllowList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bases: tuple[BlobBase, ...] = ()
 
 
-class ResourceRecord(
-    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class ResourceRecord(StrictRecord, frozen=True, kw_only=True, omit_defaults=True):
     """A resource as declared or applied."""
 
     digest: str
@@ -190,203 +176,211 @@ def _digest(tag: str, value: object) -> str:
     return hashlib.sha256(f"omnigraph {tag}\0".encode() + text).hexdigest()
 
 
-# --- the ledger ---
+# --- changes ---
+
+RECOVERY_PENDING = "cluster_recovery_pending"
+APPROVAL_REQUIRED = "approval_required"
+DEPENDENCY = "dependency_not_applied"
+UNSUPPORTED = "apply_unsupported_kind"
 
 
-class StatusWord(StrEnum):
-    PENDING = "pending"
-    PLANNED = "planned"
-    APPLYING = "applying"
+class ChangeOperation(StrEnum):
+    CREATE = "create"
+    UPDATE = "update"
+    DELETE = "delete"
+
+
+class Disposition(StrEnum):
+    """The treatment of a change by an apply."""
+
     APPLIED = "applied"
-    DRIFTED = "drifted"
+    DERIVED = "derived"
+    """Implied by the changes of its parts."""
+    DEFERRED = "deferred"
     BLOCKED = "blocked"
-    ERROR = "error"
 
 
-class ResourceStatus(StrictRecord, frozen=True):
-    """The status of a resource: a word, its conditions, and a sentence for people."""
+class ClusterChange(Result, frozen=True):
+    """A resource to create, update or delete."""
 
-    status: StatusWord
-    conditions: tuple[str, ...] = ()
-    message: str | None = None
-
-
-class GraphObservation(StrictRecord, frozen=True, kw_only=True, tag="graph", tag_field="kind"):
-    """The observed state of a graph root."""
-
-    address: str
-    graph_uri: str
-    observed_at: str
-    exists: bool
-    """True if there is anything at all."""
-    graph_manifest_version: int | None = None
-    schema_digest: str | None = None
-    desired_schema_digest: str | None = None
-    schema_matches_desired: bool | None = None
-    error: str | None = None
-    """The error of opening it."""
+    resource: str
+    operation: ChangeOperation
+    before_digest: str | None = None
+    after_digest: str | None = None
+    disposition: Disposition | None = None
+    reason: str | None = None
+    binding_change: bool = False
+    metadata_change: str | None = None
+    migration: Mapping[str, object] | None = None
 
     @property
-    def graph_id(self) -> str:
-        return self.address.partition(".")[2]
+    def kind(self) -> ResourceKind:
+        return find_resource_kind(self.resource)
 
     @property
-    def is_open(self) -> bool:
-        return self.exists and self.error is None
-
-    def is_same_version(self, other: GraphObservation) -> bool:
-        """Return whether both observed no graph, or the same version of one."""
-        versions = self.graph_manifest_version, other.graph_manifest_version
-        return self.exists == other.exists and self.error is None and versions[0] == versions[1]
-
-
-class GraphTombstone(StrictRecord, frozen=True, kw_only=True, tag="tombstone", tag_field="kind"):
-    """A deleted graph, with the approval of its deletion."""
-
-    address: str
-    deleted_at: str
-    approval_id: str | None
-    actor: str | None
-
-
-Observation = GraphObservation | GraphTombstone
-
-
-class StateLedger(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """The ledger. Commands change a copy of the one they read."""
-
-    version: int = FORMAT
-    state_revision: int = 0
-    applied_revision: ClusterState = msgspec.field(default_factory=ClusterState)
-    resource_statuses: dict[str, ResourceStatus] = {}
-    approval_records: dict[str, ChangeApproval] = {}
-    """The approvals that were consumed."""
-    recovery_records: dict[str, GraphIntent] = {}
-    """The interrupted changes that recovery recorded."""
-    observations: dict[str, Observation] = {}
+    def graph_id(self) -> str | None:
+        return find_graph_id(self.resource)
 
     @property
-    def resources(self) -> dict[str, ResourceRecord]:
-        return self.applied_revision.resources
+    def is_carried_out(self) -> bool:
+        return self.disposition in (Disposition.APPLIED, Disposition.DERIVED)
 
-    def set_status(
-        self,
-        addresses: Iterable[str],
-        status: StatusWord,
-        condition: str | None = None,
-        message: str | None = None,
-    ) -> None:
-        conditions = () if condition is None else (condition,)
-        for address in addresses:
-            self.resource_statuses[address] = ResourceStatus(status, conditions, message)
 
-    def record_observation(self, observed: GraphObservation, desired_digest: str | None) -> None:
-        """Record the state of a graph root next to the schema that it should have."""
-        record, matches = self.resources.get(schema_address(observed.graph_id)), None
-        if observed.schema_digest is not None and desired_digest is not None:
-            # The record of the schema tells where only comments differ.
-            is_held = record is not None and record.digest == desired_digest
-            expected = record.held_digest if record is not None and is_held else desired_digest
-            matches = observed.schema_digest == expected
-        self.observations[observed.address] = msgspec.structs.replace(
-            observed, desired_schema_digest=desired_digest, schema_matches_desired=matches
+class BlastRadius(Result, frozen=True):
+    """The resources that depend on a changed one."""
+
+    resource: str
+    affected: Sequence[str]
+
+
+_WITH_GRAPH = {
+    ResourceKind.SCHEMA: (ChangeOperation.CREATE, ChangeOperation.DELETE),
+    ResourceKind.QUERY: (ChangeOperation.DELETE,),
+}
+"""The operations on a graph that are made on its schema and its queries at the same time."""
+
+
+@dataclass(frozen=True)
+class ClusterPlan:
+    """The changes between two states, with what allows and what stops them."""
+
+    applied: ClusterState = field(default_factory=ClusterState)
+    desired: ClusterState = field(default_factory=ClusterState)
+    pending: Collection[str] = ()
+    """Graphs with an unfinished change."""
+    gone: Collection[str] = ()
+    """The addresses of graphs that existed once: a new one in place of them needs an approval."""
+    approved: Collection[str] = ()
+    """The resources whose gated change is approved."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """The reasons of changes of graphs that failed, by resource."""
+
+    def classify(self) -> dict[str, ClusterChange]:
+        """Return the changes by resource, each with its disposition and reason."""
+        return {address: self._decide(change) for address, change in self.changes.items()}
+
+    @cached_property
+    def changes(self) -> dict[str, ClusterChange]:
+        """The changes by resource, sorted and unclassified."""
+        addresses = sorted(self.desired.resources.keys() | self.applied.resources.keys())
+        found = ((one, self._compare(one)) for one in addresses)
+        return {address: change for address, change in found if change is not None}
+
+    @cached_property
+    def gates(self) -> dict[str, str]:
+        """The reasons why changes need an approval, by resource."""
+        found = ((one.resource, self._find_risk(one)) for one in self.changes.values())
+        return {address: reason for address, reason in found if reason is not None}
+
+    def find_blast_radius(self) -> tuple[BlastRadius, ...]:
+        """Return the resources that depend on each changed one, in either state."""
+        needed_by: dict[str, list[str]] = {}
+        for state in (self.desired, self.applied):
+            for one in state.list_dependencies():
+                needed_by.setdefault(one.target, []).append(one.source)
+        reached = ((address, _find_reachable(address, needed_by)) for address in self.changes)
+        return tuple(BlastRadius(one, sorted(affected)) for one, affected in reached if affected)
+
+    def _compare(self, address: str) -> ClusterChange | None:
+        before, after = self.applied.resources.get(address), self.desired.resources.get(address)
+        if after is None:
+            assert before is not None, "the address is of one of the states"
+            return ClusterChange(address, ChangeOperation.DELETE, before.digest)
+        if before is None:
+            return ClusterChange(address, ChangeOperation.CREATE, None, after.digest)
+        is_rebound, metadata = before.applies_to != after.applies_to, None
+        if before.embedding_profile != after.embedding_profile:
+            metadata = "embedding_profile"
+        elif is_rebound:
+            metadata = "policy_bindings"
+        if before.digest == after.digest and metadata is None:
+            return None
+        return ClusterChange(
+            address,
+            ChangeOperation.UPDATE,
+            before.digest,
+            after.digest,
+            binding_change=is_rebound,
+            metadata_change=metadata,
         )
 
-    def record_schema(
-        self, graph_id: str, digest: str, source: str | None = None, live_digest: str | None = None
-    ) -> None:
-        """Record the schema of a graph; a graph that is new to the ledger is added with it."""
-        live = None if live_digest == digest else live_digest
-        record = ResourceRecord(digest=digest, source=source, live_digest=live)
-        self.resources[schema_address(graph_id)] = record
-        self.resources.setdefault(graph_address(graph_id), ResourceRecord(digest=""))
-
-    def record_graph(
-        self, observed: GraphObservation, source: str | None, digest: str | None = None
-    ) -> None:
-        """Record an open graph with its schema, or with a file that differs in comments only."""
-        live = observed.schema_digest or ""
-        self.record_schema(observed.graph_id, digest or live, source, live)
-        self.record_observation(observed, digest or live)
-
-    def record_deletion(self, graph_id: str, approval_id: str | None, actor: str | None) -> None:
-        """Replace a graph, its schema and its queries with a tombstone."""
-        for address in [one for one in self.resources if find_graph_id(one) == graph_id]:
-            del self.resources[address]
-            self.resource_statuses.pop(address, None)
-        address = graph_address(graph_id)
-        self.observations[address] = GraphTombstone(
-            address=address, deleted_at=read_clock(), approval_id=approval_id, actor=actor
-        )
-
-
-_ADVICE = "restore it, or remove it and run `omnigraph cluster import`"
-
-
-def _find_problem(ledger: StateLedger, _: str) -> str | None:
-    unknown = next((a for a in ledger.resources if not is_resource_address(a)), None)
-    if unknown is not None:
-        return f"'{unknown}' is not the address of a resource"
-    for graph_id in ledger.applied_revision.graph_ids:
-        address = graph_address(graph_id)
-        if ledger.resources[address].digest != ledger.applied_revision.digest_graph(graph_id):
-            message = "the digest of the graph is not that of its parts: the ledger was edited by"
-            code = "external_blob_policy_digest_mismatch"
-            raise refuse(code, address, f"{message} hand; {_ADVICE}")
-    return None
-
-
-LEDGER = RecordKind(
-    "a ledger",
-    StateLedger,
-    unreadable="state_read_error",
-    unsupported="unsupported_state_version",
-    invalid="invalid_state_json",
-    unwritable="state_write_error",
-    version="version",
-    find_problem=_find_problem,
-    unsealed=(
-        "the checksum is not that of the content: the ledger was edited by hand or damaged; "
-        f"{_ADVICE}"
-    ),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ReadLedger:
-    """A ledger with the tag by which it is replaced."""
-
-    ledger: StateLedger
-    tag: str
-    cas: str
-    """`sha256:…` of the bytes."""
-
-
-def find_ledger(files: ClusterFiles) -> ReadLedger | None:
-    """Read the ledger, if there is one; one that is not what was written is refused."""
-    with refusing(LEDGER.unreadable, STATE_PATH):
-        found = files.control.find_versioned(STATE_FILE)
-    if found is None:
+    def _find_risk(self, change: ClusterChange) -> str | None:
+        """Return the reason why a change needs an approval; None if it needs none."""
+        if change.kind is not ResourceKind.GRAPH:
+            return None
+        if change.operation is ChangeOperation.DELETE:
+            return "deletes the graph with everything in it"
+        if change.operation is ChangeOperation.CREATE and change.resource in self.gone:
+            return "creates an empty graph in place of one that was there"
         return None
-    cas = f"sha256:{hashlib.sha256(found.data).hexdigest()}"
-    return ReadLedger(LEDGER.decode(found.data, STATE_FILE), found.tag, cas)
 
+    # --- dispositions ---
 
-def write_ledger(files: ClusterFiles, ledger: StateLedger, over: ReadLedger | None) -> ReadLedger:
-    """Write a ledger as the revision after the one that was read, unless another one was."""
-    revision = 1 if over is None else over.ledger.state_revision + 1
-    data = LEDGER.encode(msgspec.structs.replace(ledger, state_revision=revision))
-    with refusing(LEDGER.unwritable, STATE_PATH):
-        if over is None:
-            is_written = files.control.put_if_absent(STATE_FILE, data)
+    def _decide(self, change: ClusterChange) -> ClusterChange:
+        disposition, reason = self._choose(change)
+        return msgspec.structs.replace(change, disposition=disposition, reason=reason)
+
+    def _choose(self, change: ClusterChange) -> tuple[Disposition, str | None]:
+        graph_id = change.graph_id
+        if change.resource in self.failed:
+            return Disposition.BLOCKED, self.failed[change.resource]
+        if graph_id is None:
+            return self._choose_shared(change)
+        if any(find_graph_id(one) == graph_id for one in self.failed):
+            return Disposition.BLOCKED, DEPENDENCY
+        if change.kind is not ResourceKind.QUERY and graph_id in self.pending:
+            return Disposition.BLOCKED, RECOVERY_PENDING
+        if change.kind is ResourceKind.GRAPH:
+            return self._choose_for_graph(change)
+        graph = self.changes.get(graph_address(graph_id))
+        if graph is not None and graph.operation in _WITH_GRAPH[change.kind]:
+            return self._choose(graph)
+        is_delete = change.operation is ChangeOperation.DELETE
+        if is_delete and change.kind is ResourceKind.SCHEMA:
+            return Disposition.DEFERRED, UNSUPPORTED
+        needs_schema = change.kind is ResourceKind.QUERY and not is_delete
+        if needs_schema and self._is_stopped(schema_address(graph_id)):
+            return Disposition.BLOCKED, DEPENDENCY
+        return Disposition.APPLIED, None
+
+    def _choose_for_graph(self, change: ClusterChange) -> tuple[Disposition, str | None]:
+        if change.resource in self.gates and change.resource not in self.approved:
+            return Disposition.BLOCKED, APPROVAL_REQUIRED
+        if change.operation is not ChangeOperation.UPDATE:
+            return Disposition.APPLIED, None
+        others = (one for one in self.changes.values() if one.graph_id == change.graph_id)
+        if any(self._is_stopped(one.resource) for one in others if one != change):
+            return Disposition.DEFERRED, DEPENDENCY
+        return Disposition.DERIVED, None
+
+    def _choose_shared(self, change: ClusterChange) -> tuple[Disposition, str | None]:
+        """Choose for a policy or a provider, which wait for the graphs that use them."""
+        before = self.applied.resources.get(change.resource)
+        after = self.desired.resources.get(change.resource)
+        if change.kind is ResourceKind.POLICY:
+            bound = set((after and after.applies_to) or ()) - {CLUSTER_SCOPE}
+            if any(find_graph_id(one) in self.pending for one in bound):
+                return Disposition.BLOCKED, RECOVERY_PENDING
+            # A graph whose deletion is pending keeps its policy until then.
+            users = bound | set((before and before.applies_to) or ())
         else:
-            is_written = files.control.put_if_match(STATE_FILE, data, over.tag)
-    if not is_written:
-        message = "another operator wrote the ledger meanwhile; nothing was recorded, try again"
-        raise refuse("state_cas_mismatch", STATE_PATH, message)
-    written = find_ledger(files)
-    if written is None:
-        raise refuse(
-            "state_write_error", STATE_PATH, "the ledger is gone right after it was written"
-        )
-    return written
+            # A provider is needed while a graph uses it.
+            records = self.applied.resources.items() if after is None else ()
+            users = {one for one, other in records if other.embedding_provider == change.resource}
+        if any(self._is_stopped(one) for one in users):
+            return Disposition.BLOCKED, DEPENDENCY
+        return Disposition.APPLIED, None
+
+    def _is_stopped(self, address: str) -> bool:
+        """Return whether there is a change of a resource that this apply does not make."""
+        change = self.changes.get(address)
+        return change is not None and not self._decide(change).is_carried_out
+
+
+def _find_reachable(start: str, edges: Mapping[str, Sequence[str]]) -> set[str]:
+    seen, waiting = {start}, [start]
+    while waiting:
+        new = set(edges.get(waiting.pop(), ())) - seen
+        seen |= new
+        waiting += new
+    return seen - {start}

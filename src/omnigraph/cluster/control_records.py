@@ -1,40 +1,45 @@
-"""Control records of a cluster: sealed JSON documents, of which three kinds are defined here.
+"""Control records of a cluster: the ledger, the intents, the approvals and the lock.
 
-An intent announces a change of a graph, an approval allows one, and the lock keeps other operators
-out. The ledger is the fourth kind.
+The ledger is one file that is replaced by compare-and-swap. A command edits a copy of it, and
+writes it at its end as the next revision. An intent announces a change of a graph, an approval
+allows one, and the lock keeps other operators out.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Generic, TypeVar
 
 import msgspec
 
-from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse, refusing
+from omnigraph.cluster.cluster_diagnostics import refuse, refusing
 from omnigraph.cluster.cluster_files import (
     APPROVALS_FOLDER,
+    FORMAT,
     LOCK_FILE,
     RECOVERIES,
+    STATE_FILE,
     ClusterFiles,
+    RecordKind,
+    find_graph_id,
     graph_address,
+    is_resource_address,
+    schema_address,
     show_control_path,
 )
-from omnigraph.errors import ClusterError, Severity, StorageError
+from omnigraph.cluster.cluster_state import (
+    ClusterPlan,
+    ClusterState,
+    ResourceRecord,
+    StrictRecord,
+)
 from omnigraph.identity import UlidSource
-from omnigraph.storage.sealed_records import SEAL, is_sealed, seal
-from omnigraph.typed_reading import convert_into
-from omnigraph.types.json_value import parse_json
-from omnigraph.types.row_problems import ValueRefused
 from omnigraph.wire.http_protocol import is_graph_id
 
-FORMAT = 1
-"""The format of every control record."""
+STATE_PATH = show_control_path(STATE_FILE)
 
 new_id = UlidSource().next
 
@@ -44,84 +49,6 @@ def read_clock() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-Record = TypeVar("Record", bound=msgspec.Struct)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordKind(Generic[Record]):
-    """A kind of control record, with the codes of its problems."""
-
-    what: str
-    """Its name with an article, for messages."""
-    type: type[Record]
-    unreadable: str
-    unsupported: str
-    invalid: str
-    unwritable: str
-    folder: str = ""
-    """The folder with all records of the kind; a single record has none."""
-    version: str = "schema_version"
-    """The member with the format."""
-    find_problem: Callable[[Record, str], str | None] = lambda _record, _path: None
-    """Return the reason why the members of the record at a path do not fit together."""
-    advice: str = ""
-    unsealed: str | None = None
-    """The message for a wrong checksum; with it, the checksum is required."""
-
-    def encode(self, record: Record) -> bytes:
-        """Encode a record indented, with its checksum and a newline at the end."""
-        body = seal(msgspec.to_builtins(record, order="deterministic"))
-        return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
-
-    def decode(self, data: bytes, path: str) -> Record:
-        """Return the record in a file, unless it is damaged or of another format."""
-        place = show_control_path(path)
-        try:
-            body = parse_json(data)
-            members = body if isinstance(body, dict) else {}
-            version = members.get(self.version)
-            if isinstance(version, int) and version != FORMAT:
-                name = self.what.partition(" ")[2]
-                message = f"the {name} has version {version}; this release reads {FORMAT}"
-                raise refuse(self.unsupported, place, message)
-            is_whole = is_sealed(members) and (self.unsealed is None or SEAL in members)
-            members.pop(SEAL, None)
-            record = convert_into(body, self.type)
-            problem = self.find_problem(record, path)
-        except (ValueRefused, msgspec.ValidationError) as error:
-            problem = str(error)
-        if problem is None and not is_whole:
-            if self.unsealed is not None:
-                raise refuse(self.invalid, place, self.unsealed)
-            problem = "its checksum is not that of its content"
-        if problem is not None:
-            raise refuse(self.invalid, place, f"not {self.what}: {problem}{self.advice}")
-        return record
-
-    def find(self, files: ClusterFiles, path: str) -> Record | None:
-        with refusing(self.unreadable, show_control_path(path)):
-            data = files.control.find(path)
-        return None if data is None else self.decode(data, path)
-
-    def list_all(
-        self, files: ClusterFiles, report: ClusterReport, severity: Severity = Severity.WARNING
-    ) -> list[Record]:
-        """List the records of the folder by name; unusable ones are reported."""
-        names, place = list[str](), show_control_path(self.folder)
-        with report.collect(severity), refusing(self.unreadable, place):
-            names = [name for name in files.control.list(self.folder) if name.endswith(".json")]
-        found = list[Record | None]()
-        for name in names:
-            with report.collect(severity):
-                found.append(self.find(files, f"{self.folder}/{name}"))
-        return [one for one in found if one is not None]
-
-    def write(self, files: ClusterFiles, path: str, record: Record) -> None:
-        """Write a record, in place of any other."""
-        with refusing(self.unwritable, show_control_path(path)):
-            files.control.put(path, self.encode(record))
-
-
 # --- intents ---
 
 
@@ -129,10 +56,6 @@ class IntentKind(StrEnum):
     GRAPH_CREATE = "graph_create"
     SCHEMA_APPLY = "schema_apply"
     GRAPH_DELETE = "graph_delete"
-
-
-class StrictRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of what control records consist of: members that it does not have are refused."""
 
 
 class GraphIntent(StrictRecord, frozen=True, kw_only=True):
@@ -182,33 +105,11 @@ INTENTS = RecordKind(
 )
 
 
-def report_pending(files: ClusterFiles, report: ClusterReport) -> set[str]:
-    """Report the graphs with an unfinished change; return their ids."""
-    found = {one.graph_id: one for one in INTENTS.list_all(files, report)}
-    for graph_id, intent in sorted(found.items()):
-        message = f"an interrupted {intent.kind} is not finished; the next apply finishes it"
-        report.add("cluster_recovery_pending", graph_address(graph_id), message)
-    return set(found)
-
-
-def remove_intents(
-    files: ClusterFiles, intents: Iterable[GraphIntent], report: ClusterReport
-) -> None:
-    """Remove the intents of changes that are recorded, or were not made."""
-    for intent in intents:
-        code, place = "recovery_sidecar_cleanup_failed", show_control_path(intent.path)
-        with report.collect(Severity.WARNING), refusing(code, place):
-            files.control.delete(intent.path)
-
-
 # --- approvals ---
 
 
 class ChangeApproval(StrictRecord, frozen=True, kw_only=True):
-    """The approval of one change from one state to one configuration.
-
-    Until somebody has given it, it is the gate of a change: what has to be approved.
-    """
+    """The approval of one change from one state to one configuration."""
 
     schema_version: int = FORMAT
     approval_id: str
@@ -223,20 +124,31 @@ class ChangeApproval(StrictRecord, frozen=True, kw_only=True):
     consumed_at: str | None = None
     consumed_by_operation: str | None = None
 
+    @classmethod
+    def sign(cls, plan: ClusterPlan, resource: str, actor: str) -> ChangeApproval:
+        """Make the approval of a gated change of a plan by an actor."""
+        change = plan.changes[resource]
+        return cls(
+            approval_id=new_id(),
+            resource=resource,
+            operation=str(change.operation),
+            reason=plan.gates[resource],
+            bound_config_digest=plan.desired.config_digest,
+            bound_before_digest=change.before_digest,
+            bound_after_digest=change.after_digest,
+            approved_by=actor,
+            created_at=read_clock(),
+        )
+
+    def fits(self, plan: ClusterPlan) -> bool:
+        """Return whether it was given for the configuration and the states of a plan."""
+        change = plan.changes[self.resource]
+        bound = self.bound_config_digest, self.bound_before_digest, self.bound_after_digest
+        return bound == (plan.desired.config_digest, change.before_digest, change.after_digest)
+
     @property
     def path(self) -> str:
         return f"{APPROVALS_FOLDER}/{self.approval_id}.json"
-
-    @property
-    def binding(self) -> tuple[str | None, ...]:
-        """The configuration and the state that the approval is for."""
-        return self.bound_config_digest, self.bound_before_digest, self.bound_after_digest
-
-    def sign(self, actor: str) -> ChangeApproval:
-        """Make the approval of a gate by an actor."""
-        return msgspec.structs.replace(
-            self, approval_id=new_id(), approved_by=actor, created_at=read_clock()
-        )
 
     def consume(self, operation_id: str) -> ChangeApproval:
         return msgspec.structs.replace(
@@ -254,53 +166,6 @@ APPROVALS = RecordKind(
     folder=APPROVALS_FOLDER,
     find_problem=lambda one, path: None if path == one.path else "it has another id",
 )
-
-
-def find_approval(
-    files: ClusterFiles, approval_id: str, report: ClusterReport
-) -> ChangeApproval | None:
-    """Return one approval; None if there is none, or if it is reported as unusable."""
-    with report.collect(Severity.WARNING):
-        return APPROVALS.find(files, f"{APPROVALS_FOLDER}/{approval_id}.json")
-    return None
-
-
-def match_approvals(
-    gates: Iterable[ChangeApproval],
-    files: ClusterFiles,
-    consumed: Mapping[str, ChangeApproval],
-    report: ClusterReport,
-) -> dict[str, ChangeApproval]:
-    """Return the stored approval of each gated change, by resource; stale ones are reported."""
-    stored = [
-        one
-        for one in APPROVALS.list_all(files, report)
-        if one.consumed_at is None and one.approval_id not in consumed
-    ]
-    found = dict[str, ChangeApproval]()
-    for gate in gates:
-        subject = gate.resource, gate.operation
-        candidates = [one for one in stored if (one.resource, one.operation) == subject]
-        fitting = [one for one in candidates if one.binding == gate.binding]
-        if fitting:
-            found[gate.resource] = fitting[0]
-        elif candidates:
-            message = (
-                f"the approval {candidates[-1].approval_id} to {gate.operation} it was given for "
-                "another state or configuration; approve it again"
-            )
-            report.add("approval_stale", gate.resource, message)
-    return found
-
-
-def mark_approvals_consumed(
-    files: ClusterFiles, consumed: Mapping[str, ChangeApproval], report: ClusterReport
-) -> None:
-    """Note in the stored approvals that the ledger records their use."""
-    for approval_id, approval in consumed.items():
-        stored = find_approval(files, approval_id, report)
-        if stored is not None and stored.consumed_at is None:
-            APPROVALS.write(files, approval.path, approval)
 
 
 # --- the lock ---
@@ -322,8 +187,15 @@ class StateLock(StrictRecord, frozen=True, kw_only=True):
             f"{self.created_at}; if it is gone, run `omnigraph cluster force-unlock {self.lock_id}`"
         )
 
+    @property
+    def age_s(self) -> float | None:
+        try:
+            return (datetime.now(UTC) - datetime.fromisoformat(self.created_at)).total_seconds()
+        except (ValueError, TypeError):  # written by hand: no time, or one without a time zone
+            return None
 
-_LOCK = RecordKind(
+
+LOCK = RecordKind(
     "a lock",
     StateLock,
     unreadable="state_lock_read_error",
@@ -333,63 +205,214 @@ _LOCK = RecordKind(
     version="version",
     advice="; if no operator is working, remove the file",
 )
-_LOCK_PATH = show_control_path(LOCK_FILE)
+LOCK_PATH = show_control_path(LOCK_FILE)
 
 
-@contextmanager
-def hold_lock(files: ClusterFiles, operation: str) -> Iterator[StateLock]:
-    """Keep other operators out for the duration of a block."""
-    lock = StateLock(
-        lock_id=new_id(), operation=operation, created_at=read_clock(), pid=os.getpid()
-    )
-    try:
-        is_ours = files.control.put_if_absent(LOCK_FILE, _LOCK.encode(lock))
-    except StorageError as error:
-        # The lock may have been created before the answer was lost.
-        is_ours = _is_held(files, lock)
-        if not is_ours:
-            raise refuse("state_lock_error", _LOCK_PATH, error.message) from error
-    if not is_ours:
-        held = _LOCK.find(files, LOCK_FILE)
-        message = held.describe() if held else "another operator just had the lock; try again"
-        raise refuse("state_lock_held", _LOCK_PATH, message)
-    try:
-        yield lock
-    finally:
-        if _is_held(files, lock):
-            _delete_lock(files)
+# --- the ledger ---
 
 
-def _is_held(files: ClusterFiles, lock: StateLock) -> bool:
-    """Return whether the lock is this one; one that cannot be read belongs to somebody else."""
-    try:
-        return _LOCK.find(files, LOCK_FILE) == lock
-    except ClusterError:
-        return False
+class StatusWord(StrEnum):
+    PENDING = "pending"
+    PLANNED = "planned"
+    APPLYING = "applying"
+    APPLIED = "applied"
+    DRIFTED = "drifted"
+    BLOCKED = "blocked"
+    ERROR = "error"
 
 
-def _delete_lock(files: ClusterFiles) -> None:
-    with refusing("state_lock_error", _LOCK_PATH):
-        files.control.delete(LOCK_FILE)
+class ResourceStatus(StrictRecord, frozen=True):
+    """The status of a resource: a word, its conditions, and a sentence for people."""
+
+    status: StatusWord
+    conditions: tuple[str, ...] = ()
+    message: str | None = None
 
 
-def report_lock(files: ClusterFiles, report: ClusterReport) -> StateLock | None:
-    """Return the lock of an operator at work, with a warning; one that is damaged is a warning."""
-    lock = None
-    with report.collect(Severity.WARNING):
-        lock = _LOCK.find(files, LOCK_FILE)
-    if lock is not None:
-        report.add("state_lock_held", _LOCK_PATH, lock.describe(), Severity.WARNING)
-    return lock
+class GraphObservation(StrictRecord, frozen=True, kw_only=True, tag="graph", tag_field="kind"):
+    """The observed state of a graph root."""
+
+    address: str
+    graph_uri: str
+    observed_at: str
+    exists: bool
+    """True if there is anything at all."""
+    graph_manifest_version: int | None = None
+    schema_digest: str | None = None
+    desired_schema_digest: str | None = None
+    schema_matches_desired: bool | None = None
+    error: str | None = None
+    """The error of opening it."""
+
+    @property
+    def graph_id(self) -> str:
+        return self.address.partition(".")[2]
+
+    @property
+    def is_open(self) -> bool:
+        return self.exists and self.error is None
+
+    def is_same_version(self, other: GraphObservation) -> bool:
+        """Return whether both observed no graph, or the same version of one."""
+        versions = self.graph_manifest_version, other.graph_manifest_version
+        return self.exists == other.exists and self.error is None and versions[0] == versions[1]
 
 
-def remove_lock(files: ClusterFiles, lock_id: str) -> StateLock:
-    """Remove the lock of an operator that is gone, named by its id."""
-    lock = _LOCK.find(files, LOCK_FILE)
-    if lock is None:
-        raise refuse("state_lock_missing", _LOCK_PATH, "there is no lock to remove")
-    if lock.lock_id != lock_id:
-        message = f"the lock has the id {lock.lock_id}, not {lock_id}"
-        raise refuse("state_lock_id_mismatch", _LOCK_PATH, message)
-    _delete_lock(files)
-    return lock
+class GraphTombstone(StrictRecord, frozen=True, kw_only=True, tag="tombstone", tag_field="kind"):
+    """A deleted graph, with the approval of its deletion."""
+
+    address: str
+    deleted_at: str
+    approval_id: str | None
+    actor: str | None
+
+
+Observation = GraphObservation | GraphTombstone
+
+
+class StateLedger(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """The ledger. Commands change a copy of the one they read."""
+
+    version: int = FORMAT
+    state_revision: int = 0
+    applied_revision: ClusterState = msgspec.field(default_factory=ClusterState)
+    resource_statuses: dict[str, ResourceStatus] = {}
+    approval_records: dict[str, ChangeApproval] = {}
+    """The approvals that were consumed."""
+    recovery_records: dict[str, GraphIntent] = {}
+    """The interrupted changes that recovery recorded."""
+    observations: dict[str, Observation] = {}
+
+    @property
+    def resources(self) -> dict[str, ResourceRecord]:
+        return self.applied_revision.resources
+
+    def list_gone(self) -> set[str]:
+        """List the addresses of graphs that existed once and are deleted or missing."""
+        return {
+            address
+            for address, one in self.observations.items()
+            if isinstance(one, GraphTombstone) or not one.exists
+        }
+
+    def set_status(
+        self,
+        addresses: Iterable[str],
+        status: StatusWord,
+        condition: str | None = None,
+        message: str | None = None,
+    ) -> None:
+        conditions = () if condition is None else (condition,)
+        for address in addresses:
+            self.resource_statuses[address] = ResourceStatus(status, conditions, message)
+
+    def record_observation(self, observed: GraphObservation, desired_digest: str | None) -> None:
+        """Record the state of a graph root next to the schema that it should have."""
+        record, matches = self.resources.get(schema_address(observed.graph_id)), None
+        if observed.schema_digest is not None and desired_digest is not None:
+            # The record of the schema tells where only comments differ.
+            is_held = record is not None and record.digest == desired_digest
+            expected = record.held_digest if record is not None and is_held else desired_digest
+            matches = observed.schema_digest == expected
+        self.observations[observed.address] = msgspec.structs.replace(
+            observed, desired_schema_digest=desired_digest, schema_matches_desired=matches
+        )
+
+    def record_schema(
+        self, graph_id: str, digest: str, source: str | None = None, live_digest: str | None = None
+    ) -> None:
+        """Record the schema of a graph; a graph that is new to the ledger is added with it."""
+        live = None if live_digest == digest else live_digest
+        record = ResourceRecord(digest=digest, source=source, live_digest=live)
+        self.resources[schema_address(graph_id)] = record
+        self.resources.setdefault(graph_address(graph_id), ResourceRecord(digest=""))
+
+    def record_graph(
+        self, observed: GraphObservation, source: str | None, digest: str | None = None
+    ) -> None:
+        """Record an open graph with its schema, or with a file that differs in comments only."""
+        live = observed.schema_digest or ""
+        self.record_schema(observed.graph_id, digest or live, source, live)
+        self.record_observation(observed, digest or live)
+
+    def record_deletion(self, graph_id: str, approval_id: str | None, actor: str | None) -> None:
+        """Replace a graph, its schema and its queries with a tombstone."""
+        for address in [one for one in self.resources if find_graph_id(one) == graph_id]:
+            del self.resources[address]
+            self.resource_statuses.pop(address, None)
+        address = graph_address(graph_id)
+        self.observations[address] = GraphTombstone(
+            address=address, deleted_at=read_clock(), approval_id=approval_id, actor=actor
+        )
+
+
+_ADVICE = "restore it, or remove it and run `omnigraph cluster import`"
+
+
+def _find_problem(ledger: StateLedger, _: str) -> str | None:
+    unknown = next((a for a in ledger.resources if not is_resource_address(a)), None)
+    if unknown is not None:
+        return f"'{unknown}' is not the address of a resource"
+    for graph_id in ledger.applied_revision.graph_ids:
+        address = graph_address(graph_id)
+        if ledger.resources[address].digest != ledger.applied_revision.digest_graph(graph_id):
+            message = "the digest of the graph is not that of its parts: the ledger was edited by"
+            code = "external_blob_policy_digest_mismatch"
+            raise refuse(code, address, f"{message} hand; {_ADVICE}")
+    return None
+
+
+LEDGER = RecordKind(
+    "a ledger",
+    StateLedger,
+    unreadable="state_read_error",
+    unsupported="unsupported_state_version",
+    invalid="invalid_state_json",
+    unwritable="state_write_error",
+    version="version",
+    find_problem=_find_problem,
+    unsealed=(
+        "the checksum is not that of the content: the ledger was edited by hand or damaged; "
+        f"{_ADVICE}"
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLedger:
+    """A ledger with the tag by which it is replaced."""
+
+    ledger: StateLedger
+    tag: str
+    cas: str
+    """`sha256:…` of the bytes."""
+
+
+def find_ledger(files: ClusterFiles) -> ReadLedger | None:
+    """Read the ledger, if there is one; one that is not what was written is refused."""
+    with refusing(LEDGER.unreadable, STATE_PATH):
+        found = files.control.find_versioned(STATE_FILE)
+    if found is None:
+        return None
+    cas = f"sha256:{hashlib.sha256(found.data).hexdigest()}"
+    return ReadLedger(LEDGER.decode(found.data, STATE_FILE), found.tag, cas)
+
+
+def write_ledger(files: ClusterFiles, ledger: StateLedger, over: ReadLedger | None) -> ReadLedger:
+    """Write a ledger as the revision after the one that was read, unless another one was."""
+    revision = 1 if over is None else over.ledger.state_revision + 1
+    data = LEDGER.encode(msgspec.structs.replace(ledger, state_revision=revision))
+    with refusing(LEDGER.unwritable, STATE_PATH):
+        if over is None:
+            is_written = files.control.put_if_absent(STATE_FILE, data)
+        else:
+            is_written = files.control.put_if_match(STATE_FILE, data, over.tag)
+    if not is_written:
+        message = "another operator wrote the ledger meanwhile; nothing was recorded, try again"
+        raise refuse("state_cas_mismatch", STATE_PATH, message)
+    written = find_ledger(files)
+    if written is None:
+        raise refuse(
+            "state_write_error", STATE_PATH, "the ledger is gone right after it was written"
+        )
+    return written

@@ -22,16 +22,14 @@ from omnigraph.cluster.cluster_files import (
     schema_address,
 )
 from omnigraph.cluster.cluster_session import ClusterSession
-from omnigraph.cluster.cluster_state import GraphObservation, StatusWord
 from omnigraph.cluster.control_records import (
     INTENTS,
-    ChangeApproval,
     GraphIntent,
+    GraphObservation,
     IntentKind,
-    find_approval,
+    StatusWord,
     new_id,
     read_clock,
-    remove_intents,
 )
 from omnigraph.cluster.desired_state import DesiredFile
 from omnigraph.errors import BadRequest, OmniError, Severity
@@ -121,24 +119,22 @@ class ManagedGraph:
 
     # --- changes, each of which raises a `ClusterError` if it fails ---
 
-    def create(self, schema: DesiredFile, approval: ChangeApproval | None) -> None:
+    def create(self) -> None:
         """Create the graph with its schema."""
-        actor, settings = self.cluster.actor, self.files.settings
-        schema.require_unchanged(schema_address(self.id))
+        actor, settings, schema = self.cluster.actor, self.files.settings, self._take_schema()
         with refusing("graph_create_failed", self.address):
             if self.files.has_root(self.id):
                 raise BadRequest(f"something is at {self.uri}, which the ledger does not have")
             before = self._describe(exists=False)
             with (
-                self._announced(IntentKind.GRAPH_CREATE, before, approval, schema) as intent,
+                self._announced(IntentKind.GRAPH_CREATE, before, schema) as intent,
                 init_graph(self.uri, schema.source, actor=actor, settings=settings) as graph,
             ):
-                self._finish(intent, graph, approval, schema.name)
+                self._finish(intent, graph, schema)
 
-    def apply_schema(self, schema: DesiredFile) -> None:
-        """Make the schema that of the graph."""
-        actor, settings = self.cluster.actor, self.files.settings
-        schema.require_unchanged(schema_address(self.id))
+    def apply_schema(self) -> None:
+        """Apply the desired schema to the graph."""
+        actor, settings, schema = self.cluster.actor, self.files.settings, self._take_schema()
         with refusing("schema_apply_failed", schema_address(self.id)):
             self.files.require_root(self.id)
             with open_graph(self.uri, actor=actor, settings=settings) as graph:
@@ -147,13 +143,14 @@ class ManagedGraph:
                     # At most comments differ: the graph keeps its text.
                     self.cluster.ledger.record_graph(before, schema.name, schema.digest)
                     return
-                with self._announced(IntentKind.SCHEMA_APPLY, before, None, schema) as intent:
+                with self._announced(IntentKind.SCHEMA_APPLY, before, schema) as intent:
                     graph.apply_schema(schema.source, actor=actor)
-                    self._finish(intent, graph, None, schema.name)
+                    self._finish(intent, graph, schema)
 
-    def delete(self, approval: ChangeApproval) -> None:
+    def delete(self) -> None:
         """Delete the graph with everything in it."""
         files = self.files
+        assert self.address in self.cluster.approvals, "a deletion without an approval is blocked"
         with (
             refusing("graph_delete_failed", self.address),
             exclude_writers(files.graphs, self._path, files.settings) as note,
@@ -161,30 +158,32 @@ class ManagedGraph:
             if note is not None:
                 message = f"another process is working on the graph ({note}); wait, and apply again"
                 raise refuse("graph_delete_export_in_progress", self.address, message)
-            with self._announced(IntentKind.GRAPH_DELETE, self.observe(), approval) as intent:
+            with self._announced(IntentKind.GRAPH_DELETE, self.observe()) as intent:
                 remove_graph(files.graphs, self._path)
-                self._record(intent, None, approval)
+                self._record(intent)
+
+    def _take_schema(self) -> DesiredFile:
+        """Return the desired schema, whose file must be as it was planned."""
+        address = schema_address(self.id)
+        schema = self.cluster.desired.files[address]
+        schema.require_unchanged(address)
+        return schema
 
     @contextmanager
     def _announced(
-        self,
-        kind: IntentKind,
-        before: GraphObservation,
-        approval: ChangeApproval | None,
-        schema: DesiredFile | None = None,
+        self, kind: IntentKind, before: GraphObservation, schema: DesiredFile | None = None
     ) -> Iterator[GraphIntent]:
         """Write the intent of a change; remove it if the change fails and the graph is as before.
 
-        The approval of the change must still be stored and unused.
+        The approval of a gated change must still be stored and unused.
         """
-        cluster = self.cluster
-        approval_id = None if approval is None else approval.approval_id
-        if (
-            approval_id is not None
-            and find_approval(self.files, approval_id, cluster.report) != approval
-        ):
-            message = f"the approval {approval_id} is gone, or was used or changed meanwhile"
-            raise refuse("apply_approval_invariant_violation", self.address, message)
+        cluster, approval_id = self.cluster, None
+        approval = cluster.approvals.get(self.address)
+        if approval is not None:
+            approval_id = approval.approval_id
+            if cluster.find_approval(approval_id) != approval:
+                message = f"the approval {approval_id} is gone, or was used or changed meanwhile"
+                raise refuse("apply_approval_invariant_violation", self.address, message)
         intent = GraphIntent(
             operation_id=new_id(),
             started_at=read_clock(),
@@ -203,33 +202,33 @@ class ManagedGraph:
         except OmniError:
             # A deletion that fails may have removed some tables already.
             if kind is not IntentKind.GRAPH_DELETE and self.observe().is_same_version(before):
-                remove_intents(self.files, [intent], cluster.report)
+                cluster.remove_intents(intent)
             raise
         cluster.finished.append(intent)
 
-    def _finish(
-        self, intent: GraphIntent, graph: Graph, approval: ChangeApproval | None, source: str
-    ) -> None:
+    def _finish(self, intent: GraphIntent, graph: Graph, schema: DesiredFile) -> None:
         """Record the version and the schema that the graph has after its change."""
         after = self._describe(graph)
         version = after.graph_manifest_version
         intent = msgspec.structs.replace(intent, expected_manifest_version=version)
         INTENTS.write(self.files, intent.path, intent)
-        self._record(intent, after, approval, source)
+        self._record(intent, after, schema)
 
     def _record(
         self,
         intent: GraphIntent,
-        after: GraphObservation | None,
-        approval: ChangeApproval | None,
-        source: str | None = None,
+        after: GraphObservation | None = None,
+        schema: DesiredFile | None = None,
     ) -> None:
         """Record a change in the ledger: the graph with its schema, or its deletion."""
-        ledger = self.cluster.ledger
+        cluster, ledger, approval = self.cluster, self.cluster.ledger, None
         if after is None:
             ledger.record_deletion(self.id, intent.approval_id, intent.actor)
         else:
-            ledger.record_graph(after, source)
+            ledger.record_graph(after, None if schema is None else schema.name)
+        if intent.approval_id is not None:
+            known = cluster.approvals.get(self.address)
+            approval = known or cluster.find_approval(intent.approval_id)
         if approval is not None:
             consumed = approval.consume(intent.operation_id)
             ledger.approval_records[approval.approval_id] = consumed
@@ -257,7 +256,7 @@ class ManagedGraph:
             return True
         desired = self.cluster.desired.files.get(address)
         if live in (intent.desired_schema_digest, None if desired is None else desired.digest):
-            self._roll_forward(intent, observed, None if desired is None else desired.name)
+            self._roll_forward(intent, observed, desired)
             return True
         message = (
             "the graph has a schema that neither the ledger nor the interrupted change knows; "
@@ -294,20 +293,20 @@ class ManagedGraph:
                 # Empty folders may be left.
                 remove_graph(self.files.graphs, self._path)
             if self.address in cluster.ledger.resources:
-                self._roll_forward(intent, None)
+                self._roll_forward(intent)
             return True
         return False
 
     def _roll_forward(
-        self, intent: GraphIntent, observed: GraphObservation | None, source: str | None = None
+        self,
+        intent: GraphIntent,
+        observed: GraphObservation | None = None,
+        schema: DesiredFile | None = None,
     ) -> None:
         """Record an interrupted change as made."""
-        cluster, approval = self.cluster, None
-        if intent.approval_id is not None:
-            approval = find_approval(cluster.files, intent.approval_id, cluster.report)
-        self._record(intent, observed, approval, source)
+        self._record(intent, observed, schema)
         recovered = msgspec.structs.replace(intent, recovered_at=read_clock())
-        cluster.ledger.recovery_records[intent.operation_id] = recovered
+        self.cluster.ledger.recovery_records[intent.operation_id] = recovered
         word = "deletion" if observed is None else intent.kind
         message = f"the interrupted {word} had been made; it is recorded now"
-        cluster.report.add("cluster_recovery_rolled_forward", self.address, message)
+        self.cluster.report.add("cluster_recovery_rolled_forward", self.address, message)

@@ -16,16 +16,15 @@ from omnigraph.cli.shell_completion import FILE
 from omnigraph.cli.terminal import print_json
 
 if TYPE_CHECKING:
-    from omnigraph.cluster.cluster_changes import ClusterChange
-    from omnigraph.cluster.cluster_results import (
+    from omnigraph.cluster.cluster_apply import ClusterApplyResult
+    from omnigraph.cluster.cluster_commands import (
         ApproveResult,
-        ClusterApplyResult,
-        ClusterResult,
-        ClusterStatus,
         PlanResult,
         UnlockResult,
         ValidateResult,
     )
+    from omnigraph.cluster.cluster_session import ClusterResult, ClusterStatus
+    from omnigraph.cluster.cluster_state import ClusterChange
 
 
 _SIGNS = {"create": "+", "update": "~", "delete": "-"}
