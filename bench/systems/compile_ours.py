@@ -20,7 +20,7 @@ def compile_query(schema_text: str, query_text: str, name: str) -> Sequence[str]
     """
     from omnigraph.language.source import SourceText
     from omnigraph.plan.compile import compile_plan
-    from omnigraph.plan.nodes import ReadPlan
+    from omnigraph.plan.plan_nodes import ReadPlan
 
     plan = compile_plan(SourceText(query_text), _catalog(schema_text), name)
     if not isinstance(plan, ReadPlan):

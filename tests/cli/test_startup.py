@@ -42,7 +42,7 @@ UNWANTED = (
         "omnigraph.embedding",
         "omnigraph.plan.query_lint",
     ),
-    *("omnigraph.storage.writer_lease", "omnigraph.storage.transaction"),
+    *("omnigraph.storage.lease_fence", "omnigraph.storage.transaction"),
 )
 QUERY = """
 query older($age: I32) {

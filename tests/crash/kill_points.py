@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 
-from omnigraph.storage.writer_lease import RENEWING
+from omnigraph.storage.lease_fence import RENEWING
 
 
 class KillAfter:

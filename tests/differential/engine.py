@@ -23,7 +23,7 @@ from omnigraph.execution.read.table_reader import Topology
 from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.identity import MAIN
 from omnigraph.plan.expressions import ObjectType, ValueType
-from omnigraph.plan.nodes import ReadPlan
+from omnigraph.plan.plan_nodes import ReadPlan
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.to_json import encode_rows

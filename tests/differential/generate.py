@@ -24,7 +24,7 @@ from omnigraph.language.source import SourceText
 from omnigraph.language.syntax_printer import print_query
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.compile import compile_catalog
-from omnigraph.plan.nodes import ReadPlan
+from omnigraph.plan.plan_nodes import ReadPlan
 from omnigraph.types.parameters import coerce_parameters
 
 MAX_DIRECTORY_ROWS = 3000

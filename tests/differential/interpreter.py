@@ -32,7 +32,7 @@ from omnigraph.plan.expressions import (
     Ranking,
     VectorDistance,
 )
-from omnigraph.plan.nodes import (
+from omnigraph.plan.plan_nodes import (
     Aggregate,
     Node,
     OutputColumn,

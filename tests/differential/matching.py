@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from differential.data import Edge, EdgeRef, GraphData, NodeRef, Value
 from differential.model_evaluation import Evaluator
 from omnigraph.catalog.catalog import Catalog
-from omnigraph.plan.nodes import Direction, EdgeStep, Pattern, PatternEdge, PatternNode
+from omnigraph.plan.plan_nodes import Direction, EdgeStep, Pattern, PatternEdge, PatternNode
 
 Row = Mapping[str, Value]
 

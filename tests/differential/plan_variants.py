@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from differential.data import GraphData
 from omnigraph.catalog.catalog import Catalog
-from omnigraph.plan.nodes import ReadPlan
+from omnigraph.plan.plan_nodes import ReadPlan
 from omnigraph.plan.rewrite_rules import optimize, order_clauses, prune_columns
 from omnigraph.plan.statistics import Estimator, Statistics
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from differential.data import NodeRef
 from differential.matching import Matcher, Row, TooManyRows
-from omnigraph.plan.nodes import (
+from omnigraph.plan.plan_nodes import (
     AntiJoin,
     CrossJoin,
     Expand,

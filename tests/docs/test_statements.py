@@ -15,7 +15,7 @@ from omnigraph import errors
 from omnigraph.cli.main import omnigraph as command_line
 from omnigraph.cli.main import run
 from omnigraph.errors import ExternalBlobPolicy, OmniError, RowsRejected
-from omnigraph.maintenance.retention_policy import FLOOR
+from omnigraph.maintenance.retention import FLOOR
 from omnigraph.wire.error_bodies import list_error_classes
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -17,9 +17,9 @@ from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.identity import MAIN
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest.manifest_changes import Publication, SetVersion
+from omnigraph.storage.prepared_write import StagedTable, Ticket, mint_ticket, open_writable
 from omnigraph.storage.publish import publish
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, Ticket, mint_ticket, open_writable
 from omnigraph.storage.tables.fragments import write_fragments
 from omnigraph.storage.tables.indices import IndexSpec, LanceIndexKind
 from omnigraph.storage.tables.stage_table import stage_fragments

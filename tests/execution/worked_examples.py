@@ -35,7 +35,7 @@ from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.compile import compile_catalog
-from omnigraph.plan.nodes import Node, Rank, ReadPlan, Sort
+from omnigraph.plan.plan_nodes import Node, Rank, ReadPlan, Sort
 from omnigraph.plan.walk import list_children
 from omnigraph.types.json_value import LARGEST_SAFE_INTEGER
 from omnigraph.types.parameters import coerce_parameters

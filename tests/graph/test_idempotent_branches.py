@@ -15,7 +15,7 @@ from omnigraph.errors import (
     IdempotencyKeyReused,
     WriteNotFound,
 )
-from omnigraph.storage.graph_branches import REQUEST_RECORDS, forget_old_requests
+from omnigraph.storage.branch_requests import REQUEST_RECORDS, forget_old_requests
 
 SCHEMA = "node Person { name: String @key }"
 ADD = 'query add() { insert Person { name: "a" } }'

@@ -22,7 +22,7 @@ from omnigraph.language.source import SourceText
 from omnigraph.policy import Action, NoPolicy, decide
 from omnigraph.policy.policy_parser import parse_cases, run_cases
 from omnigraph.result import Result
-from omnigraph.typed_reading import decode_into
+from omnigraph.struct_decoding import decode_into
 
 
 def import_everything() -> None:

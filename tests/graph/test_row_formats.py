@@ -14,7 +14,7 @@ import omnigraph
 from omnigraph.aio.async_graph import AsyncTypeRows
 from omnigraph.client.served_results import ServedQueryResult
 from omnigraph.errors import BadRequest, MissingPackage
-from omnigraph.execution.load_input import LoadMode
+from omnigraph.execution.load_options import LoadMode
 from omnigraph.graph.conversion.row_formats import RowForms, TypeRows
 from omnigraph.graph.engines import EngineName, ModeName
 from omnigraph.settings import ENGINES

@@ -19,7 +19,7 @@ from omnigraph.errors import (
 from omnigraph.settings import AutopilotSettings, EmbedProvider, EmbedSettings, Settings
 from omnigraph.spark_source.datasource import GraphSource
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.staged import Merging
+from omnigraph.storage.prepared_write import Merging
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_heartbeat import list_heartbeats
 from omnigraph.writer.change import PlanContent, WriteOptions

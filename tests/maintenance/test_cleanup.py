@@ -39,12 +39,11 @@ from omnigraph.errors import (
     StorageKind,
     UncoveredDrift,
 )
-from omnigraph.maintenance.reachability import ReachabilityScan
-from omnigraph.maintenance.retention_policy import Retention
+from omnigraph.maintenance.retention import ReachabilityScan, Retention
 from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.graph_root import read_clock_us
 from omnigraph.storage.layout import ORPHAN_CANDIDATES, STAGING
-from omnigraph.storage.staged import mint_ticket, open_writable
+from omnigraph.storage.prepared_write import mint_ticket, open_writable
 from omnigraph.storage.tables import table_commit
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.remove_versions import list_versions

@@ -26,7 +26,7 @@ from maintenance.library_graph import (
 from maintenance.reference_marker import reach, substance, trees
 from omnigraph.errors import OmniError
 from omnigraph.settings import Settings
-from omnigraph.storage.staged import open_writable
+from omnigraph.storage.prepared_write import open_writable
 from omnigraph.storage.tables.fragments import write_uncommitted
 
 STEPS = 25

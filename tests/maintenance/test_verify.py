@@ -26,8 +26,8 @@ from maintenance.library_graph import (
 from omnigraph.errors import ConflictError, ManifestCorrupt, NotFoundError
 from omnigraph.graph.graph import quarantine
 from omnigraph.storage.manifest.manifest_changes import Publication, SetVersion
+from omnigraph.storage.prepared_write import open_writable
 from omnigraph.storage.publish import publish
-from omnigraph.storage.staged import open_writable
 from omnigraph.storage.tables.stage_table import stage_fresh
 from omnigraph.storage.tables.table_commit import commit_exact
 

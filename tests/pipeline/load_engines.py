@@ -15,11 +15,11 @@ from omnigraph.errors import (
     OmniError,
     RowsRejected,
 )
-from omnigraph.execution.load_input import LoadMode, LoadOptions
-from omnigraph.graph import load_changes
+from omnigraph.execution.load_options import LoadMode, LoadOptions
+from omnigraph.graph import apply_load
+from omnigraph.graph.apply_load import GraphLoadRequest
 from omnigraph.graph.conversion.load_inputs import as_input, plan_input
 from omnigraph.graph.engines import EngineOptions
-from omnigraph.graph.load_changes import GraphLoadRequest
 from omnigraph.output_files import OutputFile
 from omnigraph.storage.tables.location import is_flat_name
 from omnigraph.writer.change import WriteOptions
@@ -55,7 +55,7 @@ def load(graph, data, mode: str, engine: str, **options):
             given = plan_input(given, "spark", asked)  # by tasks, whatever runs them
             write = WriteOptions(branch=branch, expected_head=head)
             request = GraphLoadRequest(asked, write, base=base)
-            return load_changes.load(graph._open.writer, given, request, runs_on)
+            return apply_load.load(graph._open.writer, given, request, runs_on)
 
 
 def outcome(template: Path, place: Path, data: bytes | str, mode: str, engine: str) -> Ended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.pipeline.load_checks import Sizes
+from omnigraph.pipeline.check_stages import Sizes
 from pipeline.differential import compare
 from pipeline.skip_errors_load import compare_left
 

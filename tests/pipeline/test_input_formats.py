@@ -18,7 +18,7 @@ from omnigraph.errors import (
     RowsRejected,
     TypeNotFound,
 )
-from omnigraph.pipeline.load_checks import Sizes
+from omnigraph.pipeline.check_stages import Sizes
 from pipeline.load_engines import load
 from pipeline.random_loads import normal
 

@@ -14,7 +14,7 @@ import pytest
 
 import omnigraph
 from omnigraph.errors import BadRequest, ConstraintViolated, RowsRejected, StorageFailure
-from omnigraph.pipeline.load_checks import Sizes
+from omnigraph.pipeline.check_stages import Sizes
 from omnigraph.pipeline.tasks import InlineTasks, SparkTasks, check_executors, describe
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings, SparkSettings
 from pipeline import test_bad_records as bad

@@ -17,9 +17,9 @@ from omnigraph.errors import (
     RowsRejected,
 )
 from omnigraph.pipeline.bulk_load import LoadJob
+from omnigraph.pipeline.check_stages import Sizes
 from omnigraph.pipeline.kernels.staged_blocks import mint_ids
 from omnigraph.pipeline.kernels.staged_row_reader import hash_strings
-from omnigraph.pipeline.load_checks import Sizes
 from omnigraph.pipeline.tasks import InlineTasks
 from pipeline.differential import compare
 from pipeline.fault_kernels import refuse

@@ -150,7 +150,7 @@ def test_spark_takes_arrow_batches_without_pandas():
 
 def test_importing_the_library_loads_neither_spark_nor_pandas():
     code = (
-        "import sys, omnigraph.graph.graph, omnigraph.graph.load_changes\n"
+        "import sys, omnigraph.graph.graph, omnigraph.graph.apply_load\n"
         "print([m for m in ('pyspark', 'pandas', 'polars') if m in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

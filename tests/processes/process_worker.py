@@ -20,8 +20,8 @@ from fnmatch import fnmatch
 import omnigraph
 from omnigraph.errors import OmniError
 from omnigraph.settings import Settings
+from omnigraph.storage.lease_fence import LeaseFence, LeaseTerms
 from omnigraph.storage.objects.object_store import StoreKind, install_observer
-from omnigraph.storage.writer_lease import LeaseFence, LeaseTerms
 
 
 class StopAt:

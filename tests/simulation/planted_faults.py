@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from omnigraph.maintenance import orphan_removal, reachability
-from omnigraph.storage import orphans, transaction, writer_lease
+from omnigraph.maintenance import orphan_removal, retention
+from omnigraph.storage import lease_fence, orphans, transaction
 from omnigraph.storage.recovery import recover_writes, recovery_decision
 from omnigraph.storage.tables import manifest_table, stage_table
 
@@ -73,13 +73,13 @@ def _finish_half_writes() -> None:
 
 def _keep_no_forks() -> None:
     """Cleanup knows of no branch but main."""
-    reachability.ReachabilityScan._list_refs = lambda _: (recover_writes.MAIN_REF,)
-    reachability.require_none_lost = _nothing
+    retention.ReachabilityScan._list_refs = lambda _: (recover_writes.MAIN_REF,)
+    retention.require_none_lost = _nothing
 
 
 def _never_check_the_lease() -> None:
     """A holder goes on whose lease was taken from it, and so do those who name no fragment."""
-    writer_lease.LeaseGuard.check = _nothing
+    lease_fence.LeaseGuard.check = _nothing
     transaction.require_unmoved = lambda snapshot, _=None: snapshot.manifest
 
 

@@ -40,13 +40,14 @@ from omnigraph.identity import (
     UlidSource,
 )
 from omnigraph.maintenance.cleanup import run_cleanup
-from omnigraph.maintenance.retention_policy import Retention
+from omnigraph.maintenance.retention import Retention
 from omnigraph.settings import Settings
 from omnigraph.storage import graph_branches
 from omnigraph.storage import writer_fence as process_fence
 from omnigraph.storage.consumers import set_consumer
 from omnigraph.storage.graph_lifecycle import NewTable, initialize
 from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.lease_fence import LeaseTerms, open_fence
 from omnigraph.storage.manifest import (
     History,
     ManifestState,
@@ -54,9 +55,7 @@ from omnigraph.storage.manifest import (
     manifest_reader,
 )
 from omnigraph.storage.manifest.manifest_changes import Register, SchemaChange, SetVersion
-from omnigraph.storage.recovery import list_operations, resolve_all
-from omnigraph.storage.refs import create_tag, find_ref, list_names
-from omnigraph.storage.staged import (
+from omnigraph.storage.prepared_write import (
     Merging,
     StagedTable,
     Ticket,
@@ -65,12 +64,13 @@ from omnigraph.storage.staged import (
     drop_fork,
     open_writable,
 )
+from omnigraph.storage.recovery import list_operations, resolve_all
+from omnigraph.storage.refs import create_tag, find_ref, list_names
 from omnigraph.storage.tables import stage_changes
 from omnigraph.storage.tables.manifest_table import compact_lineage
 from omnigraph.storage.tables.table import open_newest
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_fence import make_fence_lost
-from omnigraph.storage.writer_lease import LeaseTerms, open_fence
 from omnigraph.writer.change import CatalogSnapshot, Change, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer
 from simulation.expected_states import Fact, Journal, NeededFiles, State, Violation, Writing

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.identity import EntityKind
-from omnigraph.types import jsonl
-from omnigraph.types.jsonl import parse_lines
+from omnigraph.types import jsonl_parser
+from omnigraph.types.jsonl_parser import parse_lines
 from omnigraph.types.jsonl_records import LineLimits, LineOptions, PropertySpec, TypeSpec
 from omnigraph.types.property import PropertyType, Scalar
 
@@ -49,7 +49,7 @@ TAKE = TypeSpec("Take", EntityKind.NODE, (prop("number", Scalar.U32, nullable=Fa
 SPECS = (ARTIST, ALBUM, SIGNED, NAMESAKE, TAKE)
 
 
-def read(*lines: str | bytes, **options: object) -> jsonl.ParsedLines:
+def read(*lines: str | bytes, **options: object) -> jsonl_parser.ParsedLines:
     data = b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines)
     return parse_lines(data, SPECS, file="in.jsonl", options=LineOptions(**options))
 
@@ -58,7 +58,7 @@ def node(type: str, **data: object) -> str:
     return json.dumps({"type": type, "data": data})
 
 
-def reasons(parsed: jsonl.ParsedLines) -> list[str]:
+def reasons(parsed: jsonl_parser.ParsedLines) -> list[str]:
     return [str(problem) for problem in parsed.problems]
 
 
@@ -140,7 +140,7 @@ def test_a_byte_order_mark_inside_a_file_is_no_json():
 
 
 def test_nothing_gives_nothing():
-    assert parse_lines(b"", SPECS) == jsonl.ParsedLines({}, 0)
+    assert parse_lines(b"", SPECS) == jsonl_parser.ParsedLines({}, 0)
     assert parse_lines(b"\n\n", SPECS).line_count == 2
 
 
@@ -366,12 +366,12 @@ def test_structural_characters_count_outside_strings_only():
 
 
 def test_many_blocks_make_one_table_with_the_right_lines():
-    count = jsonl.BLOCK_LINES * 2 + 7
+    count = jsonl_parser.BLOCK_LINES * 2 + 7
     lines = [node("Album", released=day) for day in range(count)]
-    lines[jsonl.BLOCK_LINES + 1] = "broken"
+    lines[jsonl_parser.BLOCK_LINES + 1] = "broken"
     parsed = read(*lines)
     rows = parsed.rows["node:Album"]
     assert rows.columns.num_rows == count - 1
     days = rows.columns["released"].cast(pa.int32()).to_pylist()
     assert [line - 1 for line in rows.lines.to_pylist()] == days
-    assert [problem.line for problem in parsed.problems] == [jsonl.BLOCK_LINES + 2]
+    assert [problem.line for problem in parsed.problems] == [jsonl_parser.BLOCK_LINES + 2]

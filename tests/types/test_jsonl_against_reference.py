@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from omnigraph.identity import EntityKind
-from omnigraph.types.jsonl import parse_lines
+from omnigraph.types.jsonl_parser import parse_lines
 from omnigraph.types.jsonl_records import PropertySpec, TypeSpec
 from omnigraph.types.property import INTEGER_BOUNDS, PropertyType, Scalar
 from omnigraph.types.to_json import export_values

@@ -10,7 +10,7 @@ import pytest
 from omnigraph.errors import BadRequest
 from omnigraph.identity import EntityKind
 from omnigraph.types.arrow import BLOB, DATETIME
-from omnigraph.types.jsonl import parse_lines
+from omnigraph.types.jsonl_parser import parse_lines
 from omnigraph.types.jsonl_records import PropertySpec, TypeSpec
 from omnigraph.types.property import PropertyType, Scalar
 from omnigraph.types.to_json import (

@@ -12,10 +12,9 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.evolution.apply_result import SchemaApplyResult
 from omnigraph.evolution.migration_plan import MigrationPlan
-from omnigraph.execution.load_input import LoadMode
+from omnigraph.execution.load_options import LoadMode
 from omnigraph.execution.read import ReadLimits
 from omnigraph.graph.blobs import ByteRange
-from omnigraph.graph.branch_snapshots import CatalogSnapshot
 from omnigraph.graph.conversion.load_inputs import Input
 from omnigraph.graph.conversion.row_formats import Row
 from omnigraph.graph.embedding import GraphEmbedSummary
@@ -65,6 +64,7 @@ from omnigraph.wire.write_results import (
     MutationResult,
     RecordedWrite,
 )
+from omnigraph.writer.change import CatalogSnapshot
 
 async def open(
     uri: str | Path,

@@ -45,7 +45,7 @@ from omnigraph.catalog.schema_json import (
 )
 from omnigraph.errors import SchemaContractMismatch
 from omnigraph.identity import PropertyId, TableIncarnationId, TypeId
-from omnigraph.typed_reading import decode_into
+from omnigraph.struct_decoding import decode_into
 from omnigraph.types.property import PropertyType, Scalar
 
 STATE_FORMAT_VERSION = 2

@@ -31,7 +31,7 @@ from omnigraph.errors import (
 )
 from omnigraph.operations.operation_table import find_route
 from omnigraph.result import WriteResult
-from omnigraph.typed_reading import decode_into
+from omnigraph.struct_decoding import decode_into
 from omnigraph.version import __version__
 from omnigraph.wire.error_bodies import is_error_body, rebuild_error
 from omnigraph.wire.http_protocol import IDEMPOTENCY_KEY, JSON, REPLAYED, REQUEST_ID, RouteSpec

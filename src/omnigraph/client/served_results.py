@@ -21,7 +21,7 @@ from omnigraph.history.change_feed import Baseline
 from omnigraph.history.diff import Diff
 from omnigraph.history.entity_changes import ChangeFilter
 from omnigraph.identity import CommitId, EntityKind, make_table_key
-from omnigraph.typed_reading import convert_into, decode_into
+from omnigraph.struct_decoding import convert_into, decode_into
 from omnigraph.wire.change_results import BaselineEnd, DiffStats, EntityChange, TypeStats
 from omnigraph.wire.http_protocol import (
     ARROW_STREAM,

@@ -37,7 +37,7 @@ from omnigraph.graph.revisions import RevisionLike, format_optional_revision, fo
 from omnigraph.history.entity_changes import ChangeFilter
 from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.plan.compile import compile_catalog
-from omnigraph.typed_reading import convert_into
+from omnigraph.struct_decoding import convert_into
 from omnigraph.wire import request_bodies as asks
 from omnigraph.wire.change_results import EntityHistory
 from omnigraph.wire.commit_results import Commit, Consumer, Tag

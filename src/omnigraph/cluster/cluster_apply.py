@@ -43,7 +43,7 @@ from omnigraph.cluster.control_records import (
     find_ledger,
     write_ledger,
 )
-from omnigraph.cluster.managed_graphs import UNRESOLVED, ManagedGraph, recover_changes
+from omnigraph.cluster.graph_changes import UNRESOLVED, ManagedGraph, recover_changes
 from omnigraph.errors import ClusterError
 from omnigraph.settings import Settings
 

@@ -35,7 +35,7 @@ from omnigraph.errors import ClusterDiagnostic, ClusterError, NotFoundError, Sev
 from omnigraph.settings import Settings
 from omnigraph.storage.objects import ObjectStore, normalize_root, open_store
 from omnigraph.storage.sealed_records import SEAL, is_sealed, seal
-from omnigraph.typed_reading import convert_into
+from omnigraph.struct_decoding import convert_into
 from omnigraph.types.json_value import parse_json
 from omnigraph.types.row_problems import ValueRefused
 from omnigraph.wire.http_protocol import check_graph_id, is_graph_id

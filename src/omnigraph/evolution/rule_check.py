@@ -28,6 +28,7 @@ from omnigraph.evolution.column_plan import (
     collect_expressions,
     locating_expressions,
 )
+from omnigraph.evolution.migration_plan import allows_less
 from omnigraph.evolution.migration_steps import (
     AddConstraint,
     AddProperty,
@@ -36,7 +37,6 @@ from omnigraph.evolution.migration_steps import (
     ConstraintDocument,
     Step,
 )
-from omnigraph.evolution.property_changes import allows_less
 from omnigraph.execution.stored_rows import build_logical_schema, derive_key_ids
 from omnigraph.identity import ID_COLUMN, TableKey
 from omnigraph.storage.snapshot import Snapshot

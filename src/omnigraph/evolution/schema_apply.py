@@ -49,9 +49,9 @@ from omnigraph.identity import OperationId
 from omnigraph.language.source import SourceText
 from omnigraph.storage.layout import SCHEMA_SOURCE
 from omnigraph.storage.manifest import Register, Rename, SchemaChange, SchemaContract, Tombstone
+from omnigraph.storage.prepared_write import StagedTable, Ticket, mint_ticket
 from omnigraph.storage.refs import list_names, list_tags
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, Ticket, mint_ticket
 from omnigraph.storage.tables import ColumnJob, Table, stage_columns, stage_overwrite
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.writer.change import CatalogSnapshot, PlanContent

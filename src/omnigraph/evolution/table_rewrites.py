@@ -24,9 +24,7 @@ from omnigraph.execution.stored_rows import (
 )
 from omnigraph.storage.graph_lifecycle import GENESIS_VERSION, NewTable
 from omnigraph.storage.manifest import SetVersion, TableEntry
-from omnigraph.storage.recovery import drop_created
-from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import (
+from omnigraph.storage.prepared_write import (
     StagedTable,
     Ticket,
     Writable,
@@ -34,6 +32,8 @@ from omnigraph.storage.staged import (
     drop_fork,
     open_writable,
 )
+from omnigraph.storage.recovery import drop_created
+from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import (
     Column,
     ColumnJob,

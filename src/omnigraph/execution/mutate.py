@@ -27,7 +27,7 @@ from omnigraph.execution.stored_rows import (
     read_by_id,
 )
 from omnigraph.identity import EntityKind, TableKey, UlidSource
-from omnigraph.plan.nodes import (
+from omnigraph.plan.plan_nodes import (
     DeleteEntities,
     InsertEntity,
     InsertMode,

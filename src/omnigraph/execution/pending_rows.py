@@ -41,8 +41,8 @@ from omnigraph.plan.expressions import (
     PropertyValue,
 )
 from omnigraph.plan.walk import list_conjuncts, list_operands_of
+from omnigraph.storage.prepared_write import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.tables import (
     StagedTransaction,
     Table,

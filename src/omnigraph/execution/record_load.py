@@ -26,14 +26,14 @@ from omnigraph.constraints.table_changes import (
 )
 from omnigraph.errors import ConstraintViolated, KeyConflict, RowsRejected
 from omnigraph.execution.embed_on_write import WriteVectors
-from omnigraph.execution.load_input import LoadMode, Matches, build_type_specs, find_match_key
+from omnigraph.execution.load_options import LoadMode, Matches, build_type_specs, find_match_key
 from omnigraph.execution.pending_rows import CommittedRows, Placement, stage_tables
-from omnigraph.execution.row_block import Completion, RowBlock, add_vectors, complete_rows
+from omnigraph.execution.row_completion import Completion, RowBlock, add_vectors, complete_rows
 from omnigraph.execution.stored_rows import build_logical_schema, find_address, refuse_address
 from omnigraph.identity import TableKey, UlidSource
+from omnigraph.storage.prepared_write import StagedTable, Ticket
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, Ticket
-from omnigraph.types.jsonl import ParsedLines, TypedRows, parse_lines
+from omnigraph.types.jsonl_parser import ParsedLines, TypedRows, parse_lines
 from omnigraph.types.jsonl_records import LineOptions
 
 

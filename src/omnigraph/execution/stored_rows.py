@@ -19,7 +19,7 @@ from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.errors import BadRequest, ExternalBlobPolicy, TypeNotFound
 from omnigraph.execution.read.code_arrays import Longs
 from omnigraph.plan.expressions import Constant, NowValue, Operand, ParameterValue
-from omnigraph.plan.nodes import Assignment
+from omnigraph.plan.plan_nodes import Assignment
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import (
     ROW_ID,

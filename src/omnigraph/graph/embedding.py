@@ -20,7 +20,7 @@ from omnigraph.policy.decision import Action
 from omnigraph.result import Result
 from omnigraph.settings import Settings
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.staged import Ticket
+from omnigraph.storage.prepared_write import Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
@@ -273,7 +273,7 @@ class _Embedding:
         self.vectors = 0
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
-        from omnigraph.execution.load_input import LoadMode, LoadOptions
+        from omnigraph.execution.load_options import LoadMode, LoadOptions
         from omnigraph.pipeline.bulk_embed import GraphEmbedding, list_graph_targets
         from omnigraph.pipeline.bulk_load import LoadJob
         from omnigraph.pipeline.staged_input import StagedRows

@@ -1,19 +1,23 @@
-"""The engines that run bulk work: this process, or Spark, which is loaded when it is first used."""
+"""Choose and open the engine of bulk work: this process, or Spark, loaded when first used."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.spark_environment import is_spark_installed, require_spark
-from omnigraph.settings import ENGINES, MERGE_ENGINES, Settings
+from omnigraph.pipeline.spark_environment import find_java, is_spark_installed, require_spark
+from omnigraph.settings import ENGINES, MERGE_ENGINES, LoadEngine, Settings
 
 if TYPE_CHECKING:
+    from omnigraph.graph.conversion.load_inputs import LoadInput
     from omnigraph.history.three_way import RunComparison
     from omnigraph.pipeline.tasks import Tasks
+    from omnigraph.storage.graph_root import GraphRoot
 
 EngineName: TypeAlias = Literal["local", "spark"]
 LoadEngineName: TypeAlias = Literal["auto", "local", "spark"]
@@ -99,3 +103,119 @@ class MergeEngine:
     @cached_property
     def _tasks(self) -> Tasks:
         return open_tasks("spark", self._settings, self._options.session, self._options.spark_conf)
+
+
+# --- the engine of a load ------------------------------------------------------------------------
+
+START_FACTOR = 8
+"""Starting Spark costs as much as it saves on this many times the input."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """Engine of a load, and the reason for it."""
+
+    engine: str
+    reason: str
+
+
+def choose_engine(given: LoadInput, runs_on: EngineOptions, root: GraphRoot) -> EngineChoice:
+    """Choose where to run a load.
+
+    Raises:
+        BadRequest: there is no such engine, or a file cannot be read.
+    """
+    from omnigraph.pipeline.input_splits import FrameSource
+
+    if isinstance(given, FrameSource):
+        return EngineChoice("spark", "the rows are a Spark data frame")
+    asked = runs_on.engine or str(root.settings.load_engine)
+    if asked not in tuple(LoadEngine):
+        raise BadRequest(f"engine '{asked}' is not one of {', '.join(LoadEngine)}")
+    if asked != LoadEngine.AUTO:
+        return EngineChoice(asked, "asked for" if runs_on.engine else "OMNIGRAPH_LOAD_ENGINE")
+    if runs_on.session is not None:
+        return EngineChoice("spark", "a Spark session was given")
+    if runs_on.spark_conf:
+        return EngineChoice("spark", "Spark options were given")
+    size = _measure_input(given, root.settings)
+    if size is None:
+        return EngineChoice("local", "the size of a stream is not known")
+    return _choose_by_size(size, given, root)
+
+
+def _choose_by_size(size: int, given: LoadInput, root: GraphRoot) -> EngineChoice:
+    settings = root.settings
+    least, shown = settings.spark.load_bytes, f"{_show_mebibytes(size)} of input"
+    if size < least:  # whatever Spark there is; looking for it has a price
+        limit = _show_mebibytes(least)
+        return EngineChoice("local", f"{shown}; Spark is used from {limit} on")
+    is_started = _is_spark_up(settings)
+    if not is_started and size < least * START_FACTOR:
+        limit = _show_mebibytes(least * START_FACTOR)
+        return EngineChoice("local", f"{shown}; Spark is started from {limit} on")
+    obstacle = _find_obstacle(given, root)
+    if obstacle is not None:
+        return EngineChoice("local", f"{shown}, but {obstacle}")
+    return EngineChoice("spark", shown)
+
+
+def _measure_input(given: LoadInput, settings: Settings) -> int | None:
+    """Estimate the bytes of plain records; None if nobody knows yet."""
+    from omnigraph.execution.record_load import RecordInput
+    from omnigraph.pipeline.input_splits import FileSource, TableSource, measure_files
+
+    match given:
+        case RecordInput():
+            return len(given.data)
+        case TableSource():
+            return int(given.table.nbytes)
+        case FileSource():
+            return measure_files(given.places, settings.aws)
+        case _:
+            return None
+
+
+def _is_spark_up(settings: Settings) -> bool:
+    """Return whether there is a session, or a cluster that was named."""
+    from omnigraph.pipeline.spark_session import find_active_session
+
+    return bool(find_active_session() or settings.spark.remote or settings.spark.master)
+
+
+def _find_obstacle(given: LoadInput, root: GraphRoot) -> str | None:
+    """Return the reason why Spark cannot run the load, or None."""
+    from omnigraph.pipeline.input_splits import FileSource
+    from omnigraph.pipeline.spark_session import find_active_session, is_local
+
+    active, settings = find_active_session(), root.settings
+    if active is None:
+        if find_spec("pyspark") is None:
+            return "PySpark is not installed"
+        if not settings.spark.remote and not _has_java():
+            return "Java was not found"
+    if active is not None:
+        is_elsewhere = not is_local(active)
+    else:
+        is_elsewhere = bool(settings.spark.remote) or not _is_on_this_machine(settings)
+    files = given.places if isinstance(given, FileSource) else ()
+    places = [root.uri, *map(str, files)]
+    if is_elsewhere and any("://" not in one or one.startswith("file:") for one in places):
+        return "Spark runs elsewhere and may not reach files of this machine"
+    return None
+
+
+def _is_on_this_machine(settings: Settings) -> bool:
+    return (settings.spark.master or "local").partition("[")[0] == "local"
+
+
+def _has_java() -> bool:
+    try:
+        find_java(os.environ)
+    except BadRequest:
+        return False
+    return True
+
+
+def _show_mebibytes(size: int) -> str:
+    return f"{size / (1 << 20):,.1f}".removesuffix(".0") + " MiB"

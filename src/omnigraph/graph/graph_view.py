@@ -20,7 +20,7 @@ from omnigraph.graph.results import PlanText
 from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.explain import Notes, explain_json, explain_text
-from omnigraph.plan.nodes import Plan, ReadPlan
+from omnigraph.plan.plan_nodes import Plan, ReadPlan
 from omnigraph.policy.decision import Action
 from omnigraph.wire.read_results import SnapshotInfo, TableInfo, render_types_html
 

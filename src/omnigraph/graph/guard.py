@@ -17,7 +17,7 @@ from omnigraph.errors import CompileError, MergeConflict, PolicyDenied
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
-from omnigraph.plan.nodes import DeleteEntities, MutationPlan, Plan, UpdateEntities
+from omnigraph.plan.plan_nodes import DeleteEntities, MutationPlan, Plan, UpdateEntities
 from omnigraph.plan.walk import list_property_reads
 from omnigraph.policy.decision import Action, Authority, authorize, decide
 from omnigraph.policy.restricted_catalog import (

@@ -19,7 +19,7 @@ from omnigraph.errors import (
     ReadSetChanged,
     WriteNotFound,
 )
-from omnigraph.storage.graph_branches import (
+from omnigraph.storage.branch_requests import (
     KnownRequest,
     RequestRecord,
     begin_request,
@@ -31,10 +31,10 @@ from omnigraph.storage.graph_branches import (
 )
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest import CommitRecord, show_commit
+from omnigraph.storage.prepared_write import Ticket
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import Ticket
 from omnigraph.storage.write_plan import WriterKind
-from omnigraph.typed_reading import convert_into
+from omnigraph.struct_decoding import convert_into
 from omnigraph.wire.write_results import RecordedWrite
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, Change, PlanContent, WriteOptions
 

@@ -1,36 +1,27 @@
-"""Load records as one commit: the verb, and the choice of the engine."""
+"""Load records as one commit."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from omnigraph.errors import BadRequest
-from omnigraph.graph.engines import EngineOptions, LoadEngineName, ModeName
+from omnigraph.graph.engines import EngineOptions, LoadEngineName, ModeName, choose_engine
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.output_files import OutputFile, output_file
-from omnigraph.pipeline.spark_environment import find_java
-from omnigraph.pipeline.spark_session import find_active_session, is_local
 from omnigraph.policy.decision import Action
-from omnigraph.settings import LoadEngine, Settings
-from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.wire.write_results import LoadResult
 
 if TYPE_CHECKING:
-    from omnigraph.execution.load_input import LoadMode
+    from omnigraph.execution.load_options import LoadMode
+    from omnigraph.graph.apply_load import GraphLoadRequest
     from omnigraph.graph.conversion.load_inputs import Input, LoadInput
-    from omnigraph.graph.load_changes import GraphLoadRequest
     from omnigraph.writer.driver import Writer
-
-START_FACTOR = 8
-"""Starting Spark costs as much as it saves on this many times the input."""
 
 
 class LoadVerbs(GraphHandle):
@@ -102,9 +93,9 @@ class LoadVerbs(GraphHandle):
         >>> done.nodes, done.edges, done.commit.actor_id
         ({'Person': 1}, {'Knows': 1}, 'maria')
         """
-        from omnigraph.execution.load_input import LoadOptions
+        from omnigraph.execution.load_options import LoadOptions
+        from omnigraph.graph.apply_load import GraphLoadRequest
         from omnigraph.graph.conversion.load_inputs import as_input
-        from omnigraph.graph.load_changes import GraphLoadRequest
 
         branch = self._choose(branch)
         self._allow_load(branch, base, actor)
@@ -134,7 +125,7 @@ class LoadVerbs(GraphHandle):
 
     def _allow_load(self, branch: str, base: str | None, actor: str | None) -> None:
 
-        from omnigraph.graph.load_changes import has_branch
+        from omnigraph.graph.apply_load import has_branch
 
         self._open.require_writable()
         if base is not None and not has_branch(self._open.views.root, branch):
@@ -144,7 +135,7 @@ class LoadVerbs(GraphHandle):
 
 def _parse_mode(mode: LoadMode | str) -> LoadMode:
 
-    from omnigraph.execution.load_input import LoadMode
+    from omnigraph.execution.load_options import LoadMode
 
     try:
         return LoadMode(mode)
@@ -159,8 +150,8 @@ def _load_input(
     runs_on: EngineOptions,
 ) -> LoadResult:
     """Choose the engine and the form of the input, then load it."""
+    from omnigraph.graph.apply_load import load
     from omnigraph.graph.conversion.load_inputs import identify_input, plan_input
-    from omnigraph.graph.load_changes import load
 
     root = writer.branches.root
     chosen = choose_engine(given, runs_on, root)
@@ -170,113 +161,3 @@ def _load_input(
         request = replace(request, key=request.make_key(content))
     loaded = load(writer, planned, request, replace(runs_on, engine=chosen.engine))
     return msgspec.structs.replace(loaded, engine_reason=chosen.reason)
-
-
-# --- the choice of the engine ---------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class EngineChoice:
-    """Engine of a load, and the reason for it."""
-
-    engine: str
-    reason: str
-
-
-def choose_engine(given: LoadInput, runs_on: EngineOptions, root: GraphRoot) -> EngineChoice:
-    """Choose where to run a load.
-
-    Raises:
-        BadRequest: there is no such engine, or a file cannot be read.
-    """
-    from omnigraph.pipeline.input_splits import FrameSource
-
-    if isinstance(given, FrameSource):
-        return EngineChoice("spark", "the rows are a Spark data frame")
-    asked = runs_on.engine or str(root.settings.load_engine)
-    if asked not in tuple(LoadEngine):
-        raise BadRequest(f"engine '{asked}' is not one of {', '.join(LoadEngine)}")
-    if asked != LoadEngine.AUTO:
-        return EngineChoice(asked, "asked for" if runs_on.engine else "OMNIGRAPH_LOAD_ENGINE")
-    if runs_on.session is not None:
-        return EngineChoice("spark", "a Spark session was given")
-    if runs_on.spark_conf:
-        return EngineChoice("spark", "Spark options were given")
-    size = _measure_input(given, root.settings)
-    if size is None:
-        return EngineChoice("local", "the size of a stream is not known")
-    return _choose_by_size(size, given, root)
-
-
-def _choose_by_size(size: int, given: LoadInput, root: GraphRoot) -> EngineChoice:
-    settings = root.settings
-    least, shown = settings.spark.load_bytes, f"{_show_mebibytes(size)} of input"
-    if size < least:  # whatever Spark there is; looking for it has a price
-        limit = _show_mebibytes(least)
-        return EngineChoice("local", f"{shown}; Spark is used from {limit} on")
-    is_started = _is_spark_up(settings)
-    if not is_started and size < least * START_FACTOR:
-        limit = _show_mebibytes(least * START_FACTOR)
-        return EngineChoice("local", f"{shown}; Spark is started from {limit} on")
-    obstacle = _find_obstacle(given, root)
-    if obstacle is not None:
-        return EngineChoice("local", f"{shown}, but {obstacle}")
-    return EngineChoice("spark", shown)
-
-
-def _measure_input(given: LoadInput, settings: Settings) -> int | None:
-    """Estimate the bytes of plain records; None if nobody knows yet."""
-    from omnigraph.execution.record_load import RecordInput
-    from omnigraph.pipeline.input_splits import FileSource, TableSource, measure_files
-
-    match given:
-        case RecordInput():
-            return len(given.data)
-        case TableSource():
-            return int(given.table.nbytes)
-        case FileSource():
-            return measure_files(given.places, settings.aws)
-        case _:
-            return None
-
-
-def _is_spark_up(settings: Settings) -> bool:
-    """Return whether there is a session, or a cluster that was named."""
-    return bool(find_active_session() or settings.spark.remote or settings.spark.master)
-
-
-def _find_obstacle(given: LoadInput, root: GraphRoot) -> str | None:
-    """Return the reason why Spark cannot run the load, or None."""
-    from omnigraph.pipeline.input_splits import FileSource
-
-    active, settings = find_active_session(), root.settings
-    if active is None:
-        if find_spec("pyspark") is None:
-            return "PySpark is not installed"
-        if not settings.spark.remote and not _has_java():
-            return "Java was not found"
-    if active is not None:
-        is_elsewhere = not is_local(active)
-    else:
-        is_elsewhere = bool(settings.spark.remote) or not _is_on_this_machine(settings)
-    files = given.places if isinstance(given, FileSource) else ()
-    places = [root.uri, *map(str, files)]
-    if is_elsewhere and any("://" not in one or one.startswith("file:") for one in places):
-        return "Spark runs elsewhere and may not reach files of this machine"
-    return None
-
-
-def _is_on_this_machine(settings: Settings) -> bool:
-    return (settings.spark.master or "local").partition("[")[0] == "local"
-
-
-def _has_java() -> bool:
-    try:
-        find_java(os.environ)
-    except BadRequest:
-        return False
-    return True
-
-
-def _show_mebibytes(size: int) -> str:
-    return f"{size / (1 << 20):,.1f}".removesuffix(".0") + " MiB"

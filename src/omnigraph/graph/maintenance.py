@@ -125,7 +125,7 @@ class GraphMaintenance(GraphHandle):
         (False, 0)
         """
         from omnigraph.maintenance.cleanup import preview_cleanup, run_cleanup
-        from omnigraph.maintenance.retention_policy import Retention
+        from omnigraph.maintenance.retention import Retention
 
         self._open.require_writable()
         self._guard.allow(Action.ADMIN)

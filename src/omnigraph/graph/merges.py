@@ -28,9 +28,9 @@ from omnigraph.identity import CommitId, TableKey
 from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import CommitRecord, show_commit
-from omnigraph.storage.staged import Merging, Ticket
+from omnigraph.storage.prepared_write import Merging, Ticket
 from omnigraph.storage.write_plan import WriterKind
-from omnigraph.typed_reading import convert_into
+from omnigraph.struct_decoding import convert_into
 from omnigraph.wire.commit_results import RowCounts
 from omnigraph.wire.merge_results import (
     MergeOutcome,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from omnigraph.history.ancestry import Commits
     from omnigraph.history.conflict_resolution import Take
     from omnigraph.history.conflict_rules import Given
-    from omnigraph.history.merge import Decided, MergePlan
+    from omnigraph.history.merge_plan import Decided, MergePlan
     from omnigraph.history.table_sides import Granularity
     from omnigraph.writer.driver import Writer
 
@@ -239,7 +239,7 @@ class BranchMerge:
     def plan_on(self, target: CatalogSnapshot) -> MergePlan:
         from omnigraph.history.branch_schemas import list_lacking_steps
         from omnigraph.history.conflict_rules import parse_rules
-        from omnigraph.history.merge import MergePolicy, plan_merge
+        from omnigraph.history.merge_plan import MergePolicy, plan_merge
 
         request = self._request
         source = self._views.read_newest(request.source)

@@ -16,13 +16,13 @@ from omnigraph.graph.reads import ReadVerbs
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision
 from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.plan.compile import compile_plan
-from omnigraph.plan.nodes import MutationPlan
+from omnigraph.plan.plan_nodes import MutationPlan
 from omnigraph.policy.decision import Action
 from omnigraph.settings import EmbedSettings
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import CommitRecord, show_commit
-from omnigraph.storage.staged import Ticket
+from omnigraph.storage.prepared_write import Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.stored_queries import QueryRegistry
 from omnigraph.stored_queries.query_registry import StoredQuery, describe_queries

@@ -32,7 +32,7 @@ from omnigraph.language.source import SourceText
 from omnigraph.pipeline.spark_session import spark
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.explain import Notes, PlanStep
-from omnigraph.plan.nodes import Plan, ReadPlan
+from omnigraph.plan.plan_nodes import Plan, ReadPlan
 from omnigraph.plan.statistics import Estimator, Statistics
 from omnigraph.settings import TraversalMode, TraversalSettings
 from omnigraph.types.parameters import coerce_parameters

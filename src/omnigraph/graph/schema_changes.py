@@ -26,7 +26,7 @@ from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import SCHEMA_SOURCE, normalize_branch
 from omnigraph.storage.manifest import CommitRecord, History, show_commit
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.typed_reading import convert_into
+from omnigraph.struct_decoding import convert_into
 from omnigraph.writer.change import CatalogSnapshot, WriteOptions
 
 if TYPE_CHECKING:
@@ -356,7 +356,7 @@ def purge_dropped(writer: Writer, snapshot: Snapshot, actor: str | None) -> None
     """Finish the drops of the newest change of the schema, if it was one with consent."""
     from omnigraph.evolution.table_rewrites import ForgetColumns
     from omnigraph.maintenance.cleanup import run_cleanup
-    from omnigraph.maintenance.retention_policy import Retention
+    from omnigraph.maintenance.retention import Retention
 
     if not _is_due(snapshot):
         return
@@ -378,8 +378,7 @@ def _is_due(snapshot: Snapshot) -> bool:
 
 def _delete_folders(root: GraphRoot, snapshot: Snapshot) -> None:
     """Delete the tables of dropped types that nothing shows any more."""
-    from omnigraph.maintenance.reachability import ReachabilityScan
-    from omnigraph.maintenance.retention_policy import Retention
+    from omnigraph.maintenance.retention import ReachabilityScan, Retention
 
     registrations = snapshot.state.registrations
     dropped = [registrations[identity].path for identity in snapshot.state.tombstones]

@@ -30,10 +30,10 @@ from omnigraph.identity import CommitId
 from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import CommitRecord, show_commit
+from omnigraph.storage.prepared_write import Ticket
 from omnigraph.storage.refs import find_ref
-from omnigraph.storage.staged import Ticket
 from omnigraph.storage.write_plan import WriterKind
-from omnigraph.typed_reading import convert_into
+from omnigraph.struct_decoding import convert_into
 from omnigraph.wire.merge_results import ApplyOutcome, ApplyResult, list_conflicts, with_conflicts
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from omnigraph.history.ancestry import PastState, PastStates
     from omnigraph.history.conflict_report import ConflictWords
     from omnigraph.history.conflict_rules import Given
-    from omnigraph.history.merge import StatePlan
+    from omnigraph.history.merge_plan import StatePlan
     from omnigraph.writer.driver import Writer
 
 
@@ -293,7 +293,7 @@ def cherry_pick(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -
 def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
     """Set a branch to what it, or another one, was at a commit, as a new commit."""
     from omnigraph.history.ancestry import PastState
-    from omnigraph.history.merge import require_one_schema
+    from omnigraph.history.merge_plan import require_one_schema
 
     view = resolve_revision(views, request.commit, request.options.branch).view
     require_one_schema(view, views.read_newest(request.options.branch))
@@ -381,7 +381,7 @@ class CommitChange:
         base: PastState | None,
         source: PastState,
     ) -> None:
-        from omnigraph.history.merge import StatePlan
+        from omnigraph.history.merge_plan import StatePlan
 
         self.views, self.request, self.operation, self.applied = views, request, operation, applied
         self._base, self._source = base, source
@@ -394,7 +394,7 @@ class CommitChange:
 
     def plan_on(self, target: CatalogSnapshot) -> StatePlan:
         from omnigraph.history.conflict_rules import parse_rules
-        from omnigraph.history.merge import MergePolicy, plan_changes
+        from omnigraph.history.merge_plan import MergePolicy, plan_changes
 
         request = self.request
         decided = read_decisions(request.decisions, target.catalog)

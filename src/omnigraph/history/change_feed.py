@@ -38,7 +38,7 @@ from omnigraph.history.entity_changes import (
 )
 from omnigraph.identity import CommitId
 from omnigraph.storage.manifest import CommitRecord
-from omnigraph.typed_reading import decode_into
+from omnigraph.struct_decoding import decode_into
 from omnigraph.wire.change_results import (
     BaselineEnd,
     CommitBlock,

@@ -14,12 +14,12 @@ from omnigraph.execution.stored_rows import (
     convert_from_table_rows,
     convert_to_table_rows,
 )
-from omnigraph.history.merge import StatePlan, TableMergePlan
+from omnigraph.history.merge_plan import StatePlan, TableMergePlan
 from omnigraph.history.property_merge import CombinedRows
 from omnigraph.history.table_sides import Entities
 from omnigraph.identity import ID_COLUMN
+from omnigraph.storage.prepared_write import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.tables import (
     ADDRESSES_PER_READ,
     ROW_ADDRESS,

@@ -19,7 +19,7 @@ from omnigraph.maintenance.cleanup import preview_cleanup, run_cleanup
 from omnigraph.maintenance.maintenance_results import CleanupResult, OptimizeResult
 from omnigraph.maintenance.optimize import OptimizeOptions, list_owned_entries, optimize
 from omnigraph.maintenance.optimize_steps import list_stored_indexes
-from omnigraph.maintenance.retention_policy import Retention
+from omnigraph.maintenance.retention import Retention
 from omnigraph.result import Result
 from omnigraph.settings import AutopilotSettings
 from omnigraph.storage.tables.compaction import plan_groups

@@ -19,10 +19,9 @@ from omnigraph.errors import FilesMissing, HistoricalVersionReclaimed, OmniError
 from omnigraph.identity import EntityKind
 from omnigraph.maintenance.maintenance_results import MANIFEST_KEY, CleanedTable, CleanupResult
 from omnigraph.maintenance.orphan_removal import OrphanRemoval
-from omnigraph.maintenance.reachability import Place, ReachabilityScan, Reachable
-from omnigraph.maintenance.retention_policy import Retention
+from omnigraph.maintenance.retention import Place, ReachabilityScan, Reachable, Retention
 from omnigraph.progress import working
-from omnigraph.storage.graph_branches import forget_old_requests
+from omnigraph.storage.branch_requests import forget_old_requests
 from omnigraph.storage.graph_lifecycle import relocate
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import MANIFEST, make_table_path

@@ -42,11 +42,11 @@ from omnigraph.progress import working
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import CommitRecord, TableEntry, read_newest, show_commit
+from omnigraph.storage.prepared_write import StagedTable, Ticket, Writable
 from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.recovery.recover_writes import revoke_late_effects
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, Ticket, Writable
 from omnigraph.storage.tables import CompactionJob, commit_exact, open_table
 from omnigraph.storage.tables.compaction import is_removed_by_cleanup
 from omnigraph.storage.tables.manifest_table import compact_lineage, name_anchor

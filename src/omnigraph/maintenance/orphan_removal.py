@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from omnigraph.errors import ConflictError, ManifestCorrupt, OmniError, StorageFailure
 from omnigraph.identity import BranchName
-from omnigraph.maintenance.reachability import ReachabilityScan, Reachable
+from omnigraph.maintenance.retention import ReachabilityScan, Reachable
 from omnigraph.storage.layout import MANIFEST, STAGING
 from omnigraph.storage.orphans import OrphanCandidates, find_temporary_files, remove_temporary_files
 from omnigraph.storage.recovery import list_pending_intents, resolve_all

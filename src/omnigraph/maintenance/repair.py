@@ -30,6 +30,7 @@ from omnigraph.maintenance.maintenance_results import (
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import make_intent_path, make_quarantined_intent_path
 from omnigraph.storage.manifest import SetVersion, TableEntry, read_newest
+from omnigraph.storage.prepared_write import Ticket
 from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.recovery.recover_writes import (
     give_up,
@@ -38,7 +39,6 @@ from omnigraph.storage.recovery.recover_writes import (
 )
 from omnigraph.storage.refs import MAIN_REF, list_refs
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import Ticket
 from omnigraph.storage.tables import open_table
 from omnigraph.storage.tables.table import find_latest_version
 from omnigraph.storage.tables.table_branches import (

@@ -19,7 +19,7 @@ from omnigraph.identity import BranchName, EntityKind, make_table_key
 from omnigraph.language.source import SourceText
 from omnigraph.maintenance.maintenance_results import VerifyFinding, VerifyResult
 from omnigraph.maintenance.optimize_steps import list_stored_indexes
-from omnigraph.maintenance.reachability import Place
+from omnigraph.maintenance.retention import Place
 from omnigraph.maintenance.verify_storage import (
     AffectedCommits,
     FileCheck,

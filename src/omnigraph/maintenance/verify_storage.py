@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from omnigraph.errors import OmniError
 from omnigraph.maintenance.maintenance_results import VerifyFinding
 from omnigraph.settings import FenceMode
+from omnigraph.storage.branch_requests import REQUEST_RECORDS
 from omnigraph.storage.consumers import CONSUMER_RECORDS
-from omnigraph.storage.graph_branches import REQUEST_RECORDS
 from omnigraph.storage.graph_lifecycle import is_at_home, list_mirror_files
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import (

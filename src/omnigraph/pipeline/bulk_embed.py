@@ -33,7 +33,7 @@ from omnigraph.embedding.embed_files import (
 from omnigraph.embedding.embedder import TextRole
 from omnigraph.embedding.embedder_choice import choose_model, open_embedder
 from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
-from omnigraph.execution.load_input import LoadMode, LoadOptions
+from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.execution.read import Flags, Given
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.output_files import OutputFile
@@ -49,7 +49,7 @@ from omnigraph.pipeline.staging_area import StagingArea
 from omnigraph.pipeline.table_scan import TableScan, plan_partitions, scan_rows
 from omnigraph.pipeline.tasks import Partition, Tasks
 from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
-from omnigraph.plan.nodes import ROW
+from omnigraph.plan.plan_nodes import ROW
 from omnigraph.settings import AwsSettings, EmbedSettings
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.types.arrow import to_arrow_type

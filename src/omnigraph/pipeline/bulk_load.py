@@ -14,9 +14,10 @@ import msgspec
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.constraints.table_changes import REPORTED
 from omnigraph.errors import RowProblem, RowsRejected
-from omnigraph.execution.load_input import LoadMode, LoadOptions
+from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.execution.stored_rows import refuse_address
 from omnigraph.identity import TableKey
+from omnigraph.pipeline.check_stages import SIZES, Checks, Sizes
 from omnigraph.pipeline.kernels.write_kernel import (
     DeleteTask,
     FillTask,
@@ -28,7 +29,6 @@ from omnigraph.pipeline.kernels.write_kernel import (
     group_fragments,
     write_rows,
 )
-from omnigraph.pipeline.load_checks import SIZES, Checks, Sizes
 from omnigraph.pipeline.load_report import (
     SkippedInput,
     list_first_problems,
@@ -52,8 +52,8 @@ from omnigraph.pipeline.staging_area import (
 from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.manifest import TableEntry
+from omnigraph.storage.prepared_write import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, Ticket, Writable, drop_fork, open_writable
 from omnigraph.storage.tables import (
     NO_DELETIONS,
     Deletions,

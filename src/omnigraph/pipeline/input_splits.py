@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadOptions, BadRequest, TypeNotFound
-from omnigraph.execution.load_input import LoadOptions
+from omnigraph.execution.load_options import LoadOptions
 from omnigraph.settings import AwsSettings
 from omnigraph.types.row_problems import describe_closest
 

@@ -40,7 +40,7 @@ from omnigraph.plan.expressions import (
     TextScore,
     VectorDistance,
 )
-from omnigraph.plan.nodes import (
+from omnigraph.plan.plan_nodes import (
     Aggregate,
     AntiJoin,
     CrossJoin,

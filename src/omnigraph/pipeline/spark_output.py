@@ -39,7 +39,7 @@ from omnigraph.pipeline.spark_columns import (
 )
 from omnigraph.pipeline.spark_session import extract_reason, find_raised_text
 from omnigraph.plan.expressions import AggregateValue, Constant, OutputValue, ParameterValue
-from omnigraph.plan.nodes import Aggregate, OutputColumn, Project, ReadPlan, Slice, Sort
+from omnigraph.plan.plan_nodes import Aggregate, OutputColumn, Project, ReadPlan, Slice, Sort
 from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, PropertyType
 
 if TYPE_CHECKING:

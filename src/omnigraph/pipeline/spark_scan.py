@@ -47,7 +47,7 @@ from omnigraph.plan.expressions import (
     PropertyValue,
     TypeNameValue,
 )
-from omnigraph.plan.nodes import Direction, EdgeStep, NodeScan
+from omnigraph.plan.plan_nodes import Direction, EdgeStep, NodeScan
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table
 from omnigraph.types.arrow import to_arrow_type

@@ -13,8 +13,9 @@ from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadOptions, BadRequest
 from omnigraph.execution.embed_on_write import is_configured
-from omnigraph.execution.load_input import LoadMode, LoadOptions, find_match_key
+from omnigraph.execution.load_options import LoadMode, LoadOptions, find_match_key
 from omnigraph.identity import TableKey
+from omnigraph.pipeline.check_stages import Sizes
 from omnigraph.pipeline.input_splits import (
     ColumnMapping,
     FileSource,
@@ -34,7 +35,6 @@ from omnigraph.pipeline.kernels.stage_kernel import (
     stage_table,
 )
 from omnigraph.pipeline.kernels.staged_blocks import MatchTask, match_rows
-from omnigraph.pipeline.load_checks import Sizes
 from omnigraph.pipeline.load_report import Origin, Places
 from omnigraph.pipeline.staging_area import (
     REJECTS,

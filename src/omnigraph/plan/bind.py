@@ -35,7 +35,7 @@ from omnigraph.plan.bind_output import (
 )
 from omnigraph.plan.expressions import STRING, Constant, Operand, ParameterValue
 from omnigraph.plan.literals import fit_literal
-from omnigraph.plan.nodes import (
+from omnigraph.plan.plan_nodes import (
     Aggregate,
     Assignment,
     DeclaredParameter,

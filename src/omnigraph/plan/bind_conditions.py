@@ -49,7 +49,7 @@ from omnigraph.plan.expressions import (
     TypeNameValue,
 )
 from omnigraph.plan.literals import check_enum, list_constant, round_constant
-from omnigraph.plan.nodes import ROW
+from omnigraph.plan.plan_nodes import ROW
 from omnigraph.plan.scope import ID, BindContext, NodeVariable, make_entity_id, suggest_variable
 from omnigraph.types.property import PropertyType, Scalar, are_comparable
 

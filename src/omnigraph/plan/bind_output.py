@@ -46,7 +46,7 @@ from omnigraph.plan.expressions import (
     TypeNameValue,
     VectorDistance,
 )
-from omnigraph.plan.nodes import OutputColumn, SortKey
+from omnigraph.plan.plan_nodes import OutputColumn, SortKey
 from omnigraph.plan.scope import (
     ID,
     BindContext,

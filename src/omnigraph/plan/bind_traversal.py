@@ -9,7 +9,7 @@ from omnigraph.language.lexer import suggest_closest
 from omnigraph.language.query_ast import ANONYMOUS, CompareOp, Traversal
 from omnigraph.language.source import Span
 from omnigraph.plan.bind_conditions import restrict_to_types
-from omnigraph.plan.nodes import Direction, EdgeStep, PatternEdge
+from omnigraph.plan.plan_nodes import Direction, EdgeStep, PatternEdge
 from omnigraph.plan.scope import (
     Block,
     BrokenVariable,

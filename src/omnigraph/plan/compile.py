@@ -13,7 +13,7 @@ from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.expressions import AggregateValue, ObjectType, ValueType
-from omnigraph.plan.nodes import Fact, MutationPlan, OutputColumn, Plan, ReadPlan
+from omnigraph.plan.plan_nodes import Fact, MutationPlan, OutputColumn, Plan, ReadPlan
 from omnigraph.plan.rewrite_rules import optimize
 from omnigraph.plan.statistics import Statistics
 from omnigraph.types.property import Scalar

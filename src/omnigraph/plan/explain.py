@@ -33,7 +33,7 @@ from omnigraph.plan.expressions import (
     TypeNameValue,
     VectorDistance,
 )
-from omnigraph.plan.nodes import (
+from omnigraph.plan.plan_nodes import (
     Aggregate,
     AntiJoin,
     CrossJoin,

@@ -18,7 +18,7 @@ from omnigraph.language.source import Problems, SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.compile import describe_operation
 from omnigraph.plan.expressions import Output, TextScore, VectorDistance
-from omnigraph.plan.nodes import (
+from omnigraph.plan.plan_nodes import (
     Aggregate,
     InsertEntity,
     InsertMode,

@@ -8,7 +8,7 @@ from typing import assert_never
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.plan.expressions import Output, Predicate
-from omnigraph.plan.nodes import (
+from omnigraph.plan.plan_nodes import (
     Aggregate,
     AntiJoin,
     CrossJoin,

@@ -22,7 +22,7 @@ from omnigraph.language.query_ast import (
 )
 from omnigraph.language.source import Problems, Span
 from omnigraph.plan.expressions import STRING, EntityId, Predicate, PropertyValue
-from omnigraph.plan.nodes import Pattern, PatternEdge, PatternNode
+from omnigraph.plan.plan_nodes import Pattern, PatternEdge, PatternNode
 from omnigraph.types.property import PropertyType
 
 

@@ -22,7 +22,7 @@ from omnigraph.plan.expressions import (
     PropertyValue,
     TextMatch,
 )
-from omnigraph.plan.nodes import (
+from omnigraph.plan.plan_nodes import (
     Aggregate,
     AntiJoin,
     CrossJoin,

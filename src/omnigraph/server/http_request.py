@@ -30,7 +30,7 @@ from omnigraph.server.hosted_graphs import HostedGraph
 from omnigraph.server.request_limits import ANONYMOUS, ClientDisconnected, QueryLimits
 from omnigraph.server.server_logs import RequestLog
 from omnigraph.server.service import Service
-from omnigraph.typed_reading import convert_into
+from omnigraph.struct_decoding import convert_into
 from omnigraph.types.json_value import parse_json
 from omnigraph.types.row_problems import ValueRefused
 from omnigraph.wire.http_protocol import (

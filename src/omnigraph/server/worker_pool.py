@@ -33,7 +33,7 @@ from omnigraph.server.serving_config import (
     pin_cluster,
     read_options,
 )
-from omnigraph.typed_reading import decode_into
+from omnigraph.struct_decoding import decode_into
 
 RESTART_S = 0.5
 """Delay before a dead worker is replaced."""

@@ -16,9 +16,9 @@ from pyspark.sql.datasource import (
 
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.errors import BadRequest
-from omnigraph.execution.load_input import LoadMode, LoadOptions
+from omnigraph.execution.load_options import LoadMode, LoadOptions
+from omnigraph.graph.apply_load import commit_rows
 from omnigraph.graph.branch_snapshots import BranchSnapshots
-from omnigraph.graph.load_changes import commit_rows
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.input_splits import ColumnMapping, build_table_mapping
 from omnigraph.pipeline.kernels.embed_kernel import make_embedder_spec

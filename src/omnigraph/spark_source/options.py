@@ -10,12 +10,12 @@ from difflib import get_close_matches
 import msgspec
 
 from omnigraph.errors import BadRequest
-from omnigraph.execution.load_input import LoadMode
+from omnigraph.execution.load_options import LoadMode
 from omnigraph.identity import MAIN
-from omnigraph.maintenance.retention_policy import parse_duration
 from omnigraph.pipeline.table_scan import ROWS_PER_PARTITION
 from omnigraph.policy import Policy, load_bundle
-from omnigraph.typed_reading import decode_into
+from omnigraph.struct_decoding import decode_into
+from omnigraph.types.temporal import parse_duration
 
 _FALSE = frozenset({"false", "0", "no", "off"})
 _TRUE = frozenset({"true", "1", "yes", "on"})

@@ -84,7 +84,7 @@ class GraphRoot:
     @cached_property
     def fence(self) -> Fence:
         # Readers take no fence, and do not load what it is made of.
-        from omnigraph.storage.writer_lease import LeaseTerms, open_fence  # noqa: PLC0415
+        from omnigraph.storage.lease_fence import LeaseTerms, open_fence  # noqa: PLC0415
 
         terms = LeaseTerms.lasting(self.settings.lease_term_s)
         return open_fence(self.store, self.settings.writer_fence, self.ids, terms)

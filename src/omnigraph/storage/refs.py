@@ -48,7 +48,7 @@ from omnigraph.storage.tables.file_probes import is_lance_branch, name_branch_fi
 from omnigraph.storage.tables.location import TableLocation, is_flat_name
 from omnigraph.storage.tables.table_branches import has_own_versions
 from omnigraph.storage.writer_fence import is_valid
-from omnigraph.typed_reading import decode_into
+from omnigraph.struct_decoding import decode_into
 from omnigraph.wire import commit_results
 
 

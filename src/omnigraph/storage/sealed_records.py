@@ -22,7 +22,7 @@ from omnigraph.storage.tables.checksums import (
     read_log,
     shorten_log,
 )
-from omnigraph.typed_reading import convert_into, decode_into
+from omnigraph.struct_decoding import convert_into, decode_into
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

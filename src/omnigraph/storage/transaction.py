@@ -24,6 +24,7 @@ from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.manifest_reader import History, ManifestSnapshot, read_newest
 from omnigraph.storage.manifest.manifest_state import TableEntry
 from omnigraph.storage.orphans import list_removable_paths, require_retained_table
+from omnigraph.storage.prepared_write import PreparedWrite, StagedTable, drop_forks_on_failure
 from omnigraph.storage.publish import Published, prepare_publish, publish
 from omnigraph.storage.recovery.recover_writes import (
     is_showing_targets,
@@ -33,7 +34,6 @@ from omnigraph.storage.recovery.recover_writes import (
 )
 from omnigraph.storage.refs import find_ref, list_names
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import PreparedWrite, StagedTable, drop_forks_on_failure
 from omnigraph.storage.tables.fragments import STAGED_FILES
 from omnigraph.storage.tables.missing_files import find_missing_staged, list_staged_paths
 from omnigraph.storage.tables.table import is_table, open_table

@@ -32,7 +32,7 @@ from omnigraph.storage.manifest.manifest_state import ManifestState
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.sealed_records import require_seal, seal
 from omnigraph.storage.tables.location import is_flat_name
-from omnigraph.typed_reading import decode_into
+from omnigraph.struct_decoding import decode_into
 
 OPERATION_PROPERTY = "omnigraph.operation_id"
 """The transaction property that names the write a table version belongs to."""

@@ -13,7 +13,7 @@ from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.compile import JsonObject, describe_query
-from omnigraph.plan.nodes import Plan
+from omnigraph.plan.plan_nodes import Plan
 from omnigraph.result import Result
 
 SUFFIX = ".gq"

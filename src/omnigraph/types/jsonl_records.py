@@ -12,7 +12,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from omnigraph.errors import RowProblem
 from omnigraph.identity import EntityKind, TableKey, make_table_key
-from omnigraph.typed_reading import make_decoder
+from omnigraph.struct_decoding import make_decoder
 from omnigraph.types.json_value import convert_value, parse_json
 from omnigraph.types.property import (
     FLOATS,

@@ -1,4 +1,4 @@
-"""Dates and instants as text: one value at a time.
+"""Dates, instants and durations as text: one value at a time.
 
 A timestamp follows RFC 3339: `T`, `t` or a space between date and time, seconds required, any
 number of fraction digits, an offset of `Z`, `z` or `±HH:MM`. Three extensions: a missing offset is
@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta
 
+from omnigraph.errors import BadOptions
 from omnigraph.types.row_problems import ValueRefused, quote_for_message
 
 MILLISECONDS_PER_DAY = 86_400_000
@@ -125,3 +126,17 @@ def _is_end_of_month(milliseconds: int) -> bool:
     if in_day >= 1000 or not MIN_DAYS <= days <= MAX_DAYS:
         return False
     return date.fromordinal(days + EPOCH_ORDINAL).day == 1
+
+
+_DURATION = re.compile(r"(\d{1,12})([smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as `90s`, `15m`, `12h`, `7d` or `2w`."""
+    found = _DURATION.fullmatch(text.strip().lower())
+    if found is None:
+        raise BadOptions(
+            f"'{text}' is not a duration; write a number and s, m, h, d or w, such as 7d"
+        )
+    return float(int(found[1]) * _SECONDS[found[2]])

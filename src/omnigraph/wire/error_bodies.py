@@ -21,7 +21,7 @@ from omnigraph.errors import (
     RowProblem,
     Violation,
 )
-from omnigraph.typed_reading import convert_into
+from omnigraph.struct_decoding import convert_into
 
 HIDDEN = (
     errors.StorageError,

@@ -17,9 +17,9 @@ from omnigraph.storage.manifest import (
     SchemaChange,
     SetVersion,
 )
+from omnigraph.storage.prepared_write import Merging, PreparedWrite, StagedTable, Ticket
 from omnigraph.storage.refs import BranchRef
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import Merging, PreparedWrite, StagedTable, Ticket
 from omnigraph.storage.write_plan import (
     TableChanges,
     WritePlan,

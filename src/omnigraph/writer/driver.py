@@ -1,8 +1,8 @@
-"""The one way by which anything above storage changes a graph."""
+"""The driver of every write: prepare, take the fence, commit, retry if the branch moved."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Self
@@ -17,21 +17,11 @@ from omnigraph.identity import CommitId
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch, normalize_message
 from omnigraph.storage.manifest import ManifestSnapshot, TableEntry
+from omnigraph.storage.prepared_write import drop_forks_on_failure, mint_ticket
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import (
-    StagedTable,
-    Ticket,
-    Writable,
-    drop_forks_on_failure,
-    mint_ticket,
-)
-from omnigraph.storage.tables import is_blob, stage_rewrite, write_groups
-from omnigraph.storage.tables.compaction import drop_dominant
-from omnigraph.storage.tables.indices import Layout, describe_layout
-from omnigraph.storage.tables.table import Fragment
 from omnigraph.storage.transaction import (
     BRANCH_IDENTIFIER,
     MAINTENANCE,
@@ -39,16 +29,15 @@ from omnigraph.storage.transaction import (
     commit_write,
     require_unmoved,
 )
-from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_fence import FenceGuard, is_valid
 from omnigraph.storage.writer_heartbeat import Heartbeat, keep_heartbeat
 from omnigraph.writer.change import (
     BranchReader,
     CatalogSnapshot,
     Change,
-    PlanContent,
     WriteOptions,
 )
+from omnigraph.writer.compact_on_write import CompactSmallFragments
 
 COSTLY_RACES = 4
 """So many races a write that takes long to prepare loses before it keeps others waiting."""
@@ -91,79 +80,6 @@ class WriteFence:
 
     def __exit__(self, *_: object) -> None:
         self._release()
-
-
-SMALL_FRAGMENT_ROWS = 1_024
-"""Larger fragments are few, and copying them is no matter of milliseconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompactSmallFragments:
-    """Merges the small fragments of some tables; made by a writer that still holds the fence."""
-
-    entries: tuple[TableEntry, ...]
-    kind = WriterKind.OPTIMIZE
-    is_costly = False
-
-    @classmethod
-    def find_due(cls, before: Snapshot, after: Snapshot) -> CompactSmallFragments | None:
-        """The merge that is due after a write; None if none is.
-
-        A table is looked at whenever its version is a multiple of the setting, so that nothing has
-        to count.
-        """
-        every = before.root.settings.fold_after
-        entries = after.entries.items() if every else ()
-        due = [e for key, e in entries if e.version % every == 0 and before.entries.get(key) != e]
-        return cls(tuple(due)) if due else None
-
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
-        found = [_compact_table(view.snapshot, entry, ticket) for entry in self.entries]
-        staged = tuple(table for table in found if table is not None)
-        return PlanContent(staged, records_commit=False) if staged else None
-
-    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - there is a next time
-        return False
-
-
-def _compact_table(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> StagedTable | None:
-    table = snapshot.open_entry(entry)
-    if any(is_blob(field) for field in table.schema):
-        return None  # bytes without a limit would be copied again and again
-    groups = plan_write_compaction(describe_layout(table), snapshot.root.settings.fold_after // 2)
-    if not groups:
-        return None
-    written = write_groups(table, groups)
-    merged = stage_rewrite(table, written, properties=ticket.properties)
-    assert merged is not None, "nobody else moves a table while the fence is held"
-    return StagedTable(Writable(entry, table, is_fork=False), merged)
-
-
-def plan_write_compaction(layout: Layout, least: int) -> tuple[tuple[int, ...], ...]:
-    """The runs of small neighbours no index covers, of at least this many fragments each."""
-    covered = frozenset[int]().union(
-        *(segment.fragment_ids for index in layout.indices for segment in index.segments)
-    )
-    groups = []
-    for run in _find_small_runs(layout.fragments, covered):
-        group = drop_dominant(run)
-        if len(group) >= max(least, 2):
-            groups.append(tuple(fragment.id for fragment in group))
-    return tuple(groups)
-
-
-def _find_small_runs(
-    fragments: Sequence[Fragment], covered: frozenset[int]
-) -> Iterator[list[Fragment]]:
-    run: list[Fragment] = []
-    for fragment in fragments:
-        if fragment.physical_rows <= SMALL_FRAGMENT_ROWS and fragment.id not in covered:
-            run.append(fragment)
-        elif run:
-            yield run
-            run = []
-    if run:
-        yield run
 
 
 MAX_PREPARATIONS = 33
@@ -287,20 +203,29 @@ def _retry_if_reclaimed(snapshot: Snapshot) -> Iterator[None]:
 def _compact_if_due(
     before: CatalogSnapshot, manifest: ManifestSnapshot, take_guard: Callable[[], FenceGuard]
 ) -> ManifestSnapshot:
-    """Merge small fragments if that is due; gives the manifest after that.
+    """Compact small fragments if that is due; return the manifest afterwards.
 
-    Whatever goes wrong is no failure of the write, which is visible already: files that were
-    written are garbage, and an announced compaction is resolved by the next writer.
+    The write is visible already, so a failure here is not one of the write: new files are
+    unreferenced, and an intent that was written is resolved by the next writer.
     """
     snapshot = before.snapshot
     after = CatalogSnapshot(Snapshot(snapshot.root, snapshot.ref, manifest), before.catalog)
-    compaction = CompactSmallFragments.find_due(snapshot, after.snapshot)
-    if compaction is None:
+    due = _list_due_tables(snapshot, after.snapshot)
+    if not due:
         return manifest
+    attempt = _Attempt(CompactSmallFragments(due), WriteOptions(branch=snapshot.branch))
     try:
-        published = _Attempt(compaction, WriteOptions(branch=snapshot.branch)).run(
-            after, take_guard
-        )
+        published = attempt.run(after, take_guard)
     except OmniError:
         return manifest
     return manifest if published is None else published.manifest
+
+
+def _list_due_tables(before: Snapshot, after: Snapshot) -> tuple[TableEntry, ...]:
+    """List the tables that a write moved to a version at which compaction is due.
+
+    It is due at every multiple of the setting, so that nothing has to be counted.
+    """
+    every = before.root.settings.fold_after
+    moved = [e for key, e in after.entries.items() if before.entries.get(key) != e] if every else ()
+    return tuple(entry for entry in moved if entry.version % every == 0)

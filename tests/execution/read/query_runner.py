@@ -16,7 +16,7 @@ from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.graph import Graph, init
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
-from omnigraph.plan.nodes import ReadPlan
+from omnigraph.plan.plan_nodes import ReadPlan
 from omnigraph.plan.statistics import Statistics
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.types.parameters import coerce_parameters

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from execution.read.naive_traversal import SmallGraph
 from execution.read.query_runner import Reading
 from execution.read.random_graphs import opened, small_graphs
-from omnigraph.plan.nodes import Expand
+from omnigraph.plan.plan_nodes import Expand
 from omnigraph.plan.walk import list_children
 
 WORDS = {("Likes",): "likes", ("Knows",): "knows", ("Likes", "Knows"): "likes|knows"}

@@ -9,7 +9,7 @@ import pytest
 from execution.read.query_runner import Reading, make_graph
 from omnigraph.execution.read.read_context import TraversalMethod
 from omnigraph.execution.read.table_reader import Topology
-from omnigraph.plan.nodes import Expand
+from omnigraph.plan.plan_nodes import Expand
 from omnigraph.plan.walk import list_children
 
 SCHEMA = "node P { key: String @key  age: I32? }\nedge Knows: P -> P { since: I32? }"

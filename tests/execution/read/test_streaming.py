@@ -9,7 +9,7 @@ import pytest
 
 from execution.read.query_runner import Reading, make_graph
 from omnigraph.plan.explain import describe_node
-from omnigraph.plan.nodes import CrossJoin, Expand, NodeScan
+from omnigraph.plan.plan_nodes import CrossJoin, Expand, NodeScan
 from omnigraph.plan.walk import list_children
 
 SCHEMA = "node P { key: String @key  name: String  age: I32 }\nedge Knows: P -> P"

@@ -25,7 +25,7 @@ from omnigraph.errors import CompileError, Diagnostic
 from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
-from omnigraph.plan.nodes import Plan
+from omnigraph.plan.plan_nodes import Plan
 
 FOLDER = Path(__file__).parents[2] / "cases" / "bind"
 _MISTAKE = re.compile(r"([A-Z]\d+) (\d+):(\d+) (.*)")

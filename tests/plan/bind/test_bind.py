@@ -13,7 +13,7 @@ from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.expressions import Compare, Constant, NotP, TextMatch, VectorDistance
-from omnigraph.plan.nodes import Match, Project, Rank, ReadPlan, Slice, Sort
+from omnigraph.plan.plan_nodes import Match, Project, Rank, ReadPlan, Slice, Sort
 from omnigraph.types.property import PropertyType, Scalar
 from plan.bind.bind_cases import catalog_of
 

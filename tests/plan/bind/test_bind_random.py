@@ -12,7 +12,7 @@ from omnigraph.language.query_parser import parse_query_file
 from omnigraph.language.source import SourceText
 from omnigraph.plan.bind import bind_query
 from omnigraph.plan.expressions import OutputValue
-from omnigraph.plan.nodes import Match, Node, Pattern, Plan, Rank, ReadPlan, Sort
+from omnigraph.plan.plan_nodes import Match, Node, Pattern, Plan, Rank, ReadPlan, Sort
 from omnigraph.plan.query_lint import TYPE_CODES
 from omnigraph.plan.walk import list_children, list_operands_of, list_variables
 from plan.bind.bind_cases import catalog_of

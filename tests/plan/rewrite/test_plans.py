@@ -13,7 +13,7 @@ import pytest
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_catalog, compile_plan
 from omnigraph.plan.explain import explain_json, explain_text
-from omnigraph.plan.nodes import Match
+from omnigraph.plan.plan_nodes import Match
 from omnigraph.plan.statistics import Statistics
 from omnigraph.plan.walk import list_children
 

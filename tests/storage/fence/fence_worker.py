@@ -19,9 +19,9 @@ from pathlib import Path
 
 from omnigraph.errors import ReadSetChanged, WriterBusy
 from omnigraph.settings import Settings
+from omnigraph.storage.lease_fence import LeaseFence, LeaseTerms
 from omnigraph.storage.local_fence import LocalFence
 from omnigraph.storage.objects.open_store import open_store
-from omnigraph.storage.writer_lease import LeaseFence, LeaseTerms
 
 
 def make_fence(kind, root, term_s):

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from omnigraph.errors import ReadSetChanged, WriterBusy
+from omnigraph.storage.lease_fence import LeaseFence, LeaseTerms
 from omnigraph.storage.local_fence import LocalFence
 from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.writer_fence import FairLock, ProcessFence
-from omnigraph.storage.writer_lease import LeaseFence, LeaseTerms
 
 
 @pytest.fixture(params=["process", "local", "lease"])

@@ -17,8 +17,8 @@ from omnigraph.errors import (
     WriterBusy,
 )
 from omnigraph.storage.layout import WRITER_LEASE
+from omnigraph.storage.lease_fence import LeaseFence, LeaseTerms
 from omnigraph.storage.writer_fence import Holder
-from omnigraph.storage.writer_lease import LeaseFence, LeaseTerms
 from storage.memory_store import MemoryObjectStore
 
 # The thread that renews sleeps in real time; here it never wakes and `renew` is called by hand.

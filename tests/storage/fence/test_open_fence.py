@@ -14,11 +14,11 @@ from omnigraph.identity import UlidSource
 from omnigraph.settings import FenceMode
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import WRITER_LEASE
+from omnigraph.storage.lease_fence import LeaseFence, open_fence
 from omnigraph.storage.local_fence import LocalFence
 from omnigraph.storage.objects.local_store import LocalObjectStore
 from omnigraph.storage.objects.open_store import CountingStore, open_store
 from omnigraph.storage.writer_fence import ProcessFence
-from omnigraph.storage.writer_lease import LeaseFence, open_fence
 from storage.objects.scripted_s3 import running_scripted_s3
 
 

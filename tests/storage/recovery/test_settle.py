@@ -17,6 +17,7 @@ from omnigraph.storage.layout import make_intent_path
 from omnigraph.storage.manifest.commit_records import RECOVERY_ACTOR, RecoveryKind
 from omnigraph.storage.manifest.manifest_changes import SetVersion
 from omnigraph.storage.manifest.manifest_reader import History, read_newest
+from omnigraph.storage.prepared_write import StagedTable, mint_ticket, open_writable
 from omnigraph.storage.recovery.recover_writes import (
     examine,
     resolve_all,
@@ -25,7 +26,6 @@ from omnigraph.storage.recovery.recover_writes import (
 from omnigraph.storage.recovery.recovery_decision import RecoveryDecision
 from omnigraph.storage.refs import delete_ref, mark_deleted, read_ref
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, mint_ticket, open_writable
 from omnigraph.storage.tables.stage_table import StagedTransaction, stage_changes
 from omnigraph.storage.tables.table import find_latest_version, open_table
 from omnigraph.storage.tables.table_commit import commit_exact, restore

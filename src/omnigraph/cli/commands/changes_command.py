@@ -213,7 +213,7 @@ def set_consumer(
     """Record how far NAME has read a branch; cleanup keeps what follows until it expires."""
     import datetime
 
-    from omnigraph.maintenance.retention_policy import parse_duration
+    from omnigraph.types.temporal import parse_duration
 
     if cursor is not None and commit is not None:
         raise click.UsageError("give --cursor or --commit, not both")

@@ -105,7 +105,8 @@ def cleanup(
     At least one of --keep and --older-than is required; both protect what they match.
     The current state of every branch stays; older commits can no longer be read.
     """
-    from omnigraph.maintenance.retention_policy import Retention, parse_duration
+    from omnigraph.maintenance.retention import Retention
+    from omnigraph.types.temporal import parse_duration
 
     if keep is None and older_than is None:
         raise click.UsageError(

@@ -50,7 +50,7 @@ from omnigraph.plan.expressions import (
     Output,
     PropertyValue,
 )
-from omnigraph.plan.nodes import Aggregate
+from omnigraph.plan.plan_nodes import Aggregate
 from omnigraph.plan.walk import list_variables
 from omnigraph.types.property import FLOATS, INTEGER_BOUNDS, PropertyType, Scalar
 

@@ -40,7 +40,7 @@ from omnigraph.execution.read.row_blocks import (
 from omnigraph.execution.read.scores import fuse_rows
 from omnigraph.execution.read.sort import rank, sort_rows
 from omnigraph.plan.expressions import FusedScore, Operand, Predicate
-from omnigraph.plan.nodes import (
+from omnigraph.plan.plan_nodes import (
     Aggregate,
     AntiJoin,
     CrossJoin,

@@ -50,7 +50,7 @@ from omnigraph.execution.read.traversal_choice import (
     build_expansion_path,
     choose_traversal,
 )
-from omnigraph.plan.nodes import Direction, EdgeStep, Expand
+from omnigraph.plan.plan_nodes import Direction, EdgeStep, Expand
 from omnigraph.plan.rewrite_rules import reverse_steps
 
 _PAIRS_AT_ONCE = 1 << 22

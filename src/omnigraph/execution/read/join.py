@@ -41,7 +41,7 @@ from omnigraph.plan.expressions import (
     PropertyValue,
     TypeNameValue,
 )
-from omnigraph.plan.nodes import AntiJoin, Expand, Node, NodeScan, OptionalJoin, OuterRows
+from omnigraph.plan.plan_nodes import AntiJoin, Expand, Node, NodeScan, OptionalJoin, OuterRows
 from omnigraph.plan.walk import list_children, list_variables
 from omnigraph.types.property import FLOATS, PropertyType, Scalar
 

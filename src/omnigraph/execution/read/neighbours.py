@@ -37,7 +37,7 @@ from omnigraph.execution.read.traversal_choice import (
     is_encoding_worthwhile,
 )
 from omnigraph.plan.expressions import Predicate
-from omnigraph.plan.nodes import Direction, EdgeStep, Expand
+from omnigraph.plan.plan_nodes import Direction, EdgeStep, Expand
 
 _TABLE_CELLS = 1 << 22
 """A table of this many cells fits the caches of a processor."""

@@ -36,7 +36,7 @@ from omnigraph.plan.expressions import (
     PropertyValue,
     TextMatch,
 )
-from omnigraph.plan.nodes import EdgeStep, NodeScan
+from omnigraph.plan.plan_nodes import EdgeStep, NodeScan
 from omnigraph.plan.walk import list_conjuncts, list_operands_of, list_used_properties
 from omnigraph.types.canonical_strings import encode_canonical
 from omnigraph.types.property import INTEGERS, PropertyType, Scalar

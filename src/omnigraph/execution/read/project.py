@@ -33,7 +33,7 @@ from omnigraph.plan.expressions import (
     ParameterValue,
     ValueType,
 )
-from omnigraph.plan.nodes import OutputColumn, Slice, Sort, SortKey
+from omnigraph.plan.plan_nodes import OutputColumn, Slice, Sort, SortKey
 from omnigraph.plan.walk import list_leaves
 from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.property import PropertyType

@@ -47,7 +47,7 @@ from omnigraph.plan.expressions import (
     TextMatch,
     TypeNameValue,
 )
-from omnigraph.plan.nodes import Direction, EdgeStep, Node, ReadPlan
+from omnigraph.plan.plan_nodes import Direction, EdgeStep, Node, ReadPlan
 from omnigraph.plan.walk import list_children
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.types.property import PropertyType

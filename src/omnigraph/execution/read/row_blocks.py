@@ -24,7 +24,7 @@ from omnigraph.execution.read.code_arrays import (
     sum_groups,
 )
 from omnigraph.execution.read.entities import Entities
-from omnigraph.plan.nodes import (
+from omnigraph.plan.plan_nodes import (
     Aggregate,
     AntiJoin,
     CrossJoin,

@@ -28,7 +28,7 @@ from omnigraph.execution.read.row_blocks import BLOCK_ROWS, RowOrder, Rows, join
 from omnigraph.execution.read.scores import fuse_rankings, rank_entities
 from omnigraph.execution.read.table_reader import ID
 from omnigraph.plan.expressions import FusedScore
-from omnigraph.plan.nodes import Rank, SortKey
+from omnigraph.plan.plan_nodes import Rank, SortKey
 from omnigraph.plan.walk import list_variables
 
 _SIGN = np.int64(-(2**63))

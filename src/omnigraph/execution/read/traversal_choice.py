@@ -10,7 +10,7 @@ from omnigraph.execution.read.adjacency import Hops, make_node_key
 from omnigraph.execution.read.read_context import ReadContext, ReadInput, TraversalMethod
 from omnigraph.execution.read.table_reader import DST, SRC, Reader, Topology
 from omnigraph.plan.explain import Notes
-from omnigraph.plan.nodes import Direction, EdgeStep, Expand, Node, ReadPlan
+from omnigraph.plan.plan_nodes import Direction, EdgeStep, Expand, Node, ReadPlan
 from omnigraph.plan.statistics import Estimator
 from omnigraph.plan.walk import list_children
 from omnigraph.storage.snapshot import Snapshot

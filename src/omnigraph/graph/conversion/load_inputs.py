@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequest
-from omnigraph.execution.load_input import LoadMode, LoadOptions
+from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.execution.record_load import RecordInput
 from omnigraph.pipeline.input_splits import (
     FileSource,

@@ -23,7 +23,7 @@ from omnigraph.constraints.constraint_checks import (
 from omnigraph.constraints.table_changes import NO_IDS, TableChange, get_column, mask_remaining
 from omnigraph.constraints.unique_keys import encode_tuples, find_repeated_tuples
 from omnigraph.errors import Violation, ViolationKind
-from omnigraph.execution.load_input import LoadMode
+from omnigraph.execution.load_options import LoadMode
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.kernels.staged_row_reader import (
     ALL,

@@ -12,7 +12,7 @@ from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.constraints.row_ids import check_repeated_ids, describe_taken, match_stored_ids
 from omnigraph.constraints.table_changes import REPORTED, TableChange, get_column
 from omnigraph.errors import Violation, ViolationKind
-from omnigraph.execution.load_input import LoadMode, LoadOptions
+from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.kernels.staged_row_reader import (
     Bucket,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Constraint
 from omnigraph.constraints.table_changes import REPORTED
 from omnigraph.errors import BadRequest, RowProblem
-from omnigraph.execution.load_input import (
+from omnigraph.execution.load_options import (
     LoadMode,
     LoadOptions,
     Matches,
@@ -45,7 +45,7 @@ from omnigraph.pipeline.staging_area import REJECTS, decode_catalog_cached, enco
 from omnigraph.pipeline.tasks import Partition
 from omnigraph.settings import AwsSettings, InputSettings
 from omnigraph.storage.tables import Table, TableLocation, write_fragments
-from omnigraph.types.jsonl import ParsedLines, parse_lines
+from omnigraph.types.jsonl_parser import ParsedLines, parse_lines
 from omnigraph.types.jsonl_records import LineOptions, TypeSpec
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.constraints.table_changes import get_column
 from omnigraph.errors import ExternalBlobPolicy
 from omnigraph.execution.embed_on_write import Vectors
-from omnigraph.execution.load_input import Matches, find_match_key, match_ids
-from omnigraph.execution.row_block import (
+from omnigraph.execution.load_options import Matches, find_match_key, match_ids
+from omnigraph.execution.row_completion import (
     Completion,
     RowBlock,
     add_vectors,
@@ -35,7 +35,7 @@ from omnigraph.pipeline.staging_area import (
 )
 from omnigraph.storage.tables import Table, TableLocation, write_fragments
 from omnigraph.types.arrow import BLOB
-from omnigraph.types.jsonl import TypedRows
+from omnigraph.types.jsonl_parser import TypedRows
 
 
 @dataclass(frozen=True, slots=True)

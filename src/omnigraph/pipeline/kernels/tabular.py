@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import BadRequest, RowProblem
-from omnigraph.execution.load_input import build_type_spec
+from omnigraph.execution.load_options import build_type_spec
 from omnigraph.pipeline.input_splits import ColumnMapping
 from omnigraph.types.arrow import to_arrow_type
 from omnigraph.types.column_values import (
@@ -21,7 +21,7 @@ from omnigraph.types.column_values import (
     convert_column,
     find_required_errors,
 )
-from omnigraph.types.jsonl import ParsedLines, TypedRows
+from omnigraph.types.jsonl_parser import ParsedLines, TypedRows
 from omnigraph.types.jsonl_records import (
     LineOptions,
     PropertySpec,

@@ -14,7 +14,7 @@ from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import MAIN, CommitId, OperationId
 from omnigraph.storage.manifest.manifest_state import Row, RowKind, make_audit_row_id, make_row
 from omnigraph.storage.tables.location import is_flat_name
-from omnigraph.typed_reading import convert_into
+from omnigraph.struct_decoding import convert_into
 from omnigraph.wire import commit_results
 from omnigraph.wire.commit_results import RowCounts
 

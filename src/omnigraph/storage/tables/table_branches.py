@@ -30,7 +30,7 @@ from omnigraph.storage.tables.file_probes import (
 from omnigraph.storage.tables.lance_errors import is_unreadable_rewrite, translate, translate_errors
 from omnigraph.storage.tables.location import TableLocation, require_flat_name
 from omnigraph.storage.tables.table import Table, open_newest, open_table
-from omnigraph.typed_reading import decode_into
+from omnigraph.struct_decoding import decode_into
 
 RESERVE_FRAGMENTS = "ReserveFragments"
 

@@ -19,11 +19,11 @@ from omnigraph.execution.embed_on_write import (
     complete_vectors,
     mask_null,
 )
-from omnigraph.execution.load_input import Matches, match_ids
+from omnigraph.execution.load_options import Matches, match_ids
 from omnigraph.execution.read import Flags
 from omnigraph.execution.stored_rows import derive_key_ids, get_default_value
 from omnigraph.storage.tables import Table
-from omnigraph.types.jsonl import TypedRows
+from omnigraph.types.jsonl_parser import TypedRows
 from omnigraph.types.jsonl_records import PropertySpec, make_missing_value
 from omnigraph.types.row_problems import ProblemCode
 

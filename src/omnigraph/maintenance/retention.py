@@ -1,19 +1,22 @@
-"""Find the versions a graph can still reach: the mark phase of cleanup.
+"""Retention: the commits a policy protects, and the versions a graph can still reach.
 
-Retained are the newest manifest version of every live branch, the commits its policy protects,
-those that tags name, and those that consumers of the change feed have yet to read. Reachable are
-the table versions that these manifest versions show. Manifest versions never change, so each is
-read once per scan.
+This is the mark phase of cleanup. Retained are the newest manifest version of every live branch,
+the commits its policy protects, those that tags name, and those that consumers of the change feed
+have yet to read. Reachable are the table versions that these manifest versions show. Manifest
+versions never change, so each is read once per scan.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from datetime import timedelta
 
 from omnigraph.errors import (
+    BadOptions,
     HistoricalVersionReclaimed,
     ManifestCorrupt,
     OmniError,
@@ -21,7 +24,6 @@ from omnigraph.errors import (
     StorageKind,
 )
 from omnigraph.identity import TableKey
-from omnigraph.maintenance.retention_policy import Retention
 from omnigraph.storage.consumers import list_consumers, list_needed_commits
 from omnigraph.storage.graph_lifecycle import GENESIS_VERSION
 from omnigraph.storage.graph_root import GraphRoot
@@ -57,9 +59,55 @@ _MAX_ATTEMPTS = 5
 _MAX_SCANS = 50
 """Attempts on a graph whose branches are created and deleted meanwhile."""
 
+RECOMMENDED_KEEP = 10
+FLOOR = 3
+"""An age never retains fewer commits than this: the clocks that dated them may be wrong."""
+
 Place = tuple[str, str | None]
 """A physical table: its path and its branch."""
 Entries = tuple[TableEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """The commits cleanup retains: with both limits, those that either protects.
+
+    Raises:
+        BadOptions: no limit was given, or one that means nothing.
+    """
+
+    keep: int | None = None
+    older_than_s: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.keep is None and self.older_than_s is None:
+            raise BadOptions(
+                "cleanup needs a policy: how many commits to keep, or how old they must be to go; "
+                f"--keep {RECOMMENDED_KEEP} is a good choice"
+            )
+        if self.keep is not None and self.keep < 0:
+            raise BadOptions(f"{self.keep} commits cannot be kept")
+        age = self.older_than_s
+        if age is not None and not (math.isfinite(age) and age >= 0):
+            raise BadOptions(f"{age} s is not a valid age")
+
+    def list_retained(self, commits: Sequence[CommitRecord], now_us: int) -> list[CommitRecord]:
+        """Return the commits of one branch, given newest first, that must stay readable."""
+        count = 0 if self.keep is None else max(self.keep, 1)
+        if self.older_than_s is None:
+            return list(commits[:count])
+        limit = now_us - self.older_than_s * 1_000_000
+        count = max(count, FLOOR)
+        return [c for at, c in enumerate(commits) if at < count or c.created_at > limit]
+
+    def __str__(self) -> str:
+        parts = []
+        if self.keep is not None:
+            parts.append(f"the newest {max(self.keep, 1)} commits")
+        if self.older_than_s is not None:
+            age = timedelta(seconds=self.older_than_s)
+            parts.append(f"commits younger than {age} (and the newest {FLOOR})")
+        return f"keep {' and '.join(parts)} of every branch"
 
 
 @dataclass(frozen=True, slots=True)

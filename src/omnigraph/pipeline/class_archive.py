@@ -1,4 +1,4 @@
-"""Makes the cache of Spark's classes: `python -m omnigraph.pipeline.make_archive`."""
+"""Makes the cache of Spark's classes: `python -m omnigraph.pipeline.class_archive`."""
 
 from __future__ import annotations
 

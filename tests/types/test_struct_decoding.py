@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import omnigraph
-from omnigraph import typed_reading
+from omnigraph import struct_decoding
 
 SOURCE = Path(omnigraph.__file__).parent
 HALF_DESCRIBED = """
@@ -36,7 +36,7 @@ msgspec.json.decode(b'{"inner": {"n": 1}, "m": 2}', type=Outer)
 """While `Outer` is being described, another thread reads by what there is of it."""
 MANY_AT_ONCE = """
 import dataclasses, sys, threading
-from omnigraph.typed_reading import convert_into, decode_into
+from omnigraph.struct_decoding import convert_into, decode_into
 
 sys.setswitchinterval(1e-6)
 
@@ -73,7 +73,7 @@ def run(code: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_msgspec_shows_other_threads_a_type_that_is_half_described() -> None:
-    """If this fails, msgspec has become safe, and `typed_reading` may go."""
+    """If this fails, msgspec has become safe, and `struct_decoding` may go."""
     assert run(HALF_DESCRIBED).returncode == -signal.SIGSEGV
 
 
@@ -83,7 +83,9 @@ def test_threads_that_read_into_a_new_type_at_once_all_read_it() -> None:
 
 
 def test_a_decoder_is_made_once() -> None:
-    assert typed_reading.find_decoder(dict[str, int]) is typed_reading.find_decoder(dict[str, int])
+    assert struct_decoding.find_decoder(dict[str, int]) is struct_decoding.find_decoder(
+        dict[str, int]
+    )
 
 
 TYPED = {"msgspec.json.decode": 2, "msgspec.json.Decoder": 1, "msgspec.convert": 2}
@@ -93,10 +95,10 @@ TYPED = {"msgspec.json.decode": 2, "msgspec.json.Decoder": 1, "msgspec.convert":
 def test_nothing_else_reads_into_types() -> None:
     for path in sorted(SOURCE.rglob("*.py")):
         text = path.read_text()
-        if "msgspec" not in text or path.name == "typed_reading.py":
+        if "msgspec" not in text or path.name == "struct_decoding.py":
             continue
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call):
                 given = len(node.args) + len(node.keywords)
                 is_typed = given >= TYPED.get(ast.unparse(node.func), given + 1)
-                assert not is_typed, f"{path}:{node.lineno}: use omnigraph.typed_reading"
+                assert not is_typed, f"{path}:{node.lineno}: use omnigraph.struct_decoding"

@@ -22,7 +22,7 @@ from msgspec import UNSET, UnsetType
 
 from omnigraph.errors import ResourceLimitExceeded, RowProblem
 from omnigraph.identity import EntityKind, TableKey
-from omnigraph.typed_reading import find_decoder
+from omnigraph.struct_decoding import find_decoder
 from omnigraph.types.arrow import Flags, Integers
 from omnigraph.types.column_values import convert_column, find_required_errors
 from omnigraph.types.json_value import parse_json

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from omnigraph.catalog.catalog import Catalog, ConstraintKind
 from omnigraph.constraints.constraint_checks import list_ends, list_value_rules
-from omnigraph.execution.load_input import LoadMode, LoadOptions
+from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.identity import EntityKind, TableKey, make_table_key
 from omnigraph.pipeline.input_splits import SPLIT_BYTES
 from omnigraph.pipeline.kernels.constraint_kernel import (

@@ -8,10 +8,11 @@ import pytest
 
 from omnigraph.errors import BadRequest
 from omnigraph.identity import CommitId
-from omnigraph.maintenance.retention_policy import Retention, parse_duration
+from omnigraph.maintenance.retention import Retention
 from omnigraph.storage.layout import ORPHAN_CANDIDATES
 from omnigraph.storage.manifest.commit_records import CommitRecord
 from omnigraph.storage.orphans import OrphanCandidates
+from omnigraph.types.temporal import parse_duration
 from storage.memory_store import MemoryObjectStore
 
 NOW = 1_000_000_000

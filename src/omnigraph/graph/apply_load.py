@@ -11,7 +11,7 @@ from typing import Protocol
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.errors import AlreadyExists, BranchNotFound, ReadSetChanged
 from omnigraph.execution.embed_on_write import WriteVectors, embeds_on_write, is_configured
-from omnigraph.execution.load_input import LoadMode, LoadOptions
+from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.execution.record_load import RecordInput, RecordLoad
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.conversion.load_inputs import LoadInput, StreamInput, TaskInput
@@ -28,12 +28,12 @@ from omnigraph.storage import graph_branches
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import show_commit
+from omnigraph.storage.prepared_write import StagedTable, Ticket
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.staged import StagedTable, Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_heartbeat import continue_heartbeat
-from omnigraph.typed_reading import convert_into
+from omnigraph.struct_decoding import convert_into
 from omnigraph.wire.write_results import LoadResult, list_loaded
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer

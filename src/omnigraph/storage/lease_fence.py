@@ -1,4 +1,7 @@
-"""Open the writer fence of a store; on an object store it is a lease object that expires."""
+"""The writer fence on an object store: a lease that is renewed, expires and is taken over.
+
+`open_fence` chooses between it, the lock of a local disk, and a fence of this process alone.
+"""
 
 from __future__ import annotations
 
