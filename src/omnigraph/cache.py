@@ -75,7 +75,7 @@ class Cache(Generic[K, V]):
         return self._compute(key, make, future)
 
     def keep(self, key: K, value: V) -> None:
-        """Make this the value of the key, whatever it was."""
+        """Set the value of a key, replacing any other."""
         with self._lock:
             self._store(key, value)
 

@@ -1,4 +1,4 @@
-"""The ids that are passed around, and how fresh ones are made."""
+"""Identifiers, and how they are generated."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make_table_key(kind: EntityKind, type_name: str) -> TableKey:
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableIdentity:
-    """The identity of a table, unlike its name: re-adding a dropped type makes another."""
+    """The identity of a table, independent of its name: re-adding a dropped type makes another."""
 
     stable_table_id: TypeId
     table_incarnation_id: TableIncarnationId
@@ -58,7 +58,7 @@ def encode_ulid(milliseconds: int, randomness: int) -> str:
 
 
 class UlidSource:
-    """Fresh ULIDs, strictly increasing within one source even inside one millisecond."""
+    """A source of ULIDs that strictly increase, even within one millisecond."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class UlidSource:
         return self.take(1)[0]
 
     def take(self, count: int) -> list[str]:
-        """Give `count` fresh ids, in increasing order."""
+        """Return `count` fresh ids, ascending."""
         with self._lock:
             milliseconds, randomness = self._start()
             ids = []

@@ -56,7 +56,7 @@ class OutputFile:
                 raise FileExistsError
         except FileExistsError:
             raise AlreadyExists(
-                f"{self.path} was written by another process meanwhile and is left as it is"
+                f"{self.path} was written concurrently by another process; nothing was changed"
             ) from None
         self._seen = _identity(self.path)
 

@@ -8,10 +8,10 @@ import msgspec
 
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A result of an operation, as the library returns it and as every surface encodes it.
+    """The result of an operation, as the library returns it and as every surface encodes it.
 
-    A member without a default is always in the document, also as null; one with a default is left
-    out while it has it, unless the class sets `omit_defaults=False`. A field whose JSON name
+    A member without a default is always in the document, also as null; one with a default is
+    omitted while it has it, unless the class sets `omit_defaults=False`. A field whose JSON name
     differs is declared with `msgspec.field(name=…)`.
     """
 
@@ -40,4 +40,4 @@ class WriteResult(Result, frozen=True, kw_only=True):
     attributes: ClassVar[tuple[str, ...]] = ("is_replayed",)
 
     is_replayed: bool = False
-    """Whether it was made before, under the same idempotency key; HTTP says it in a header."""
+    """Whether it is a recorded result of an earlier request with this key; a header over HTTP."""

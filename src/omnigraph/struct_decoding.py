@@ -1,8 +1,8 @@
 """JSON and plain values read into types, from any number of threads.
 
-msgspec describes a type when it is used first, and other threads see the description while it is
-still incomplete: whoever reads by it then crashes the process. So every type is described here, by
-one thread at a time, before anything is read into it.
+msgspec completes the description of a type on first use, and other threads can see it while it is
+incomplete, which crashes the process. So every type is described here, by one thread at a time,
+before anything is decoded into it.
 """
 
 from __future__ import annotations

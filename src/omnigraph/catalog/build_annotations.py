@@ -11,7 +11,7 @@ from omnigraph.language import schema_ast
 ON_COLUMNS = ("key", "unique", "index", "embed")
 _ONCE = frozenset({*ON_COLUMNS, "description", "instruction", "rename_from", "default", "merge"})
 _STRUCTURED = frozenset({*ON_COLUMNS, "rename_from", "default"})
-"""Annotations that become fields of the catalog; all others are kept as written."""
+"""Annotations that become fields of the catalog; all others are stored as written."""
 _TEXTS = ("description", "instruction")
 _KNOWN = (*sorted(_ONCE), "range", "check", "card")
 
@@ -70,7 +70,7 @@ def _refuse_bare_constraints(
 
 
 def get_argument_text(annotation: schema_ast.AnnotationDecl) -> str:
-    """The text of the value in parentheses; empty if there is none."""
+    """Return the text of the value in parentheses; empty if there is none."""
     match annotation.argument:
         case None:
             return ""
@@ -114,7 +114,7 @@ def sort_metadata_annotations(
 def read_type_annotations(
     owner: OwnerName, annotations: Sequence[schema_ast.AnnotationDecl], findings: SchemaProblems
 ) -> tuple[tuple[Annotation, ...], str | None]:
-    """The metadata of a node type or edge type, and its name before."""
+    """Return the metadata of a node type or edge type, and its former name."""
     by_name = index_annotations(annotations, str(owner), findings)
     for name in ON_COLUMNS:
         if name in by_name:

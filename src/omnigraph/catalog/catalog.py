@@ -96,7 +96,7 @@ class Constraint:
 
     `columns` holds property names (`src` and `dst` too on edges), sorted, without duplicates.
     `low` and `high` are set for RANGE, as written; `pattern` for CHECK.
-    `on_property` tells that it was written on the property rather than in the body.
+    `on_property` is true if it was written on the property rather than in the body.
     """
 
     kind: ConstraintKind

@@ -64,7 +64,7 @@ class SchemaState:
     schema_identity_version: int
     schema_identity_domain: str
     schema_source_hash: str | None = None
-    """Of the compiled schema text; absent in graphs of earlier builds."""
+    """Digest of the compiled schema text; absent in graphs of earlier builds."""
 
     @classmethod
     def of(cls, catalog: Catalog, source: str | None = None) -> SchemaState:

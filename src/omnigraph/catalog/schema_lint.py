@@ -41,7 +41,7 @@ class LintFamily(StrEnum):
 
 
 class LintTier(StrEnum):
-    """The requirement a change with this code has for the data."""
+    """The effect a change with this code has on stored data."""
 
     SAFE = "safe"
     VALIDATED = "validated"

@@ -211,7 +211,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return fail_usage(error, wants_json=False)
     except (click.Abort, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        click.echo("interrupted; the next run starts anew", err=True)
+        click.echo("interrupted; the next run starts from the beginning", err=True)
         return EXIT_INTERRUPTED
     except click.ClickException as error:
         return fail_request(error.format_message(), wants_json=False)

@@ -55,7 +55,7 @@ class ReadSetChanged(ConflictError):
         )
         self.member, self.expected, self.actual = member, expected, actual
         self.place = place
-        """Of a schema: where the text that was to be applied declares what changed."""
+        """Of a schema: the file, line and column of the declaration that changed."""
 
     def details(self) -> Mapping[str, JsonValue]:
         change = {"member": self.member, "expected": self.expected, "actual": self.actual}
@@ -92,7 +92,7 @@ class KeyConflict(ConflictError):
         super().__init__(f"{where}{table_key}{entity} {problem}")
         self.table_key, self.id, self.line, self.file = table_key, id, line, file
         self.first_line, self.first_file = first_line, first_file
-        """Where the input gives the id for the first time, if it does so twice."""
+        """The first occurrence of an id that the input has twice."""
 
     def details(self) -> Mapping[str, JsonValue]:
         entity_kind, _, type_name = self.table_key.partition(":")
@@ -116,7 +116,7 @@ class PreconditionFailed(ConflictError):
 
     def __init__(self, branch: str, expected: str, actual: str | None) -> None:
         super().__init__(
-            f"branch '{branch}' is at commit {actual or 'none'}, not at the expected {expected}"
+            f"branch '{branch}' is at commit {actual or 'none'}, not {expected}; read it and retry"
         )
         self.branch, self.expected, self.actual = branch, expected, actual
 
@@ -126,7 +126,7 @@ class PreconditionFailed(ConflictError):
 
 
 class MergeConflicts(ConflictError):
-    """Two states contradict each other, or would break rules together; nothing was changed.
+    """Two states conflict, or break rules when combined; nothing was changed.
 
     Raised by merges, reverts and cherry-picks.
     """
@@ -156,14 +156,14 @@ class MergeBaseUnavailable(ConflictError):
 
     def __init__(self, commit_id: str) -> None:
         super().__init__(
-            f"the state at commit {commit_id}, from which changes would be told, was reclaimed by "
-            "cleanup; keep more commits or tag those you need, and load exported records instead"
+            f"the state at commit {commit_id}, which the change starts from, was removed by "
+            "cleanup; load exported records instead, and retain more commits or tag those you need"
         )
         self.commit_id = commit_id
 
 
 class IdempotencyKeyReused(ConflictError):
-    """An idempotency key that another request was made with."""
+    """An idempotency key that was used for another request."""
 
     code = "idempotency_key_reused"
 
@@ -180,7 +180,7 @@ class IdempotencyKeyReused(ConflictError):
 
 
 class BlobChanged(ConflictError):
-    """A blob is not the one that a conditional request was made for."""
+    """A blob that is not the one a conditional request expects."""
 
     code = "blob_changed"
     http_status = 412
@@ -199,7 +199,7 @@ class WriterBusy(ConflictError):
     code = "writer_busy"
 
     def __init__(self, holder: str, waited_s: float) -> None:
-        super().__init__(f"another writer holds the graph ({holder}); waited {waited_s:g} s")
+        super().__init__(f"another writer holds the graph ({holder}); waited {waited_s:g} s; retry")
         self.holder, self.waited_s = holder, waited_s
 
 
@@ -256,7 +256,7 @@ class SchemaContractMismatch(ConflictError):
 
 
 class SchemaBreaksQueries(ConflictError):
-    """A change of the schema that stored queries could not run with; nothing was changed."""
+    """A schema change that would break stored queries; nothing was changed."""
 
     code = "schema_breaks_queries"
 
@@ -275,7 +275,7 @@ class SchemaBreaksQueries(ConflictError):
 
 
 class SchemaOfCluster(ConflictError):
-    """A change of a schema that a cluster manages; it is made in the cluster's files instead."""
+    """A schema change of a graph that a cluster manages; change the files of the cluster."""
 
     code = "schema_of_cluster"
 
@@ -288,7 +288,7 @@ class SchemaOfCluster(ConflictError):
 
 
 class SchemaChangeBlocked(ConflictError):
-    """A change of the schema that would break other branches or tags."""
+    """A schema change that would break other branches or tags."""
 
     code = "schema_change_blocked"
 
@@ -307,7 +307,7 @@ class SchemaChangeBlocked(ConflictError):
         )
         self.steps, self.branches, self.tags = tuple(steps), tuple(branches), tuple(tags)
         self.place = place
-        """Where the schema declares what the first step is about: file, line and column."""
+        """The file, line and column of the declaration of the first step."""
 
     def details(self) -> Mapping[str, JsonValue]:
         blocked: dict[str, JsonValue] = {

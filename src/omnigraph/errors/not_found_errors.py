@@ -1,4 +1,4 @@
-"""Errors about what is not there: name something else."""
+"""Errors about objects that do not exist: name another one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class QueryNotFound(NotFoundError):
 
 
 class TypeNotFound(NotFoundError):
-    """A type the schema does not declare, or that a snapshot does not hold."""
+    """A type that the schema does not declare, or that a snapshot does not have."""
 
     code = "type_not_found"
 
@@ -67,7 +67,7 @@ class EntityNotFound(NotFoundError):
 
 
 class BlobIsNull(NotFoundError):
-    """An entity without a value where a blob was asked for; an empty blob is a value."""
+    """An entity whose blob is null; an empty blob is a value."""
 
     code = "blob_is_null"
 
@@ -88,12 +88,12 @@ class RouteNotFound(NotFoundError):
     code = "route_not_found"
 
     def __init__(self, path: str) -> None:
-        super().__init__(f"there is nothing at {path}")
+        super().__init__(f"no route matches {path}")
         self.path = path
 
 
 class WriteNotFound(NotFoundError):
-    """Nothing was written under this idempotency key; the write may be sent again."""
+    """No write is recorded under the idempotency key; it may be sent again."""
 
     code = "write_not_found"
 
@@ -112,7 +112,7 @@ class HistoricalVersionReclaimed(NotFoundError):
         named = f"version {version} of {what}"
         if commit_id is not None:
             named = f"the state of commit {commit_id} ({named})"
-        super().__init__(f"{named} was removed by cleanup")
+        super().__init__(f"{named} was removed by cleanup; retain more commits or tag it")
         self.version, self.what, self.commit_id = version, what, commit_id
 
 

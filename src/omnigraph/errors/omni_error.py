@@ -14,16 +14,16 @@ JsonValue = object
 
 
 class OmniError(Exception):
-    """The base of every error raised on purpose."""
+    """The base of every error that the engine raises on purpose."""
 
     code: ClassVar[str] = "internal"
     http_status: ClassVar[int] = 500
     wire_code: ClassVar[str] = "internal"
-    """The closed set of the wire: newer meanings ride on detail fields with no code."""
+    """The closed set of codes on the wire; newer errors are distinguished by `kind`."""
     exit_code: ClassVar[int] = 1
 
     __module__ = "omnigraph.errors"
-    """Where users import errors from, and so what tracebacks name."""
+    """The module users import errors from, as tracebacks show it."""
 
     def __init_subclass__(cls) -> None:
         if cls.__module__.startswith("omnigraph.errors."):
@@ -34,9 +34,9 @@ class OmniError(Exception):
         self.message = message
 
     def details(self) -> Mapping[str, JsonValue]:
-        """The detail fields of the wire body, in addition to `error` and `code`.
+        """Return the detail fields of the wire body, besides `error` and `code`.
 
-        By default the facts of the error, as one member that is called like its code.
+        By default the attributes of the error, as one member named like its code.
         """
         facts = {
             name: value
@@ -46,7 +46,7 @@ class OmniError(Exception):
         return {self.code: facts} if any(fact is not None for fact in facts.values()) else {}
 
     def wire(self) -> dict[str, JsonValue]:
-        """The JSON error body shared by the CLI and the server."""
+        """Return the JSON error body shared by the CLI and the server."""
         body: dict[str, JsonValue] = {
             "error": self.message,
             "code": self.wire_code,
@@ -104,10 +104,10 @@ class TextRange(Result, frozen=True):
 
 
 class Diagnostic(Result, frozen=True, kw_only=True):
-    """One mistake in a text, self-contained: it can be shown without the text at hand.
+    """One mistake in a text, self-contained: it can be rendered without the text.
 
     `line` and `column` count from 1, in characters. `line_text` is the line, or the part of a very
-    long line around the mistake, and `caret` the place of the mistake in it.
+    long line around the mistake, and `caret` the position of the mistake in it.
     """
 
     code: str
@@ -169,7 +169,7 @@ def render_both_places(first_file: str | None, first_line: int, file: str | None
 
 
 class RowProblem(Result, frozen=True, omit_defaults=False):
-    """A mistake in one input row, and the place of the row."""
+    """A mistake in one input row, and the position of the row."""
 
     reason: str
     code: str
@@ -187,7 +187,7 @@ class RowProblem(Result, frozen=True, omit_defaults=False):
 
 
 class ViolationKind(StrEnum):
-    """The words used for broken rules, here and in merge conflicts."""
+    """The kinds of broken rules, here and in merge conflicts."""
 
     VALUE = "value_constraint_violation"
     UNIQUE = "unique_violation"
@@ -196,7 +196,7 @@ class ViolationKind(StrEnum):
 
 
 class Violation(Result, frozen=True, kw_only=True):
-    """One broken rule: which rule, on which type and row, and where the row came from."""
+    """One broken rule: its kind, the type, the row, and the origin of the row."""
 
     attributes: ClassVar[tuple[str, ...]] = ("position", "other_position", "source")
 
@@ -208,11 +208,11 @@ class Violation(Result, frozen=True, kw_only=True):
     file: str | None
     line: int | None
     position: int | None = None
-    """Where the row is in the input of a load, as long as file and line are not known."""
+    """The position of the row in the input of a load, until file and line are known."""
     other_position: int | None = None
-    """The same of the row before it that it contradicts."""
+    """The position of the earlier row that it contradicts."""
     source: str | None = None
-    """The node whose edges were counted, where the rule is about their number."""
+    """The node whose edges were counted, for a rule about their number."""
 
     @classmethod
     def of(
@@ -252,7 +252,7 @@ Row = Mapping[str, JsonValue]
 
 
 class MergeConflict(Result, frozen=True, kw_only=True):
-    """One reason why two states cannot be merged, with the entity as the three sides have it.
+    """One reason why two states cannot be merged, with the entity on the three sides.
 
     `kind` is `divergent_insert`, `divergent_update` or `delete_vs_update` where the sides
     contradict each other, and a `ViolationKind` where together they would break a rule.
@@ -264,7 +264,7 @@ class MergeConflict(Result, frozen=True, kw_only=True):
     kind: str
     message: str
     properties: tuple[str, ...]
-    """The properties that both sides give different values, and nothing decided about."""
+    """The properties with different values on both sides that no rule or decision resolves."""
     base: Row | None
     source: Row | None
     target: Row | None

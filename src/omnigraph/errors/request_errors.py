@@ -1,4 +1,4 @@
-"""Errors of the request itself: fix it, ask for the right, or ask for less."""
+"""Errors of the request itself: correct it, obtain the right, or request less."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from omnigraph.result import Result
 
 
 class CompileError(InputError):
-    """A schema or query text with mistakes; all of them, in the order of the text."""
+    """A schema or query text with errors; all of them, in the order of the text."""
 
     code = "compile_error"
 
@@ -40,11 +40,11 @@ class CompileError(InputError):
 
 
 class BadRequest(InputError):
-    """A request that is understood and cannot be carried out as asked."""
+    """A valid request that cannot be executed."""
 
 
 class BadOptions(BadRequest):
-    """Options of a call that mean nothing, or that contradict each other or the input."""
+    """Options of a call that are invalid, or contradict each other or the input."""
 
     code = "bad_options"
     exit_code = 2
@@ -62,7 +62,7 @@ class ParameterError(InputError):
 
 
 class RowsRejected(InputError):
-    """Input rows that do not fit: the first ones with their lines, and how many in all."""
+    """Invalid input rows: the first ones with their lines, and the number of all."""
 
     code = "rows_rejected"
 
@@ -77,9 +77,9 @@ class RowsRejected(InputError):
 
 
 class ConstraintViolated(InputError):
-    """A write that would break rules of the schema; the first violation is the message.
+    """A write that would break rules of the schema; the message is that of the first violation.
 
-    With a `place`, rows that are there break what another schema demands, and it demands it there.
+    With a `place`, stored rows break a rule of another schema, which declares it there.
     """
 
     code = "constraint_violated"
@@ -91,7 +91,7 @@ class ConstraintViolated(InputError):
         self.violations = tuple(violations)
         self.total = len(self.violations) if total is None else total
         self.place = place
-        """Where the schema demands what the first violation breaks: file, line and column."""
+        """The file, line and column of the declaration that the first violation breaks."""
         first, rest = violations[0], f" (and {self.total - 1} more)" if self.total > 1 else ""
         advice = f"; {place} demands it: change these rows first" if place else ""
         where = render_place(first.file, first.line)
@@ -113,7 +113,7 @@ class UnsupportedSchemaChange(InputError):
         super().__init__(f"{said} ({entity} at {place})" if place else said)
         self.entity, self.reason, self.lint_code = entity, reason, lint_code
         self.place = place
-        """Where the declaration stands: file, line and column."""
+        """The file, line and column of the declaration."""
 
     def details(self) -> Mapping[str, JsonValue]:
         change = {"entity": self.entity, "reason": self.reason, "lint_code": self.lint_code}
@@ -123,7 +123,7 @@ class UnsupportedSchemaChange(InputError):
 
 
 class BadExpression(BadRequest):
-    """An expression that gives existing rows no values for a property of another schema."""
+    """An expression that yields no value of the property for existing rows."""
 
     code = "bad_expression"
 
@@ -134,11 +134,11 @@ class BadExpression(BadRequest):
         super().__init__(f"cannot compute {property}{where} as {expression!r}: {reason}")
         self.property, self.expression, self.reason = property, expression, reason
         self.place = place
-        """Where the schema declares the property: file, line and column."""
+        """The file, line and column of the declaration of the property."""
 
 
 class SchemaDropsEverything(InputError):
-    """A schema that has none of the types of the graph, as a wrong or an empty file has."""
+    """A schema without any type of the graph, such as a wrong or an empty file."""
 
     code = "schema_drops_everything"
 
@@ -185,7 +185,7 @@ class BlobRangeNotSatisfiable(InputError):
 
 
 class MissingPackage(InputError):
-    """Something only a package can do that is not installed."""
+    """A feature whose optional package is not installed."""
 
     code = "missing_package"
 
@@ -204,7 +204,7 @@ class ChangeCursorRejected(InputError):
 
 
 class NotServed(InputError):
-    """Something that can be done with a graph in storage, and not through a server."""
+    """An operation that a graph in storage supports, and a served one does not."""
 
     code = "not_served"
 
@@ -224,7 +224,7 @@ class MethodNotAllowed(InputError):
 
 
 class NotAcceptable(InputError):
-    """None of the formats a client accepts is one the server has for this answer."""
+    """A response format that the client accepts is not available."""
 
     code = "not_acceptable"
     http_status = 406
@@ -244,7 +244,7 @@ class UnsupportedMediaType(InputError):
 
 
 class RequestTooSlow(InputError):
-    """A body that did not arrive in time."""
+    """A request body that did not arrive in time."""
 
     code = "request_too_slow"
     http_status = 408
@@ -255,7 +255,7 @@ class RequestTooSlow(InputError):
 
 
 class ClusterDiagnostic(Result, frozen=True):
-    """One finding about a cluster: `path` is a place in a file, a file of the root or a resource.
+    """One finding about a cluster: `path` names a position in a file, a control file or a resource.
 
     >>> str(ClusterDiagnostic("state_missing", Severity.ERROR, "state.json", "there is no ledger"))
     'ERROR  state_missing state.json: there is no ledger'
@@ -276,7 +276,7 @@ class ClusterDiagnostic(Result, frozen=True):
 
 
 class ClusterError(InputError):
-    """A cluster that cannot be read, planned or changed as asked, with everything found wrong."""
+    """A cluster that cannot be read, planned or changed, with all errors found."""
 
     code = "cluster"
 
@@ -289,7 +289,7 @@ class ClusterError(InputError):
         super().__init__(f"{errors[0].path}: {errors[0].message} [{errors[0].code}]{rest}")
         self.diagnostics = tuple(diagnostics)
         self.result = result
-        """What the command came to all the same: the plan with its mistakes, the partial apply."""
+        """The result in spite of the error: the plan with its mistakes, the partial apply."""
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -308,7 +308,7 @@ class NotAuthenticated(DeniedError):
 
 
 class PolicyDenied(DeniedError):
-    """A policy does not allow it: the action, or a type or property that it would read."""
+    """An action, or a type or property it would read, that a policy denies."""
 
     code = "policy_denied"
 
@@ -327,7 +327,7 @@ class PolicyDenied(DeniedError):
         self.actor, self.action = actor, action
         self.branch, self.target_branch, self.query = branch, target_branch, query
         self.hidden = tuple(hidden)
-        """The types and properties that the actor may not see."""
+        """The types and properties that are hidden from the actor."""
 
     def details(self) -> Mapping[str, JsonValue]:
         optional = {
@@ -353,7 +353,7 @@ class ResourceLimitExceeded(LimitError):
 
 
 class TooManyRequests(LimitError):
-    """More requests at once than are admitted; nothing was done."""
+    """More concurrent requests than are admitted; nothing was done."""
 
     code = "too_many_requests"
     http_status = 429
@@ -365,7 +365,7 @@ class TooManyRequests(LimitError):
 
 
 class ServerBusy(TooManyRequests):
-    """More requests at once than a server takes on, whoever sends them; nothing was done."""
+    """More concurrent requests of all actors than the server accepts; nothing was done."""
 
     code = "server_busy"
     http_status = 503
@@ -373,7 +373,7 @@ class ServerBusy(TooManyRequests):
 
 
 class DeadlineExceeded(LimitError):
-    """A query that took longer than it may; nothing was changed."""
+    """A query that exceeded its deadline; nothing was changed."""
 
     code = "deadline_exceeded"
     http_status = 504
@@ -387,7 +387,7 @@ class DeadlineExceeded(LimitError):
 
 
 class InputTooLarge(LimitError):
-    """A compressed file expands to more than a limit allows; `setting` raises the limit."""
+    """A compressed file that expands beyond a limit; `setting` is its variable."""
 
     code = "input_too_large"
 

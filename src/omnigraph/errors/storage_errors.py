@@ -1,4 +1,4 @@
-"""Errors of storage, providers and servers: call the operator; the outcome may be unknown."""
+"""Errors of storage, providers and servers: an operator must act; the outcome may be unknown."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class StorageKind(StrEnum):
 class StorageFailure(StorageError):
     """A store or a table could not be read or written; `kind` says why.
 
-    `is_disk_full` is set where there was no room to write, `is_file_missing` where a file that a
-    table names is not there.
+    `is_disk_full` is set if there was no space to write, `is_file_missing` if a file that a table
+    refers to does not exist.
     """
 
     code = "storage_failure"
@@ -90,7 +90,7 @@ class ManifestCorrupt(StorageError):
 
 
 class LinkInGraph(StorageError):
-    """Nothing is written or deleted through a link inside a graph: it may lead anywhere."""
+    """A symbolic link inside a graph, through which nothing is written or deleted."""
 
     code = "link_in_graph"
 
@@ -103,7 +103,7 @@ class LinkInGraph(StorageError):
 
 
 class FilesMissing(StorageError):
-    """Files that a branch or a retained commit shows are not there."""
+    """Files of a branch or a retained commit are missing."""
 
     code = "files_missing"
 
@@ -140,13 +140,13 @@ class EmbeddingFailed(StorageError):
 
 
 class ServerError(OmniError):
-    """A server that a client cannot talk to."""
+    """A server that the client cannot use."""
 
     code = "server"
 
 
 class ServerUnreachable(ServerError):
-    """No connection to a server, or one that was lost before the answer was complete."""
+    """No connection to a server, or one that was lost before the response was complete."""
 
     code = "server_unreachable"
 
@@ -156,7 +156,7 @@ class ServerUnreachable(ServerError):
 
 
 class UnexpectedAnswer(ServerError):
-    """An answer no OmniGraph server gives; perhaps one of something in between."""
+    """A response that no OmniGraph server sends; perhaps one of a proxy."""
 
     code = "unexpected_answer"
 

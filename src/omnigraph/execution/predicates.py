@@ -70,7 +70,7 @@ _WHOLE_BOUNDS = {pa.int64(): (-(2.0**63), 2.0**63), pa.uint64(): (0.0, 2.0**64)}
 
 
 def compare(op: Comparator, left: Datum, right: Datum, rows: int) -> pa.Array:
-    """One truth value for each of `rows` rows; NULL where either side is NULL."""
+    """Compare two data; return a truth value for each of `rows` rows, NULL where either is NULL."""
     left, right = _combine_chunks(left), _combine_chunks(right)
     if pa.types.is_null(left.type) or pa.types.is_null(right.type):
         return pa.nulls(rows, pa.bool_())
@@ -84,7 +84,7 @@ def compare(op: Comparator, left: Datum, right: Datum, rows: int) -> pa.Array:
 
 
 def to_column(datum: Datum, rows: int) -> pa.Array:
-    """The datum as one array: a single value is repeated."""
+    """Return the datum as one array; a scalar is repeated."""
     flat = _combine_chunks(datum)
     return pa.repeat(flat, rows) if isinstance(flat, pa.Scalar) else flat
 
@@ -267,7 +267,7 @@ def evaluate(predicate: Predicate, scope: RowScope) -> pa.Array:
 
 
 def evaluate_mask(predicate: Predicate, scope: RowScope) -> pa.Array:
-    """A mask without NULLs: the rows the predicate is true for."""
+    """Evaluate a predicate to a mask without NULLs."""
     return evaluate(predicate, scope).fill_null(False)
 
 

@@ -36,11 +36,11 @@ class Relation:
 
     outcome: MergeOutcome
     bases: tuple[CommitId, ...]
-    """The newest commits both come from, none of them an ancestor of another, latest first."""
+    """The newest common ancestors, none of them an ancestor of another, latest first."""
 
 
 def find_relation(commits: Commits, source: CommitId, target: CommitId) -> Relation:
-    """The relation of two heads.
+    """Return the relation of two heads.
 
     Raises:
         BadRequest: they have no commit in common.
@@ -56,14 +56,14 @@ def find_relation(commits: Commits, source: CommitId, target: CommitId) -> Relat
 
 
 def find_newest(commits: Commits, common: set[CommitId]) -> tuple[CommitId, ...]:
-    """Those that are an ancestor of no other, latest first; `common` has all their ancestors."""
+    """Return those that are no ancestor of another, latest first; `common` has all ancestors."""
     # So whatever is the parent of one of them is not among the newest.
     older = {parent for one in common for parent in _list_parents(commits, one)}
     return tuple(sorted(common - older, key=lambda one: _order(commits, one), reverse=True))
 
 
 def list_ancestors(commits: Commits, head: CommitId) -> set[CommitId]:
-    """The head and everything it came from."""
+    """Return the head and all of its ancestors."""
     found, waiting = {head}, [head]
     while waiting:
         fresh = [parent for parent in _list_parents(commits, waiting.pop()) if parent not in found]
@@ -92,11 +92,11 @@ class PastState:
     commit_id: CommitId
     entries: Entries
     is_head: bool = False
-    """True for a branch as it was just seen: should cleanup take it, there is a newer one."""
+    """True for the head of a branch: if cleanup removes it, a newer one exists."""
 
 
 class PastStates:
-    """The states at the commits of one or two branches, each looked for once."""
+    """The states at the commits of one or two branches, each resolved once."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class PastStates:
         """Return the state at a commit.
 
         Raises:
-            MergeBaseUnavailable: nothing keeps it any more.
+            MergeBaseUnavailable: no version retains it.
         """
         found = self.find(commit_id)
         if found is None:
@@ -125,10 +125,10 @@ class PastStates:
         return found
 
     def find(self, commit_id: CommitId) -> PastState | None:
-        """Return the state at a commit; None if nothing keeps it any more.
+        """Return the state at a commit; None if no version retains it.
 
-        A branch keeps the state it started from, the branch a commit was made on those that
-        cleanup left, and a merge what it brought in, even after that branch is gone.
+        A state is retained by branches that start at it, by its own branch until cleanup runs,
+        and by a merge that brought it in, even after its branch was deleted.
         """
         if commit_id not in self._known:
             entries = self._find_entries(commit_id)
@@ -150,7 +150,7 @@ class PastStates:
 
 
 def open_kept(snapshot: Snapshot, entry: TableEntry, state: PastState) -> Table:
-    """A table of a state; the snapshot is any of the same graph.
+    """Open a table of a state; the snapshot is any of the same graph.
 
     Raises:
         MergeBaseUnavailable: cleanup removed it.
@@ -169,7 +169,7 @@ def open_kept(snapshot: Snapshot, entry: TableEntry, state: PastState) -> Table:
 
 @contextmanager
 def translate_reclaimed(tables: Sequence[Table], states: Sequence[PastState]) -> Iterator[None]:
-    """Tell a state that cleanup removed while it was read from other outdated ones."""
+    """Raise MergeBaseUnavailable for a state that cleanup removed during the read."""
     try:
         yield
     except HistoricalVersionReclaimed as error:

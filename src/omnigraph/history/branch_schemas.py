@@ -25,10 +25,10 @@ _RENAMED = "something that was renamed"
 
 
 def find_merged_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> Catalog:
-    """The schema of the two branches that has all that the other has.
+    """Return the schema of the branch that has all types and properties of the other.
 
     Raises:
-        SchemaContractMismatch: neither has; with the steps between them.
+        SchemaContractMismatch: neither contains the other; with the steps between them.
     """
     if not list_lacking_steps(target, source):
         return target.catalog
@@ -43,9 +43,9 @@ def find_merged_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> Cata
 
 
 def list_lacking_steps(branch: CatalogSnapshot, other: CatalogSnapshot) -> tuple[Step, ...]:
-    """The steps that one branch lacks to have all that another has; none if it has.
+    """List the steps that one branch lacks to contain the schema of another; empty if it has all.
 
-    Steps back from additions of its own are not among them.
+    Steps that would remove its own additions are not included.
     """
     if branch.snapshot.state.contract_hash == other.snapshot.state.contract_hash:
         return ()
@@ -57,7 +57,7 @@ def list_lacking_steps(branch: CatalogSnapshot, other: CatalogSnapshot) -> tuple
 
 
 def _plan_steps(before: CatalogSnapshot, after: CatalogSnapshot) -> tuple[Step, ...] | None:
-    """The steps from the schema of one branch to that of another; None if hints do not fit."""
+    """Plan the steps from the schema of one branch to another; None if hints do not fit."""
     text = SourceText(after.snapshot.contract.source, SCHEMA_SOURCE)
     try:
         return plan_migration(before.catalog, compile_schema(text)).steps
@@ -71,14 +71,14 @@ def _describe_steps(before: CatalogSnapshot, after: CatalogSnapshot) -> str:
 
 
 def get_first_version(entry: TableEntry) -> TableEntry:
-    """A table as it was made, without a row: what it was before a branch that had no such type."""
+    """Return the first, empty version of a table: its state on a branch without the type."""
     return replace(entry, version=GENESIS_VERSION, owner_branch=None, row_count=0, owner=None)
 
 
 def show_missing_types(
     target: CatalogSnapshot, source: CatalogSnapshot, schema: Catalog
 ) -> CatalogSnapshot:
-    """The target as it will be with the schema of both: types of the source alone have no row."""
+    """Return the target with the types it lacks, which have no rows."""
     into, theirs = target.snapshot, source.snapshot
     absent = [theirs.entries[key] for key in theirs.entries.keys() - into.entries.keys()]
     if not absent:
@@ -91,11 +91,11 @@ def show_missing_types(
 
 @dataclass(frozen=True, slots=True)
 class ColumnWidening:
-    """Gives tables every column of a type, whether they have it already or not."""
+    """Extends tables by the columns of a type that they lack."""
 
     type: NodeType | EdgeType
     widest: Table
-    """A table that has all of them."""
+    """A table with all of them."""
 
     def apply(self, table: Table) -> Table:
         known = set(table.schema.names)

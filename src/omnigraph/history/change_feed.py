@@ -49,7 +49,7 @@ from omnigraph.wire.change_results import (
 
 MAX_TOKEN_CHARS = 4_096
 MAX_ID_CHARS = 256
-"""Longer ids are kept by their beginning and their hash."""
+"""Longer ids are stored as a prefix and a hash."""
 _PREFIX_BYTES = 64
 _VERSION = 1
 _CHECKSUM_BYTES = 32
@@ -75,13 +75,13 @@ class TokenBinding:
 
 
 class Position(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The last change that was given: its type, and its id or what tells it."""
+    """The last change returned: its type and its id."""
 
     type_id: str
     id: str = ""
-    """The id or, of a long one, its beginning."""
+    """The id, or the prefix of a long one."""
     hash: str = ""
-    """Of a long id."""
+    """The hash of a long id."""
 
     @classmethod
     def at(cls, type_id: str, id: str) -> Position:
@@ -93,7 +93,7 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
         return cls(type_id, prefix, hashlib.sha256(data).hexdigest())
 
     def count_given(self, ids: pa.Array) -> int:
-        """Count those of these ascending ids that have been given."""
+        """Count how many of these ascending ids were returned before."""
         if not self.hash:
             return int(pc.sum(pc.less_equal(ids, self.id)).as_py() or 0)
         alike = pc.indices_nonzero(pc.starts_with(ids, self.id)).to_pylist()
@@ -104,7 +104,7 @@ class Position(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FeedToken(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The content of a token. Of a cursor, `commit` has been read; of a page, it is being read."""
+    """The content of a token: a cursor's `commit` has been read, a page token's is being read."""
 
     kind: str
     version: int
@@ -113,7 +113,7 @@ class FeedToken(msgspec.Struct, frozen=True, omit_defaults=True):
     wanted: str
     commit: str
     cut: str = ""
-    """Of a page of a feed: the newest commit it will come to."""
+    """Of a page of a feed: the newest commit that is included."""
     position: Position | None = None
 
 
@@ -144,10 +144,10 @@ def encode_token(
 def decode_token(
     text: str, binding: TokenBinding, *kinds: FeedTokenKind, any_filter: bool = False
 ) -> FeedToken:
-    """Return the content of a token that is whole and belongs here.
+    """Decode and verify a token.
 
     Raises:
-        ChangeCursorRejected: it is damaged, of another kind, or made for something else.
+        ChangeCursorRejected: it is damaged, of another kind, or bound to something else.
     """
     token = _read(text)
     if token.version != _VERSION:
@@ -191,7 +191,7 @@ _ROWS_AT_ONCE = 512
 
 @dataclass(frozen=True, slots=True)
 class PageLimits:
-    """The limits of a page; a change that is too large alone is given alone."""
+    """The limits of a page; a change that exceeds them alone is returned alone."""
 
     changes: int = 1_000
     bytes: int = 4 << 20
@@ -212,7 +212,7 @@ class PageLimits:
 
 
 class Source(Protocol):
-    """The history of one branch, as it was when the page was asked for."""
+    """The history of one branch at the time of the request."""
 
     @property
     def head(self) -> CommitId: ...
@@ -227,7 +227,7 @@ class Source(Protocol):
     def find_keys(self) -> FindKeys: ...
 
     def state(self, commit: CommitRecord) -> State:
-        """The graph right after a commit. Raises `HistoricalVersionReclaimed` if it is gone."""
+        """Return the state at a commit. Raises `HistoricalVersionReclaimed` if it was removed."""
         ...
 
 
@@ -241,7 +241,7 @@ def commit_changes(
     limits: PageLimits,
     page_token: str | None = None,
 ) -> CommitChanges:
-    """A page of what a commit changed against its first parent.
+    """Return a page of the changes of a commit relative to its first parent.
 
     Raises:
         CommitHasNoParent: it is the first one.
@@ -287,7 +287,7 @@ def list_changed_types(
 def _iterate_changes(
     source: Source, commit: CommitRecord, wanted: ChangeFilter, position: Position | None = None
 ) -> Iterator[EntityChange]:
-    """Yield the changes of a commit behind a position, in an order that never changes."""
+    """Yield the changes of a commit after a position, in a deterministic order."""
     pairs = list_changed_types(source, commit, wanted)
     at = 0
     if position is not None:
@@ -312,7 +312,7 @@ def _iterate_changes(
 
 @dataclass
 class _Page:
-    """A page that is being filled."""
+    """A page being filled."""
 
     limits: PageLimits
     taken: list[EntityChange] = field(default_factory=list)
@@ -321,7 +321,7 @@ class _Page:
     _last: tuple[str, str] = ("", "")
 
     def fill(self, changes: Iterator[EntityChange]) -> Position | None:
-        """Take what fits; gives the last change taken if more would follow."""
+        """Add the changes that fit; return the last one if more would follow."""
         self.taken = []
         for change in changes:
             size = len(msgspec.json.encode(change))
@@ -339,23 +339,23 @@ class _Page:
 
 
 _AT_ITS_START = Position("")
-"""Nothing of the commit fits; the page ends before it."""
+"""No change of the commit fits; the page ends before it."""
 
 
 # --- many -------------------------------------------------------------------------------------
 
 
 def poll(source: Source, position: str, wanted: ChangeFilter, limits: PageLimits) -> FeedPage:
-    """The page of the feed that follows a position.
+    """Return the page of the feed that follows a position.
 
     Args:
         source: The branch.
         position: `now`, `beginning`, `after:` and a commit id, a cursor or a page token.
-        wanted: Only these changes; commits without any are told of all the same.
-        limits: How much the page may have.
+        wanted: Only these changes; commits without any are included.
+        limits: The limits of the page.
 
     Raises:
-        ChangeCursorRejected: the position is damaged or belongs elsewhere.
+        ChangeCursorRejected: the position is damaged or bound to something else.
         ChangeFeedGap: cleanup has removed the first commit that follows.
         ChangeSchemaBoundary: the first commit that follows changed the columns of a type.
     """
@@ -395,7 +395,7 @@ def poll(source: Source, position: str, wanted: ChangeFilter, limits: PageLimits
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """Up to where a reader has read, whether it stands within the next commit, and the cut."""
+    """The commit read last, the position within the next one, and the newest commit included."""
 
     read: CommitId
     cut: CommitId
@@ -420,7 +420,7 @@ def _start(source: Source, position: str) -> _Start:
 
 
 def find_first_commit(source: Source) -> CommitId:
-    """The commit the graph was created with."""
+    """Return the first commit of the graph."""
     at = source.commits[source.head]
     while at.parent_commit_id is not None:
         at = source.commits[at.parent_commit_id]
@@ -428,10 +428,10 @@ def find_first_commit(source: Source) -> CommitId:
 
 
 def walk_commits(source: Source, read: CommitId, cut: CommitId) -> list[CommitRecord]:
-    """The commits of the first-parent line behind what was read up to the cut, oldest first.
+    """Return the first-parent commits after `read` up to the newest included, oldest first.
 
     Raises:
-        BadRequest: what was read is not on that line.
+        BadRequest: `read` is not among them.
     """
     found = []
     at: CommitId | None = cut
@@ -447,14 +447,14 @@ def walk_commits(source: Source, read: CommitId, cut: CommitId) -> list[CommitRe
 
 
 def make_cursor_after(source: Source, commit_id: CommitId) -> str:
-    """The cursor of a reader that has read up to a commit."""
+    """Return the cursor after a commit."""
     return encode_token(FeedTokenKind.FEED_CURSOR, source.binding, commit_id)
 
 
 class Baseline:
     """Every record of a branch at one commit, and the cursor from which its feed continues.
 
-    The cursor is there once all records have been taken, so that no half copy is followed.
+    The cursor is available once all records were read, so that no partial copy is followed.
 
     >>> baseline = graph.baseline()
     >>> len(list(baseline.records()))
@@ -505,5 +505,5 @@ class Baseline:
 
     @property
     def end(self) -> BaselineEnd:
-        """The commit and the cursor, once every record has been read."""
+        """The commit and the cursor, available once every record was read."""
         return BaselineEnd(self.snapshot_commit_id, self.resume_cursor)

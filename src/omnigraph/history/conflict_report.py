@@ -28,10 +28,10 @@ Record = Mapping[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class ConflictWords:
-    """Descriptions, for people, of what two sides did to one entity."""
+    """The phrases that describe what two sides did to one entity."""
 
     deleted_and_changed: str
-    """By the source, and then by the target."""
+    """The first for the source, the second for the target."""
     changed_and_deleted: str
     inserted_twice: str
     changed_twice: str
@@ -49,7 +49,7 @@ REVERT_WORDS = ConflictWords(
     "was deleted by the commit and inserted again after it",
     "was changed by the commit and again after it",
 )
-"""The source is what was there before the commit, so undoing an insert deletes."""
+"""The source is the state before the commit, so undoing an insert deletes."""
 CHERRY_PICK_WORDS = ConflictWords(
     "was deleted by the commit and is different on the branch",
     "was changed by the commit and does not exist on the branch",
@@ -106,9 +106,9 @@ def _explain(
 def _read_records(
     side: RowSource, addresses: pa.Array, type_: NodeType | EdgeType
 ) -> list[Record | None]:
-    """The rows at these addresses as JSON objects; blobs by their size only.
+    """Read the rows at these addresses as JSON objects; blobs as their size only.
 
-    Properties of which a virtual base has no value are left out.
+    Properties without a value in a virtual base are omitted.
     """
     schema, there = build_logical_schema(type_), addresses.drop_null()
     present = pa.concat_tables(list(read_rows(side, there, schema.names)))

@@ -48,7 +48,7 @@ CONFLICTS_AT_ONCE = 1_024
 Take = str | Mapping[str, object]
 """`source`, `target`, `base`, or the values of properties.
 
-In a merge by property the three are about the properties that conflict, else about the row.
+In a merge by property, the first three apply to the conflicting properties, else to the row.
 """
 Decisions = Mapping[str, Take]
 """The decisions about single entities of one type, by id."""
@@ -60,13 +60,13 @@ class ResolvedConflicts:
     """The conflicts of one table after rules and decisions were applied."""
 
     taken: Entities
-    """The source's row is taken, or its absence."""
+    """Entities whose row is taken from the source, or deleted as there."""
     combined: tuple[CombinedRows, ...]
     """Rows with properties of both sides."""
     rows: pa.Table
-    """Rows that were decided by hand, in the engine's form."""
+    """Rows given by decisions, in the engine's form."""
     deleted: pa.Array
-    """Ids that go, because they were decided to be as in the base, which has none."""
+    """Ids that are deleted, because a decision takes the base, which has none."""
     undecided: Entities
     counts: Mapping[str, int] = field(default_factory=dict)
     """The number of conflicts that each rule decided."""
@@ -77,7 +77,7 @@ class ResolvedConflicts:
     def concatenate(
         parts: Sequence[ResolvedConflicts], type_: NodeType | EdgeType
     ) -> ResolvedConflicts:
-        """Combine all of them; none at all resolves nothing."""
+        """Combine them; empty if there are none."""
         counts: Counter[str] = Counter()
         for part in parts:
             counts.update(part.counts)
@@ -97,7 +97,7 @@ _NO_ENTITIES = Entities.concatenate([])
 
 
 class FindNewer(Protocol):
-    """Masks the entities that the source changed, or one property of them, after the target did."""
+    """Masks the entities, or one property of them, that the source changed after the target."""
 
     def __call__(self, key: TableKey, ids: pa.Array, column: str | None = None) -> Mask: ...
 
@@ -107,7 +107,7 @@ class _Unit:
     """Columns that are taken from one side together: those of a row, or one property."""
 
     rows: npt.NDArray[np.intp]
-    """Their places among the columns of the table."""
+    """The indexes of the unit's columns in the table."""
     column: str | None = None
     """The property, unless the unit is the rest of the row."""
 
@@ -135,7 +135,7 @@ class Resolver:
         return ResolvedConflicts.concatenate([by_hand, by_rule], self.type)
 
     def list_conflicting(self, sides: TableSides, some: Entities) -> list[tuple[str, ...]]:
-        """List, for each entity that is left, the properties about which nothing was decided."""
+        """List the undecided properties of each remaining entity."""
         in_both = some.has("source") & some.has("target")
         masks = np.zeros((len(sides.columns), len(some)), np.bool_)
         masks[:, in_both] = self._combine_units(sides, some.filter(in_both)).undecided
@@ -180,7 +180,7 @@ class Resolver:
     def _take_side(
         self, sides: TableSides, some: Entities, rule: ConflictRule
     ) -> ResolvedConflicts:
-        """Take what conflicts from one side: properties of rows that both have, else the row."""
+        """Take the conflicting properties from one side, or the row if a side lacks it."""
         rest, combined = some, list[CombinedRows]()
         if self.granularity is Granularity.PROPERTY:
             in_both = some.has("source") & some.has("target")
@@ -204,7 +204,7 @@ class Resolver:
         return self._make(rows=pa.concat_tables(parts), added=added)
 
     def _take_base_properties(self, sides: TableSides, some: Entities) -> pa.Table:
-        """Take the properties that conflict from the base, and merge the others."""
+        """Take the conflicting properties from the base, and merge the others."""
         found = self._combine_units(sides, some, forced=ConflictRule.OURS)
         for name, unknown in zip(sides.columns, found.clash & ~found.base_is_known, strict=True):
             self._require_base(some, unknown, name)
@@ -216,7 +216,7 @@ class Resolver:
         return rows
 
     def _require_base(self, some: Entities, unknown: Mask, column: str | None = None) -> None:
-        """Raise if an entity is decided to be as in the base, which is unknown."""
+        """Raise if a decision takes the base of an entity whose base is unknown."""
         if unknown.any():
             what = "it" if column is None else f"'{column}'"
             raise BadRequest(
@@ -226,10 +226,10 @@ class Resolver:
             )
 
     def _take_values(self, sides: TableSides, some: Entities) -> ResolvedConflicts:
-        """Put the values that were decided into the target's rows, or else the source's.
+        """Write the decided values to the target's rows, or else to the source's.
 
-        By property the other properties merge as without a conflict; where they conflict
-        too and no rule decides, the target's stay.
+        By property, the other properties are merged as usual; where they conflict without a
+        rule, those of the target are kept.
         """
         in_target = some.has("target")
         left, gone = some.filter(in_target), some.filter(~in_target)
@@ -271,7 +271,7 @@ class Resolver:
         return rows
 
     def _check_values(self, rows: pa.Table, property_: Property, decided: pa.Array) -> None:
-        """Raise if a decision says what no row may have, whatever the rules of the schema."""
+        """Raise if a decision has a value that the property cannot have."""
         refused, why = decided.is_null().to_numpy(zero_copy_only=False), "cannot be null"
         if property_.type.nullable:
             refused = np.zeros(len(decided), np.bool_)
@@ -316,13 +316,13 @@ class Resolver:
         return self._make(taken=some.filter(self._takes_source(rule, some.ids)), counts=counts)
 
     def _takes_source(self, rule: ConflictRule, ids: pa.Array, column: str | None = None) -> Mask:
-        """Mask the entities of which a rule that takes one side takes the source."""
+        """Mask the entities whose rule takes the source."""
         if rule is ConflictRule.NEWEST and len(ids):
             return self.find_newer(self.type.table_key, ids, column)
         return np.full(len(ids), rule is ConflictRule.THEIRS)
 
     def _list_units(self, sides: TableSides) -> list[_Unit]:
-        """Divide the columns: each on its own, or those with a rule on their own."""
+        """Split the columns into units: each on its own, or only those with a rule."""
         names = np.array(sides.columns, object)
         apart = np.ones(len(names), np.bool_)
         if self.granularity is Granularity.ENTITY:
@@ -339,9 +339,9 @@ class Resolver:
         forced: ConflictRule | None = None,
         fallback: ConflictRule | None = None,
     ) -> _CombinedUnits:
-        """Combine rows that both sides have; `forced` decides instead of the rules.
+        """Combine rows that both sides have; `forced` overrides the rules.
 
-        `fallback` decides where they say nothing.
+        `fallback` applies where no rule does.
         """
         changes = compare_columns(sides, some)
         result = _CombinedUnits.start(sides, some, changes)
@@ -386,7 +386,7 @@ class Resolver:
         decides: Mask,
         result: _CombinedUnits,
     ) -> pa.Array:
-        """Return the column with the rule's values where it decides, else with those of a side."""
+        """Compute a column: by the rule where it decides, else from one side."""
         kind = build_logical_schema(self.type).field(name).type
         source, target, known = (
             _read_column(table, addresses, name, kind)
@@ -407,7 +407,7 @@ class Resolver:
 
 @dataclass(frozen=True, slots=True)
 class _CombinedUnits:
-    """Rows of both sides put together unit by unit, and the conflicts that are left."""
+    """Rows combined unit by unit from both sides, and the remaining conflicts."""
 
     sides: TableSides
     entities: Entities
@@ -417,7 +417,7 @@ class _CombinedUnits:
     undecided: Masks
     computed: dict[str, pa.Array]
     computed_changed: Mask
-    """A value that a rule computed is not the target's."""
+    """Mask of computed values that differ from the target's."""
     decided: dict[str, npt.NDArray[np.int64]]
     """For each rule, the number of units of each entity that it decides."""
 
@@ -428,7 +428,7 @@ class _CombinedUnits:
         return cls(sides, some, empty, empty.copy(), known, empty.copy(), {}, changed, {})
 
     def compare_unit(self, changes: ColumnChanges, unit: _Unit) -> Mask:
-        """Note what of a unit comes from the source; mask the entities where it conflicts."""
+        """Record the source's share of a unit; mask the entities where it conflicts."""
         by_source, by_target, differ = (
             mask_any(masks[unit.rows])
             for masks in (changes.by_source, changes.by_target, changes.differ)
@@ -440,7 +440,7 @@ class _CombinedUnits:
 
     @property
     def changed(self) -> Mask:
-        """The rows that are not what the target has already."""
+        """The rows that differ from the target's."""
         return mask_any(self.from_source) | self.computed_changed
 
     @property
@@ -462,7 +462,7 @@ def _read_column(table: RowSource, addresses: pa.Array, name: str, kind: pa.Data
 
 
 def _spread(values: pa.Array, present: Mask) -> pa.Array:
-    """Put the values at the places that have one, and null at the others."""
+    """Scatter the values to their positions, with nulls elsewhere."""
     places = np.cumsum(present) - 1
     return values.take(pa.array(places, pa.int64(), mask=~present))
 

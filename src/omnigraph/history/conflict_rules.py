@@ -21,25 +21,25 @@ class ConflictRule(StrEnum):
     """Resolves two values, or two rows, that contradict each other."""
 
     OURS = "ours"
-    """Takes the target's."""
+    """Take the target's value."""
     THEIRS = "theirs"
-    """Takes the source's."""
+    """Take the source's value."""
     NEWEST = "newest"
-    """Takes that of the side that changed the entity, or the property, last."""
+    """Take the value of the side that changed the entity, or the property, last."""
     MAX = "max"
     MIN = "min"
     SUM = "sum"
-    """The base's number with what both sides added to it."""
+    """The base's number plus the changes of both sides."""
     UNION = "union"
-    """The target's list, and what only the source's has."""
+    """The target's list, followed by items that only the source's has."""
     APPEND = "append"
-    """The target's list, and what the source put behind the base's."""
+    """The target's list, followed by the items that the source appended to the base's."""
 
 
 WHOLE_ROW = frozenset({ConflictRule.OURS, ConflictRule.THEIRS, ConflictRule.NEWEST})
 """Rules that take one side unchanged."""
 NEED_BASE = frozenset({ConflictRule.SUM, ConflictRule.APPEND})
-"""Rules that cannot decide where the base is unknown."""
+"""Rules that need a known base."""
 _LISTS = frozenset({ConflictRule.UNION, ConflictRule.APPEND})
 
 Given = str | Mapping[str, str] | Iterable[str] | None
@@ -47,7 +47,7 @@ Given = str | Mapping[str, str] | Iterable[str] | None
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """Conflict rules by scope: that for one property, else for its type, else for everything."""
+    """Conflict rules by scope: property, else type, else the default."""
 
     default: ConflictRule | None = None
     types: Mapping[str, ConflictRule] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Rules:
         return self.properties.get(type_name, {})
 
     def label(self, type_name: str, property: str | None = None) -> str:
-        """Return the name of a rule in reports: as it was given."""
+        """Return the name of a rule in reports, as given."""
         if property is not None and property in self.for_properties(type_name):
             return f"{type_name}.{property}={self.properties[type_name][property]}"
         if type_name in self.types:
@@ -183,7 +183,7 @@ def combine_values(
 def _choose_extreme(
     choose: Callable[[pa.Array, pa.Array], pa.Array], source: pa.Array, target: pa.Array
 ) -> pa.Array:
-    """The larger or the smaller value; Arrow compares times and truth values only as numbers."""
+    """Return the larger or smaller values; Arrow compares times and booleans only as numbers."""
     kind = target.type
     if pa.types.is_timestamp(kind) or pa.types.is_boolean(kind):
         kind = pa.int64() if pa.types.is_timestamp(kind) else pa.uint8()
@@ -191,7 +191,7 @@ def _choose_extreme(
 
 
 def _sum(base: pa.Array, source: pa.Array, target: pa.Array, where: str) -> pa.Array:
-    """The target with what the source added to the base; a missing number counts as zero."""
+    """Add the source's change of the base to the target; a missing number counts as zero."""
     zero = pa.scalar(0, target.type)
     b, s, t = (pc.fill_null(one, zero) for one in (base, source, target))
     try:
@@ -214,7 +214,7 @@ def _combine_lists(
     source: pa.Array,
     target: pa.Array,
 ) -> pa.Array:
-    """Lists put together one by one: there are as many as conflicts."""
+    """Combine lists one by one: there are only as many as conflicts."""
     sides = zip(base.to_pylist(), source.to_pylist(), target.to_pylist(), strict=True)
     return pa.array([combine(b or [], s or [], t or []) for b, s, t in sides], target.type)
 

@@ -1,4 +1,4 @@
-"""The difference of two states of a graph, whatever lies between them."""
+"""The difference of two states of a graph."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from omnigraph.wire.change_results import DiffStats, EntityChange, TypeStats
 
 _ROWS_READ_AHEAD = 16_384
 _UNCHANGED = pa.schema([("id", pa.string()), ("op", pa.string())])
-"""The columns where nothing changed."""
+"""Schema of the changes of a type when there are none."""
 
 
 class Diff:
@@ -59,7 +59,7 @@ class Diff:
         return self.before.snapshot.id, self.after.snapshot.id
 
     def __iter__(self) -> Iterator[EntityChange]:
-        """Every change: nodes before edges, types and entities by name and id."""
+        """Yield every change: nodes before edges, types and entities by name and id."""
         for batch in self.batches():
             yield from iterate_changes(batch)
 
@@ -77,7 +77,7 @@ class Diff:
 
     @cached_property
     def stats(self) -> Mapping[str, TypeStats]:
-        """Count the entities of each type that came, changed and went, where there are any."""
+        """Count the inserted, updated and deleted entities of each changed type."""
         found = (_count_changes(pair, self._wanted) for pair in self._pairs)
         return {one.type_name: one for one in found if one.total}
 
@@ -96,7 +96,7 @@ class Diff:
         return {name: pa.concat_tables(parts) for name, parts in tables.items()}
 
     def count(self) -> DiffStats:
-        """Return the two snapshots, and how many entities of each type are different."""
+        """Return the two snapshots, and the number of changed entities of each type."""
         return DiffStats(*self._snapshot_ids, tuple(self.stats.values()))
 
     def wire_stats(self) -> dict[str, object]:
@@ -104,7 +104,7 @@ class Diff:
 
 
 def list_rows_of_diff(found: Diff) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    """The changes of one type as `to_arrow` gives them, a batch at a time, and their columns."""
+    """Return the columns of the changes of one type, and an iterator over batches of them."""
     tables = (_build_table(batch) for batch in found.batches())
     first = next(tables, None)
     if first is None:
@@ -137,7 +137,7 @@ def _build_table(batch: ChangeBatch) -> pa.Table:
 
 
 def _spread(rows: pa.Table, has: np.ndarray) -> pa.Array:
-    """Rows as structs, each where its change is, and null where there is none."""
+    """Build structs of the rows at the positions of their changes, null elsewhere."""
     dense = rows.to_struct_array()
     whole = dense.combine_chunks() if isinstance(dense, pa.ChunkedArray) else dense
     places = np.cumsum(has) - 1

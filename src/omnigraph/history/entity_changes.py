@@ -34,7 +34,7 @@ FindKeys = Callable[[Table | None, Table | None], ChangedKeys]
 
 @dataclass(frozen=True, slots=True)
 class ChangeFilter:
-    """A filter of changes; an empty set lets all pass."""
+    """A filter of changes; an empty set matches all."""
 
     kinds: frozenset[str] = frozenset()
     types: frozenset[str] = frozenset()
@@ -50,14 +50,14 @@ class ChangeFilter:
         return is_kind and (not self.types or type_.name in self.types)
 
     def check_types(self, *catalogs: Catalog) -> None:
-        """Raise if a type is named that no catalog has."""
+        """Raise if no catalog has one of the types."""
         known = {type_.name for one in catalogs for type_ in one.by_table_key.values()}
         for name in sorted(self.types - known):
             raise TypeNotFound(name, f"the schema has no type '{name}'")
 
     @property
     def digest(self) -> str:
-        """Return a text that equal filters share."""
+        """Return a text that equal filters share, and others do not."""
         kinds = [] if self.kinds == set(EntityKind) else sorted(self.kinds)
         ops = [] if self.ops == set(Op) else sorted(self.ops)
         text = "\x1f".join(["\x1e".join(part) for part in (kinds, sorted(self.types), ops)])
@@ -77,7 +77,7 @@ class State:
 
 @dataclass(frozen=True)
 class ChangeBatch:
-    """Changes of one type by ascending id. Rows of a side are those that have one, in order."""
+    """Changes of one type by ascending id. The rows of a side are those that exist, in order."""
 
     type_: NodeType | EdgeType
     type_id: str
@@ -87,7 +87,7 @@ class ChangeBatch:
     before: pa.Table | None = None
     after: pa.Table | None = None
     ends: pa.Table | None = None
-    """Of edges without images: `src` and `dst`, as they are or were."""
+    """Of edges without images: `src` and `dst`, current or former."""
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -99,7 +99,7 @@ class ChangeBatch:
 
 
 class ComparedTables(Protocol):
-    """A type and its tables before and after, wherever they are opened."""
+    """A type and its tables before and after, opened on demand."""
 
     @property
     def type_(self) -> NodeType | EdgeType: ...
@@ -124,7 +124,7 @@ class TypePair:
     before: TableEntry | None
     after: TableEntry | None
     snapshot: Snapshot
-    """Either of the two states: both are of one graph."""
+    """One of the two states, which are of one graph."""
 
     @property
     def is_same(self) -> bool:
@@ -138,7 +138,7 @@ class TypePair:
 
 
 def derive_type_id(domain: str, identity: TableIdentity) -> str:
-    """An opaque id of a type: it stays when the type is renamed, and says nothing about it."""
+    """Return an opaque id of a type, which a rename does not change."""
     stable = identity.stable_table_id.to_bytes(8, "little")
     incarnation = identity.table_incarnation_id.to_bytes(8, "little")
     text = b"\x1f".join([domain.encode(), stable, incarnation])
@@ -148,9 +148,9 @@ def derive_type_id(domain: str, identity: TableIdentity) -> str:
 def pair_types(
     before: State | None, after: State, *, wanted: ChangeFilter, tables_may_come: bool
 ) -> list[TypePair]:
-    """The types of two states in the fixed order, each with its tables.
+    """Pair the types of two states in a deterministic order, with their tables.
 
-    Every type is looked at, whatever is wanted, before anything is given.
+    Every type is checked, whatever the filter, before any pair is returned.
 
     Raises:
         ChangeSchemaBoundary: the columns of a type differ or, unless `tables_may_come`, a type
@@ -211,16 +211,16 @@ def compare_tables(
     ahead: int = 0,
     find_keys: FindKeys = find_changed_keys,
 ) -> Iterator[ChangeBatch]:
-    """The changes of one type, some at a time.
+    """Yield the changes of one type in batches.
 
     Args:
         pair: The type and its tables.
-        wanted: Only these.
+        wanted: Only these changes.
         images: Whether whole rows are read; otherwise only the ends of edges are.
-        beyond: Says of ascending ids how many come before the first that is wanted.
-        rows: How many changes a batch has at most.
-        ahead: If there are no more than so many, all their rows are read at once.
-        find_keys: What gives the ids to look at; somebody may remember them.
+        beyond: Returns how many of some ascending ids precede the first wanted one.
+        rows: The maximum number of changes of a batch.
+        ahead: If there are no more changes than this, all their rows are read at once.
+        find_keys: Returns the ids to compare, perhaps from a cache.
     """
     if pair.is_same:
         return
@@ -294,7 +294,7 @@ def _is_wanted(wanted: ChangeFilter, has_before: Mask, has_after: Mask) -> Mask:
 
 
 def _read_rows(table: Table | None, addresses: pa.Array, type_: NodeType | EdgeType) -> pa.Table:
-    """Whole rows in the engine's form, blobs included."""
+    """Read whole rows in the engine's form, blobs included."""
     if table is None:
         return build_logical_schema(type_).empty_table()
     names = build_logical_schema(type_).names
@@ -305,7 +305,7 @@ def _read_rows(table: Table | None, addresses: pa.Array, type_: NodeType | EdgeT
 def _read_ends(
     before: Table | None, after: Table | None, keys: ChangedKeys, has_after: Mask
 ) -> pa.Table:
-    """`src` and `dst` of each edge: as they are or, of one that is gone, as they were."""
+    """Read `src` and `dst` of each edge: current or, of a deleted one, former."""
     parts: list[pa.Table] = []
     for table, addresses, mask in (
         (after, keys.after, has_after),
@@ -321,7 +321,7 @@ _STRUCTURAL = ("id", "src", "dst")
 
 
 def iterate_changes(batch: ChangeBatch) -> Iterator[EntityChange]:
-    """The changes of a batch one by one; columns are converted as a whole first."""
+    """Yield the changes of a batch one by one; columns are converted as a whole first."""
     type_ = batch.type_
     before = _spread_images(batch.before, batch.has_before)
     after = _spread_images(batch.after, batch.has_after)
@@ -332,7 +332,7 @@ def iterate_changes(batch: ChangeBatch) -> Iterator[EntityChange]:
 
 
 def convert_images(rows: pa.Table) -> list[Image]:
-    """Whole rows as images."""
+    """Convert whole rows to images."""
     ends = _convert_endpoints(rows) if "src" in rows.column_names else [None] * rows.num_rows
     names = [name for name in rows.column_names if name not in _STRUCTURAL]
     columns = [encode_image_values(_combine_column(rows, name)) for name in names]
@@ -344,7 +344,7 @@ def convert_images(rows: pa.Table) -> list[Image]:
 
 
 def _spread_images(rows: pa.Table | None, has: np.ndarray) -> list[Image | None]:
-    """The images of one side, each where its change is."""
+    """Return the images of one side, at the positions of their changes."""
     if rows is None:
         return [None] * len(has)
     images = iter(convert_images(rows))

@@ -1,4 +1,4 @@
-"""Every value one entity had, with the commit that gave it."""
+"""Every version of one entity, with its commit."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from omnigraph.storage.tables import ROW_ID, UPDATED_AT
 from omnigraph.wire.change_results import EntityHistory, EntityVersion, Image
 
 EXISTING = "existing"
-"""The operation at the oldest commit that can still be read."""
+"""The operation reported at the oldest readable commit."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """An entity at a commit: in which table it was looked for, and what was found."""
+    """An entity at a commit: the table version searched, and the row found."""
 
     commit: CommitRecord
     entry: TableEntry | None
@@ -33,12 +33,12 @@ class _Seen:
 
     @property
     def is_own(self) -> bool:
-        """True if the table belongs to the branch of the commit, and so only ever moves on."""
+        """True if the branch of the commit owns the table, so that its versions only ascend."""
         return self.entry is not None and self.entry.owner == self.commit.incarnation
 
 
 def read_entity_history(source: Source, type_: NodeType | EdgeType, id: str) -> EntityHistory:
-    """The versions of an entity along the first-parent line of a branch."""
+    """Return the versions of an entity along the first-parent history of a branch."""
     line = _list_line(source)
     scan = _HistoryScan(source, type_.identity, id)
     try:
@@ -50,7 +50,7 @@ def read_entity_history(source: Source, type_: NodeType | EdgeType, id: str) -> 
 
 
 def _list_line(source: Source) -> list[CommitRecord]:
-    """The commits from the head to the first one, by first parents."""
+    """List the commits from the head to the first, by first parents."""
     line, at = [], source.commits.get(source.head)
     while at is not None:
         line.append(at)
@@ -59,17 +59,17 @@ def _list_line(source: Source) -> list[CommitRecord]:
 
 
 class _HistoryScan:
-    """Reads one entity at commits of one line."""
+    """Reads one entity at commits of a first-parent history."""
 
     def __init__(self, source: Source, identity: TableIdentity, id: str) -> None:
         self._source, self._identity, self._id = source, identity, id
         self._last: _Seen | None = None
 
     def find_versions(self, line: Sequence[CommitRecord]) -> list[EntityVersion]:
-        """Every version, found by halving the line wherever something may have changed.
+        """Find every version by bisection, wherever the entity may have changed.
 
         Raises:
-            HistoricalVersionReclaimed: a commit that must be looked at is gone.
+            HistoricalVersionReclaimed: a commit that must be read was removed.
         """
         oldest, newest = self._look(line[-1]), self._look(line[0])
         versions = list(self._find_between(line, newest, oldest))
@@ -80,7 +80,7 @@ class _HistoryScan:
     def _find_between(
         self, line: Sequence[CommitRecord], newest: _Seen, oldest: _Seen
     ) -> Iterator[EntityVersion]:
-        """Yield the changes after the oldest commit of a line, up to the newest."""
+        """Yield the changes after the oldest commit up to the newest."""
         if len(line) < 2 or _is_unchanged_between(line, newest, oldest):
             return
         if len(line) == 2:
@@ -95,7 +95,7 @@ class _HistoryScan:
         yield from self._find_between(line[half:], middle, oldest)
 
     def walk(self, line: Sequence[CommitRecord]) -> tuple[list[EntityVersion], bool]:
-        """The versions up to the first commit that is gone, and whether there was none."""
+        """Return the versions up to the first removed commit, and whether there is none."""
         versions: list[EntityVersion] = []
         later: _Seen | None = None
         is_complete = True
@@ -114,7 +114,7 @@ class _HistoryScan:
         return versions, is_complete
 
     def _look(self, commit: CommitRecord) -> _Seen:
-        """The entity at a commit; a table that did not move since the last look is not read."""
+        """Read the entity at a commit; an unchanged table is not read again."""
         state = self._source.state(commit)
         types = {t.identity: t for t in state.catalog.by_table_key.values()}
         type_ = types.get(self._identity)
@@ -142,11 +142,11 @@ def _choose_op(earlier: _Seen, later: _Seen) -> str:
 
 
 def _is_unchanged_between(line: Sequence[CommitRecord], newest: _Seen, oldest: _Seen) -> bool:
-    """Return whether both ends of a line prove that the entity never changed on it.
+    """Return whether both ends of a history prove that the entity did not change between them.
 
-    The versions of a table only rise on the branch that owns it. So where both ends show the same
-    one, all between them do; and a row that the newest has and that was written before the oldest
-    was there all the time.
+    The versions of a table only ascend on the branch that owns it. So if both ends show the same
+    one, all commits between them do; and a row of the newest that was written before the oldest was
+    present throughout.
     """
     if not newest.is_own or not oldest.is_own or newest.image != oldest.image:
         return False

@@ -1,4 +1,4 @@
-"""Equality of rows: by every value, typed, and by nothing else.
+"""Equality of rows: typed, over every value.
 
 Null is neither an empty text nor an empty list. Numbers are compared as they are stored, so 0.0
 and -0.0 differ, but every NaN is the same. Lists and vectors are compared item by item.
@@ -26,12 +26,12 @@ from omnigraph.history.table_sides import (
 from omnigraph.storage.tables import is_blob
 
 BLOBS_PER_READ = 64
-"""The number of blobs of each side that are in memory while they are compared."""
+"""The number of blobs of each side in memory during a comparison."""
 
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Rows of one version of a table, and where they are; blobs are described, not read."""
+    """Rows of one version of a table with their addresses; blobs as descriptors."""
 
     source: RowSource
     addresses: pa.Array
@@ -59,7 +59,7 @@ class Images:
 def read_images(
     source: RowSource, addresses: pa.Array, columns: Sequence[str] | None = None
 ) -> Images:
-    """Read the rows at these addresses; the caller keeps their number within bounds."""
+    """Read the rows at these addresses; the caller bounds their number."""
     names = source.schema.names if columns is None else columns
     return Images(source, addresses, pa.concat_tables(list(read_rows(source, addresses, names))))
 
@@ -73,7 +73,7 @@ def compare_entities(
 ) -> Mask:
     """Mask the entities that are equal in two versions, or absent from both.
 
-    Addresses are null where an entity is absent. With `columns` only those count.
+    Addresses are null where an entity is absent. With `columns`, only those are compared.
     """
     present, there = mask_valid(left), mask_valid(right)
     same: Mask = present == there
@@ -89,9 +89,9 @@ def compare_entities(
 
 
 def compare_images(left: Images, right: Images, columns: Sequence[str] | None = None) -> Mask:
-    """Mask the rows that are equal on both sides; what is unknown equals nothing.
+    """Mask the rows that are equal on both sides; an unknown value equals nothing.
 
-    Payloads of blobs are read only for a tie. With `columns` only those count.
+    Payloads of blobs are read only if all else is equal. With `columns`, only those are compared.
     """
     names, blobs = left.rows.schema.names if columns is None else columns, left.blobs
     known = left.mask_known(names) & right.mask_known(names)
@@ -105,7 +105,7 @@ def compare_images(left: Images, right: Images, columns: Sequence[str] | None = 
 
 
 def compare_blobs(name: str, left: Images, right: Images, within: Mask) -> Mask:
-    """Mask the equal blobs of one column, among the rows that are asked for."""
+    """Mask the equal blobs of one column, among the rows in `within`."""
     equal = within & _compare_sizes(left.rows.column(name), right.rows.column(name))
     return _compare_payloads(name, left, right, equal)
 
@@ -141,7 +141,7 @@ def _compare_arrays(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def _compare_present(left: pa.Array, right: pa.Array) -> Mask:
-    """Compare values none of which is null."""
+    """Compare values without nulls."""
     kind = left.type
     if pa.types.is_floating(kind):
         return _compare_numbers(left.to_numpy(), right.to_numpy())
@@ -178,7 +178,7 @@ def _compare_lists(left: pa.Array, right: pa.Array) -> Mask:
 
 
 def _compare_sizes(left: pa.ChunkedArray, right: pa.ChunkedArray) -> Mask:
-    """Mask the descriptors that may be of one value: both null, or both of one size."""
+    """Mask the descriptors that may be equal: both null, or of one size."""
     sizes = [_get_sizes(side) for side in (left, right)]
     return _compare_arrays(*sizes)
 
@@ -190,7 +190,7 @@ def _get_sizes(descriptors: pa.ChunkedArray) -> pa.Array:
 
 
 def _compare_payloads(name: str, left: Images, right: Images, equal: Mask) -> Mask:
-    """Return the mask without rows whose blobs differ; only rows that are equal so far are read."""
+    """Return the mask without rows whose blobs differ; reads only rows that are equal so far."""
     same = equal.copy()
     present = mask_valid(_combine_chunks(left.rows.column(name)))
     tied = np.flatnonzero(equal & present)

@@ -1,4 +1,4 @@
-"""Latest changes of an entity on two sides, compared for the conflict rule `newest`."""
+"""The latest changes of entities on two sides, compared for the conflict rule `newest`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Ranks = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """The nearest commits before one whose states can be read, and how early a change may be."""
+    """The nearest readable ancestors of a commit, and the earliest possible time of a change."""
 
     parents: tuple[CommitId, ...]
     earliest: int
@@ -39,10 +39,10 @@ class LatestChange:
     _found: dict[tuple[TableKey, CommitId], LocatedRows] = field(default_factory=dict, repr=False)
 
     def source_is_newer(self, key: TableKey, ids: pa.Array, column: str | None = None) -> Mask:
-        """For each entity whether the source changed it, or one property of it, last.
+        """Mask the entities that the source changed last, or one property of them.
 
         Raises:
-            MergeBaseUnavailable: cleanup removed the commits that would tell.
+            MergeBaseUnavailable: cleanup removed the commits that would decide.
         """
         self._found.clear()
         theirs = self._find_last_change(key, ids, column, self.source)
@@ -90,7 +90,7 @@ class LatestChange:
         return found
 
     def _find_step(self, commit_id: CommitId) -> _Step:
-        """Find the commits to compare next; none behind those that both sides have."""
+        """Find the commits to compare next; none before the common ancestors."""
         if commit_id in self._common:
             return _Step((), self._ranks[commit_id])
         earliest, readable = self._ranks[commit_id], dict[CommitId, None]()
@@ -136,12 +136,12 @@ class LatestChange:
 
 @dataclass(frozen=True, slots=True)
 class _LastChange:
-    """For each entity the ranks of the earliest and the latest commit that may have made it."""
+    """The range of commits that may have changed each entity last, by rank."""
 
     earliest: Ranks
     latest: Ranks
 
     def note(self, places: Ranks, earliest: int, latest: int) -> None:
-        """An entity that came in several ways was changed by the last of them."""
+        """Record a range; of several histories, the latest change counts."""
         self.earliest[places] = np.maximum(self.earliest[places], earliest)
         self.latest[places] = np.maximum(self.latest[places], latest)

@@ -1,9 +1,9 @@
-"""Bringing what one state has into another: what to do with each table.
+"""Plan how to apply the changes between two states to a third one, table by table.
 
-The plan is made from three states: the source, the target, and the one both started from. It says
-for every table what to take over and what conflicts; the constraints are checked on the result.
-Merging a branch, reverting a commit and picking one differ only in which states these are. Staging
-then writes the rows onto the target's tables. Nothing becomes visible here.
+A plan is made from three states: the source, the target, and their common base. It has, for every
+table, the rows to take over and the conflicts; the constraints are checked on the result. Merge,
+revert and cherry-pick differ only in the choice of states. Staging then writes the rows to the
+target's tables. Nothing is published here.
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ from omnigraph.wire.merge_results import MergeOutcome, TableCounts
 from omnigraph.writer.change import CatalogSnapshot
 
 _KEPT_ROWS = 16_384
-"""Up to so many changed rows of each side are read once, to be compared, checked and written."""
+"""Up to this many changed rows of each side are cached, to be compared, checked and written."""
 _KEPT_BYTES = 64 << 20
-"""So large are all the rows together that are kept until they are written."""
+"""Maximum size of the rows cached until they are written."""
 
 Decided = Mapping[tuple[TableKey, str], Take]
 """The decisions about single entities."""
@@ -74,7 +74,7 @@ Decided = Mapping[tuple[TableKey, str], Take]
 
 @dataclass(frozen=True, slots=True)
 class MergePolicy:
-    """The options of a merge: what decides about conflicts, and where rows are compared."""
+    """The options of a merge: rules, decisions, granularity, and the engine that compares rows."""
 
     rules: Rules
     decided: Decided
@@ -82,7 +82,7 @@ class MergePolicy:
     run: RunComparison = compare_locally
     words: ConflictWords = MERGE_WORDS
     merged_by_entity: frozenset[TableKey] = frozenset()
-    """Types whose rows the schema of either side wants merged as a whole."""
+    """Types whose rows merge as a whole, by the schema of either side."""
 
     def with_types_of(self, *catalogs: Catalog) -> MergePolicy:
         """Return the policy with the types that merge by entity in any of the schemas."""
@@ -91,7 +91,7 @@ class MergePolicy:
         return replace(self, merged_by_entity=keys)
 
     def get_granularity(self, type_: NodeType | EdgeType) -> Granularity:
-        """Return the strictest granularity that is asked for, by the type or the caller."""
+        """Return the strictest granularity: that of the type or of the caller."""
         if type_.table_key in self.merged_by_entity:
             return Granularity.ENTITY
         return self.granularity
@@ -103,7 +103,7 @@ class MergePolicy:
 
 @dataclass(frozen=True, slots=True)
 class TableMergePlan:
-    """One table of a merge: its three versions, and what is taken over from the source."""
+    """The plan of one table: its three versions, and the changes to take over."""
 
     type: NodeType | EdgeType
     entry: TableEntry
@@ -115,13 +115,13 @@ class TableMergePlan:
     conflicts: tuple[MergeConflict, ...]
     """The conflicts that no rule decided."""
     adopted: SetVersion | None
-    """The source's own version, where the target may show just that."""
+    """The source's own version, if the target may show it directly."""
     found: int
-    """The number of entities that conflicted, before any rule decided."""
+    """The number of entities that conflicted, before rules and decisions."""
 
     @property
     def written(self) -> Entities:
-        """Entities whose row comes from the source."""
+        """Entities whose row is taken from the source."""
         return self.taken.filter(self.taken.has("source"))
 
     @property
@@ -153,7 +153,7 @@ class TableMergePlan:
 
 @dataclass(frozen=True, slots=True)
 class StatePlan:
-    """The changes that bring one state into another; with conflicts they cannot be made."""
+    """The changes that apply one state to another; conflicts block them."""
 
     tables: tuple[TableMergePlan, ...] = ()
     conflicts: tuple[MergeConflict, ...] = ()
@@ -188,9 +188,9 @@ class MergePlan:
     target: Snapshot
     changes: StatePlan = StatePlan()
     history: tuple[CommitRecord, ...] = ()
-    """Commits of the source that the target cannot see yet."""
+    """Commits of the source that the target does not contain yet."""
     needs_schema: bool = False
-    """True if the target must be given the schema of the source first."""
+    """True if the target must get the schema of the source first."""
 
 
 def plan_merge(
@@ -199,16 +199,16 @@ def plan_merge(
     commits: Commits,
     policy: MergePolicy,
 ) -> MergePlan:
-    """Plan a merge: everything that can be known before anything is written.
+    """Plan a merge; writes nothing.
 
     Raises:
-        BadRequest: the branches have no common ancestor, or a decision is about no conflict.
-        SchemaContractMismatch: neither schema is the other with additions.
-        MergeBaseUnavailable: what both started from was cleaned away.
+        BadRequest: the branches have no common ancestor, or a decision matches no conflict.
+        SchemaContractMismatch: neither schema contains the other.
+        MergeBaseUnavailable: cleanup removed the base.
     """
     from_, into = source.snapshot, target.snapshot
     if from_.head is None or into.head is None:
-        raise BadRequest("a branch without a commit cannot be merged")
+        raise BadRequest("the branch has no commit to merge")
     relation = find_relation(commits, from_.head, into.head)
     if relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
         return MergePlan(relation, from_, into)
@@ -240,7 +240,7 @@ _CHECKED = frozenset(
         WriterKind.CHERRY_PICK,
     )
 )
-"""The kinds of commits whose rows were checked; a forced repair, for one, takes what it finds."""
+"""Kinds of commits whose rows were checked; a forced repair, for one, is not."""
 
 
 def _is_proven(
@@ -249,14 +249,14 @@ def _is_proven(
     source: CatalogSnapshot,
     target: CatalogSnapshot,
 ) -> bool:
-    """Return whether the result is known to keep the schema's rules without reading a row.
+    """Return whether the result satisfies the schema's rules without reading a row.
 
-    A fast-forward gives the target the rows of the source, all of them and no others: it has
-    changed nothing since the base. Both have one schema, and every commit since the base left a
-    graph whose values, keys and endpoints are as that schema wants them, as far as it wrote any.
-    How many edges a node has is another matter: a commit looks only at the nodes whose edges it
-    writes, so one that lost its edges with itself, and was then written again, has too few and
-    nobody was told.
+    A fast-forward gives the target exactly the rows of the source: the target has changed nothing
+    since the base. Both have one schema, and every commit since the base left values, keys and
+    endpoints that satisfy it, as far as it wrote any.
+    Cardinality is not covered: a commit checks only the nodes whose edges it writes, so a node that
+    was deleted with its edges and then inserted again may have too few, and no commit has
+    reported it.
     """
     is_whole = relation.outcome is MergeOutcome.FAST_FORWARD
     is_same = source.snapshot.state.contract_hash == target.snapshot.state.contract_hash
@@ -275,17 +275,17 @@ def plan_changes(
     checks_rules: bool = True,
     schema: Catalog | None = None,
 ) -> StatePlan:
-    """Plan to bring what the source changed since the bases into the target.
+    """Plan to apply the source's changes since the bases to the target.
 
-    `past` has every commit that the source or the target came from.
-    Without `checks_rules` the schema's rules are taken to hold, because the result is a state in
-    which they did. With `schema`, which has all that any of the states has, rows of a state that
-    lacks a property are taken as if it had been added to them; otherwise all must have the same.
+    `past` has every ancestor of the source and the target.
+    Without `checks_rules` the schema's rules are assumed, because the result is a state that
+    satisfied them. With `schema`, which contains those of all states, a property that a state lacks
+    is read as if it had been added; otherwise all states must have one schema.
 
     Raises:
-        BadRequest: a decision is about no conflict.
+        BadRequest: a decision matches no conflict.
         SchemaContractMismatch: one of the states has another schema.
-        MergeBaseUnavailable: one of the states was cleaned away.
+        MergeBaseUnavailable: cleanup removed one of the states.
     """
     into = target.snapshot
     keys = set(into.entries)
@@ -310,7 +310,7 @@ def plan_changes(
 
 
 def require_one_schema(source: CatalogSnapshot, target: CatalogSnapshot) -> None:
-    """Raise unless both have the same types with the same ids, whatever was there in between."""
+    """Raise unless both have the same types with the same ids."""
     counter = target.catalog.next_identity_id
     if replace(source.catalog, next_identity_id=counter) != target.catalog:
         from_, into = source.snapshot, target.snapshot
@@ -331,7 +331,7 @@ def _choose_base(target: Snapshot, past: PastStates, base: CommitId) -> PastStat
 
 
 def _list_unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[CommitRecord, ...]:
-    """The commits the source came from and the target did not, each after its parents."""
+    """List the ancestors of the source that the target lacks, parents first."""
     assert source.head is not None, "what is merged has a head"
     assert target.head is not None, "what is merged into has a head"
     fresh = list_ancestors(commits, source.head) - list_ancestors(commits, target.head)
@@ -344,7 +344,7 @@ def _list_unseen(commits: Commits, source: Snapshot, target: Snapshot) -> tuple[
 def _is_concerned(
     source: PastState, target: TableEntry, bases: Sequence[PastState], key: TableKey
 ) -> bool:
-    """Return whether the source has anything of a table that the target might lack."""
+    """Return whether the source may have changes of a table that the target lacks."""
     theirs = source.entries.get(key)
     is_unchanged = len(bases) == 1 and bases[0].entries.get(key) == theirs
     return theirs != target and not is_unchanged
@@ -412,7 +412,7 @@ def _plan_table(
 def _find_entry(
     state: PastState, key: TableKey, ours: TableEntry, schema: Catalog | None
 ) -> TableEntry:
-    """A table of a state, which must be the very table that the target has."""
+    """Return a table of a state; raise unless the target has the same one."""
     found = state.entries.get(key)
     if found is None and schema is not None:
         return get_first_version(ours)
@@ -433,7 +433,7 @@ def _require_types(bases: Sequence[PastState], source: PastState, target: Snapsh
             if source.entries.get(key) != base.entries.get(key):
                 raise SchemaContractMismatch(
                     f"branch '{target.branch}' has no {key}, which commit {source.commit_id} "
-                    f"has otherwise than commit {base.commit_id}"
+                    f"declares differently than commit {base.commit_id}"
                 )
 
 
@@ -448,9 +448,9 @@ def _require_columns(key: TableKey, ours: Table, known: Sequence[tuple[Table, Pa
 
 
 def _find_adopted(theirs: TableEntry, ours: TableEntry, target: Snapshot) -> SetVersion | None:
-    """The source's version, if the target only inherited the table and so may inherit this one.
+    """Return the source's version if the target may adopt it, because it only inherited the table.
 
-    A table the target writes itself must go on from its own newest version.
+    A table that the target owns continues from its own newest version.
     """
     incarnation = target.ref.incarnation
     if incarnation in (ours.owner, theirs.owner):
@@ -466,7 +466,7 @@ def _find_adopted(theirs: TableEntry, ours: TableEntry, target: Snapshot) -> Set
 
 
 def _require_conflicts(decided: Decided, tables: Iterable[TableMergePlan]) -> None:
-    """Raise if a decision is about no conflict: it was made about another state."""
+    """Raise if a decision matches no conflict, because it was made for another state."""
     used = sum(table.resolved.counts.get("decision", 0) for table in tables)
     if used != len(decided):
         raise BadRequest(
@@ -488,7 +488,7 @@ def _find_broken_rules(
 
 
 def _make_change(table: TableMergePlan) -> TableChange:
-    """The change without vectors and blobs, which no rule speaks of and which may be large."""
+    """Return the change without vectors and blobs, which no rule refers to."""
     fields = [f for f in build_logical_schema(table.type) if not _is_bulky(f.type)]
     schema = pa.schema(fields)
     written = read_rows_at_addresses(table.sides.source, table.written.source, schema.names)

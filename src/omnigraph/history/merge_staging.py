@@ -33,11 +33,11 @@ from omnigraph.storage.tables import (
 from omnigraph.types.arrow import BLOB
 
 _BLOB_ROWS = 64
-"""The number of rows with blobs that are in memory at a time."""
+"""The number of rows with blobs in memory at a time."""
 
 
 def stage_merge(plan: StatePlan, snapshot: Snapshot, ticket: Ticket) -> tuple[StagedTable, ...]:
-    """Stage a transaction for each table that is written; remove forks that are not needed."""
+    """Stage a transaction for each table that changes; drop unused forks."""
     staged: list[StagedTable] = []
     try:
         for table in plan.tables:
@@ -96,7 +96,7 @@ Piece: TypeAlias = Entities | CombinedRows | pa.Table
 
 
 def _find_decided(table: TableMergePlan, target: Table) -> pa.Table:
-    """Look up the ids and addresses, in the target, of the rows that were decided by hand."""
+    """Look up the ids and addresses, in the target, of rows given by decisions."""
     resolved = table.resolved
     ids = pa.concat_arrays([resolved.rows.column(ID_COLUMN).combine_chunks(), resolved.deleted])
     if not len(ids):
@@ -105,7 +105,7 @@ def _find_decided(table: TableMergePlan, target: Table) -> pa.Table:
 
 
 def _convert_to_stored(table: TableMergePlan, pieces: Sequence[Piece]) -> Rows:
-    """Convert the rows as the table keeps them: in one piece if they are few, else as a stream."""
+    """Convert the rows to stored form: in one piece if they are few, else as a stream."""
     schema = build_table_schema(table.type)
     parts = _iterate_parts(table, pieces)
     if sum(len(piece) for piece in pieces) <= _batch_rows(table):

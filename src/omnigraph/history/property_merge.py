@@ -1,4 +1,4 @@
-"""Merging by property: the columns that each side changed, and rows with columns of both."""
+"""Merge by property: the columns that each side changed, and rows that combine them."""
 
 from __future__ import annotations
 
@@ -88,9 +88,9 @@ def compare_sides(sides: TableSides, some: Entities, one: str, other: str) -> Ma
 
 @dataclass(frozen=True, slots=True)
 class ColumnChanges:
-    """The columns that each side changed, of entities that both have.
+    """The columns that each side changed, for entities that both have.
 
-    Without a base of a column both sides count as having changed it.
+    A column without a base counts as changed by both sides.
     """
 
     by_source: Masks
@@ -98,7 +98,7 @@ class ColumnChanges:
     clash: Masks
     """Both sides changed it, to different values."""
     base_is_known: Masks
-    """The base has the value, or certainly has no such entity."""
+    """The base has the value, or is known to lack the entity."""
 
     @classmethod
     def start(cls, shape: tuple[int, int], base_is_known: Masks) -> ColumnChanges:
@@ -113,7 +113,7 @@ class ColumnChanges:
 
     @property
     def differ(self) -> Masks:
-        """The columns that the sides have otherwise."""
+        """The columns that differ between the sides."""
         masks: Masks = (self.by_source ^ self.by_target) | self.clash
         return masks
 
@@ -129,7 +129,7 @@ def compare_columns(
 ) -> ColumnChanges:
     """Compare a batch of entities that both sides have, column by column.
 
-    Without `compares_all_blobs` those of entities that conflict already are not read.
+    Without `compares_all_blobs`, blobs of entities that conflict already are not read.
     """
     names = sides.columns
     images = _read_sides(sides, some, names)
@@ -149,14 +149,14 @@ def compare_columns(
 
 @dataclass(frozen=True, slots=True)
 class _Images:
-    """The rows of the three sides; of the base, those of the entities that were there."""
+    """The rows of the three sides; of the base, those of existing entities."""
 
     base: Images
     source: Images
     target: Images
     in_base: Mask
     known: Masks
-    """For each column the entities of which the base has the value."""
+    """Mask of known base values, a row for each column."""
 
     def compare_values(self, name: str, row: int, found: ColumnChanges) -> None:
         source, target = (side.rows.column(name) for side in (self.source, self.target))
@@ -202,14 +202,14 @@ def _read_sides(sides: TableSides, some: Entities, names: Sequence[str]) -> _Ima
 class CombinedRows:
     """Rows that replace the target's: some columns come from the source, the others stay.
 
-    They are put together when they are read, so that many of them need no memory.
+    They are combined when they are read, so that many of them need no memory.
     """
 
     sides: TableSides
     entities: Entities
     from_source: PackedMasks
     computed: Mapping[str, pa.Array] = field(default_factory=dict)
-    """Columns of which neither side gives the value, with one for each entity."""
+    """Columns computed by rules, with a value for each entity."""
 
     def __len__(self) -> int:
         return len(self.entities)
@@ -224,7 +224,7 @@ class CombinedRows:
     def read(
         self, columns: Sequence[str], *, batch_rows: int, blob_bytes: bool = False
     ) -> Iterator[pa.Table]:
-        """Yield the rows with these columns, as a table has them, a batch at a time."""
+        """Yield the rows with these columns in stored form, a batch at a time."""
         names = self.sides.columns
         for start in range(0, len(self), batch_rows):
             some = self.entities.slice(start, batch_rows)

@@ -21,7 +21,7 @@ from omnigraph.storage.tables import (
 )
 
 ROWS_AT_ONCE = 8_192
-"""The number of rows of each side that are in memory while they are compared."""
+"""The number of rows of each side in memory during a comparison."""
 
 Mask = npt.NDArray[np.bool_]
 Masks = npt.NDArray[np.bool_]
@@ -56,9 +56,9 @@ def mask_valid(values: pa.Array | pa.ChunkedArray) -> Mask:
 
 @dataclass(frozen=True, slots=True)
 class VirtualRows:
-    """Rows of which each column comes from one of several versions, or from none.
+    """Rows whose columns come from several versions, or are unknown.
 
-    A row is addressed by its number. All columns come from versions that have the row.
+    A row is addressed by its index. All columns come from versions that have the row.
     """
 
     versions: Sequence[LocatedRows]
@@ -159,7 +159,7 @@ def read_blobs(source: RowSource, name: str, addresses: pa.Array) -> list[bytes 
 
 
 class ConflictKind(StrEnum):
-    """The ways in which two sides contradict each other about one entity."""
+    """The ways in which two sides conflict about one entity."""
 
     DIVERGENT_INSERT = "divergent_insert"
     DIVERGENT_UPDATE = "divergent_update"
@@ -174,10 +174,10 @@ class Granularity(StrEnum):
 
 
 Verdicts = npt.NDArray[np.uint8]
-"""A row for each entity: what becomes of it, then a bit for each column taken from the source."""
+"""A row for each entity: the verdict, then a bit for each column taken from the source."""
 
 UNCHANGED, APPLY, CONFLICT, COMBINE = np.uint8(0), np.uint8(1), np.uint8(2), np.uint8(3)
-"""The target's row stays, the source's replaces it, nobody can tell, or both give columns."""
+"""Keep the target's row, take the source's, report a conflict, or combine columns of both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +188,7 @@ class TableSides:
     source: Table
     target: Table
     base_is_known: bool = True
-    """False where an absent base means that nobody can tell, not that the entity was absent."""
+    """False if an absent base is unknown, rather than known to lack the entity."""
 
     @property
     def base_version(self) -> Table:
@@ -198,13 +198,13 @@ class TableSides:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of all three, in an order that does not depend on their history."""
+        """The columns of all three, in a deterministic order."""
         return tuple(sorted(self.source.schema.names))
 
     def release_rows(self, most_bytes: int, *, keeps_target: bool) -> int:
-        """Forget the rows that were compared, but for those written next if they are not larger.
+        """Release the compared rows, except those written next if they fit in `most_bytes`.
 
-        Return the size of what is kept. The target's are written where rows combine both sides.
+        Return the size of those retained. The target's are written where rows are combined.
         """
         self.base_version.forget_rows()
         kept = [self.source]
@@ -222,7 +222,7 @@ class TableSides:
 
 @dataclass(frozen=True, slots=True)
 class Entities:
-    """Ids with the address of their row in each version, null where there is none."""
+    """Ids with the address of their row in each version, null where absent."""
 
     ids: pa.Array
     base: pa.Array

@@ -39,23 +39,23 @@ from omnigraph.storage.tables import (
 
 @dataclass(frozen=True, slots=True)
 class TableMerge:
-    """The outcome for those entities of a table whose base is in one place."""
+    """The outcome for the entities of a table that share one base."""
 
     sides: TableSides
     taken: Entities
-    """Changed by the source alone; without a row there, they are deleted."""
+    """Changed by the source alone; without a row there, deleted."""
     conflicts: Entities
     combined: CombinedRows
     """Changed by both sides, in different properties."""
 
 
 ENTITIES_PER_BASE = 65_536
-"""Of so many entities at once the virtual base is found."""
+"""Number of entities whose virtual base is found at once."""
 
 Comparison = Callable[[TableSides, Entities], Verdicts]
 """A function of a module that reads the rows of some entities and compares them."""
 RunComparison = Callable[[Comparison, TableSides, Entities], Verdicts]
-"""Compares any number of entities, some at a time."""
+"""Compares any number of entities, in batches."""
 
 
 def compare_locally(compare: Comparison, sides: TableSides, some: Entities) -> Verdicts:
@@ -73,11 +73,11 @@ def merge_table(
     granularity: Granularity = Granularity.PROPERTY,
     run: RunComparison = compare_locally,
 ) -> list[TableMerge]:
-    """Divide what the source changed by what the target made of it.
+    """Split the source's changes into those to apply, those to combine, and conflicts.
 
-    A change that both sides made alike is no change any more. Where the histories have several
+    Equal changes of both sides cancel out. If the histories have several
     newest common commits, `other_bases` are the other ones, and `find_base` finds the virtual base
-    of entities about which they disagree: they are parts of their own.
+    of entities on which they disagree, which are merged separately.
     """
     compare = _COMPARISONS[granularity]
     base = sides.base_version
@@ -129,7 +129,7 @@ _NO_KEYS = ChangedKeys(
 
 
 def _find_uncertain(base: Table, others: Sequence[Table]) -> pa.Array:
-    """Find the ids about which the newest common commits may disagree."""
+    """Find the ids on which the newest common commits may disagree."""
     found = [find_changed_keys(base, other, ids_only=True).ids for other in others]
     return pc.unique(pa.concat_arrays(found)) if found else _NO_KEYS.ids
 
@@ -141,7 +141,7 @@ def _exclude(keys: ChangedKeys, ids: pa.Array) -> ChangedKeys:
 def _merge_uncertain(
     sides: TableSides, ids: pa.Array, compare: Comparison, find_base: FindBase
 ) -> list[TableMerge]:
-    """Merge entities with a virtual base, and apart from them those that have none."""
+    """Merge entities with a virtual base, and separately those without one."""
     base = find_base(ids)
     source, target = find_rows(sides.source, ids).addresses, find_rows(sides.target, ids).addresses
     every, nothing = Entities(ids, base.addresses, source, target), Entities.concatenate([])
@@ -158,7 +158,7 @@ def _merge_uncertain(
 
 
 def _find_changed_alone(sides: TableSides, keys: ChangedKeys, run: RunComparison) -> Entities:
-    """Find those that the source really changed; the target has them as the base does."""
+    """Find the entities that the source changed and the target did not."""
     found = Entities(keys.ids, keys.before, keys.after, keys.before)
     taken = found.filter(run(compare_alone, sides, found)[:, 0] == APPLY)
     return replace(taken, target=_find_in_target(sides, taken))
@@ -179,20 +179,20 @@ def _find_in_target(sides: TableSides, some: Entities) -> pa.Array:
 
 
 def compare_alone(sides: TableSides, some: Entities) -> Verdicts:
-    """Compare entities that only the source has written: changed, or put again as they were."""
+    """Compare entities that only the source has written, perhaps with unchanged values."""
     same = compare_sides(sides, some, "base", "source")
     return np.where(same, UNCHANGED, APPLY)[:, np.newaxis]
 
 
 def _pair_changes(source: ChangedKeys, target: ChangedKeys) -> Entities:
-    """Join ids that both sides may have changed with all three addresses."""
+    """Join the ids that both sides may have changed with their three addresses."""
     places = pc.index_in(source.ids, value_set=target.ids)
     return Entities(source.ids, source.before, source.after, target.after.take(places))
 
 
 ENTITIES_PER_TASK = 65_536
 LARGE_DELTA = 262_144
-"""From so many entities on, spreading the work is worth its start."""
+"""From this many entities, distributing the comparison pays off."""
 
 Spec = TypeVar("Spec")
 Task = TypeVar("Task")
@@ -233,7 +233,7 @@ class _PinnedSide:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSpec:
-    """The part that all tasks share: plain data."""
+    """The part of the specification shared by all tasks: plain data."""
 
     compare: Comparison
     base: _PinnedSide
@@ -245,9 +245,9 @@ class ComparisonSpec:
 
 
 def compare_on_spark(tasks: Callable[[], RunsTasks], *, at_least: int = 0) -> RunComparison:
-    """Compare in tasks where there are at least so many entities, and fewer in this process.
+    """Compare on Spark from a number of entities on, and fewer in this process.
 
-    `tasks` is called when the first are needed.
+    `tasks` is called on first use.
     """
 
     def run(compare: Comparison, sides: TableSides, some: Entities) -> Verdicts:

@@ -1,7 +1,7 @@
-"""The base of two sides that have several newest common commits: a merge of those commits.
+"""The virtual base of two sides with several newest common commits: a merge of those commits.
 
-It is virtual, because nobody ever wrote it. Where merging the commits is a conflict, there is no
-base: of one column if rows merge by property, else of the row.
+No commit has it. If merging the common commits is a conflict, there is no base: of one column
+if rows merge by property, else of the row.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from omnigraph.storage.tables import Table
 Places = npt.NDArray[np.intp]
 
 MAX_MERGES = 200
-"""So many merges of earlier commits are made to find one base; what needs more is unknown."""
+"""Maximum number of merges to find one base; beyond it, the base is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +53,13 @@ class FoundBase:
 
     rows: VirtualRows
     is_known: Mask
-    """False where nobody can tell so much as whether the entity was there."""
+    """False if even the presence of the entity is unknown."""
     addresses: pa.Array
-    """The address of each entity in the rows; null where it was not there, or is not known."""
+    """The address of each entity in the rows; null if it is absent or unknown."""
 
 
 class FindBase(Protocol):
-    """Finds the base of entities about which the newest common commits disagree."""
+    """Finds the base of entities on which the newest common commits disagree."""
 
     def __call__(self, ids: pa.Array) -> FoundBase: ...
 
@@ -71,17 +71,17 @@ class _BaseFinder:
     ids: pa.Array
     commits: Commits
     open_table: Callable[[CommitId], Table | None]
-    """Opens the table at a commit; None if it cannot be read any more."""
+    """Opens the table at a commit; None if it was removed."""
     columns: tuple[str, ...]
     granularity: Granularity
     _versions: list[LocatedRows] = field(default_factory=list)
-    """The numbers of a choice are places in this list."""
+    """Versions of the table; a choice has indexes into this list."""
     _numbers: dict[CommitId, int] = field(default_factory=dict)
     _merged: dict[tuple[CommitId, ...], tuple[Choice, Mask]] = field(default_factory=dict)
-    """Merges of commits that were made, each with the entities that it was made of."""
+    """Cached merges of commits, each with the entities it covers."""
 
     def find(self, heads: tuple[CommitId, ...]) -> FoundBase:
-        """Return every entity as a merge of these commits would have it."""
+        """Find the merge of these commits for every entity."""
         choice = self._merge(heads, np.arange(len(self.ids)))
         known, present = choice[self._row_unit] != UNKNOWN, self._mask_present(choice)
         places = np.arange(len(self.ids), dtype=np.uint64)
@@ -99,13 +99,13 @@ class _BaseFinder:
 
     @cached_property
     def _row_unit(self) -> int:
-        """The unit of the id, whose choice tells if the entity is there."""
+        """The unit of the id, which decides the presence of the entity."""
         return next(at for at, unit in enumerate(self._units) if ID_COLUMN in unit)
 
     # --- merging ----------------------------------------------------------------------------------
 
     def _merge(self, heads: tuple[CommitId, ...], places: Places) -> Choice:
-        """Merge some commits; the same ones come up again and again where branches are several."""
+        """Merge some commits; results are cached, since several branches repeat them."""
         if len(heads) == 1:
             return self._take_all_at(heads[0], places)
         shape = len(self._units), len(self.ids)
@@ -143,7 +143,7 @@ class _BaseFinder:
         alike: Masks,
         places: Places,
     ) -> Choice:
-        """Merge entities that two states have otherwise, unit by unit."""
+        """Merge entities that differ between two states, unit by unit."""
         base = self._merge(common, places)
         keeps_ours = alike | self._compare(base, theirs, places)
         takes_theirs = self._compare(base, ours, places)
@@ -167,7 +167,7 @@ class _BaseFinder:
         return len(self._versions) - 1
 
     def _mask_present(self, choice: Choice, places: Places | None = None) -> Mask:
-        """Mask the entities that are known to be there."""
+        """Mask the entities that are known to be present."""
         chosen, found = choice[self._row_unit], np.zeros(choice.shape[1], np.bool_)
         for number in np.unique(chosen[chosen != UNKNOWN]):
             some = np.flatnonzero(chosen == number)
@@ -178,7 +178,7 @@ class _BaseFinder:
     # --- comparison -------------------------------------------------------------------------------
 
     def _compare(self, one: Choice, other: Choice, places: Places) -> Masks:
-        """Mask the units that both choices have alike; what is unknown is like nothing."""
+        """Mask the units that are equal in both choices; an unknown one equals nothing."""
         same: Masks = (one == other) & (one != UNKNOWN)
         compared = (one != other) & (one != UNKNOWN) & (other != UNKNOWN)
         pairs = one.astype(np.int64) * len(self._versions) + other

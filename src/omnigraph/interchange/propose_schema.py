@@ -32,7 +32,7 @@ _NO_PLURAL = ("ss", "us", "is", "ws")
 
 
 def make_type_name(text: str, *, is_exact: bool = False) -> str:
-    """`user_events` as `UserEvent`; a label that is a type name stays as it is."""
+    """Make a type name: `user_events` as `UserEvent`; a label that is a type name is unchanged."""
     if is_exact and _TYPE.fullmatch(text):
         return text
     words = re.findall(r"[A-Za-z0-9]+", text) or ["Type"]
@@ -43,7 +43,7 @@ def make_type_name(text: str, *, is_exact: bool = False) -> str:
 
 
 def make_singular(word: str) -> str:
-    """`companies` as `company`; a word that may be one anyway stays as it is."""
+    """Make a singular: `companies` as `company`; a word that may be one already is unchanged."""
     low = word.lower()
     if low in _PLURALS:
         return word[0] + _PLURALS[low][1:]
@@ -55,7 +55,7 @@ def make_singular(word: str) -> str:
 
 
 def make_property_name(column: str, taken: Container[str], *, on_edge: bool) -> str:
-    """A name the schema language accepts, and nothing else has."""
+    """Make a unique name that the schema language accepts."""
     name = column
     if not _PROPERTY.fullmatch(name):
         name = re.sub(r"[^A-Za-z0-9_]+", "_", column).strip("_") or "value"
@@ -68,7 +68,7 @@ def make_property_name(column: str, taken: Container[str], *, on_edge: bool) -> 
 
 
 def make_unique(name: str, taken: Container[str]) -> str:
-    """The name, or the first of it with a number, that nothing has."""
+    """Return the name, or the first variant of it with a number, that is not taken."""
     found, number = name, 2
     while found in taken:
         found, number = f"{name}_{number}", number + 1
@@ -521,7 +521,7 @@ def place_ids(
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the type of each id as its position among the names; -1 for none.
 
-    Where there is one type only, every id is taken for one of it, and the load says if it is not.
+    If there is only one type, every id is assumed to be of it, and the load reports if it is not.
     """
     texts = as_id_texts(column)
     places = np.full(len(column), -1, np.int64)

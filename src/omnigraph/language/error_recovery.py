@@ -71,7 +71,7 @@ def skip_to_query(cursor: Cursor, start: int) -> None:
 
 
 def skip_header(cursor: Cursor, until: Sequence[str]) -> None:
-    """Skip to one of the symbols that can follow in the header of a query, or give it up."""
+    """Skip to one of the symbols that can follow in a query header, or give up the query."""
     while not any(cursor.at_symbol(symbol) for symbol in until):
         if (
             cursor.at_end()

@@ -103,7 +103,7 @@ class _SchemaParser:
         raise SyntaxStop
 
     def _read_body_anyway(self, *, in_interface: bool) -> None:
-        """After a mistake in a header, look into its body for more."""
+        """Parse the body after an error in its header, to report further errors."""
         self.cursor.skip_until(lambda: self.cursor.at_symbol("{") or self._is_at_declaration())
         if self.cursor.at_symbol("{"):
             self._parse_body(in_interface=in_interface)

@@ -21,7 +21,7 @@ _KINDS = {MappingNode: "a mapping", SequenceNode: "a list", ScalarNode: "a singl
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A value of the text, and what it is called in messages."""
+    """A value of the text, with its name in messages."""
 
     node: Node
     what: str
@@ -33,14 +33,14 @@ class Value:
 
 
 class YamlReader:
-    """Reads values of one text and collects what is wrong with it."""
+    """Reads values of one text and collects their errors."""
 
     def __init__(self, source: SourceText, stage: str) -> None:
         self.source = source
         self.problems = Problems(source, stage)
 
     def read(self, what: str) -> Value | None:
-        """The whole document; None if it is not YAML, or there is nothing in it."""
+        """Read the whole document; None if it is empty or not YAML."""
         try:
             node = yaml.compose(self.source.text, yaml.SafeLoader)
         except yaml.MarkedYAMLError as error:
@@ -66,7 +66,7 @@ class YamlReader:
     def read_members(
         self, value: Value, required: Sequence[str], optional: Sequence[str] = ()
     ) -> dict[str, Value]:
-        """The members of a mapping whose keys are known; those that are not are mistakes."""
+        """Read the members of a mapping with known keys; unknown ones are errors."""
         found = self.read_entries(value)
         known = (*required, *optional)
         for name, (key, _) in found.items():
@@ -80,7 +80,7 @@ class YamlReader:
         return {name: one for name, (_, one) in found.items() if name in known}
 
     def read_entries(self, value: Value) -> Mapping[str, tuple[Value, Value]]:
-        """The members of a mapping with their keys, whatever they are called."""
+        """Read the members of a mapping with arbitrary keys."""
         found: dict[str, tuple[Value, Value]] = {}
         if not self.is_mapping(value):
             self._report_kind(value, "a mapping")
@@ -99,14 +99,14 @@ class YamlReader:
         return isinstance(value.node, MappingNode)
 
     def read_items(self, value: Value, what: str) -> list[Value]:
-        """The items of a list."""
+        """Read the items of a list."""
         if not isinstance(value.node, SequenceNode):
             self._report_kind(value, "a list")
             return []
         return [Value(node, what) for node in value.node.value]
 
     def read_text(self, value: Value) -> str | None:
-        """A text without spaces around it."""
+        """Read a text, without surrounding spaces."""
         if isinstance(value.node, ScalarNode):
             if value.node.tag == _STR:
                 return str(value.node.value).strip()
@@ -119,7 +119,7 @@ class YamlReader:
         return None
 
     def read_flag(self, value: Value) -> bool | None:
-        """`true` or `false`."""
+        """Read `true` or `false`."""
         if isinstance(value.node, ScalarNode) and value.node.tag == _BOOL:
             return str(value.node.value).lower() in _TRUE
         self.add("B101", f"{value.what} must be true or false", value.span)
@@ -136,7 +136,7 @@ class YamlReader:
         return not self.is_list(value) or bool(value.node.value)
 
     def read_name(self, value: Value) -> str | None:
-        """A text that is not blank."""
+        """Read a text that is not blank."""
         found = self.read_text(value)
         if found == "":
             self.add("B110", f"{value.what} is blank", value.span)
@@ -144,7 +144,7 @@ class YamlReader:
         return found
 
     def read_names(self, value: Value, what: str) -> list[tuple[str, Value]]:
-        """A list of names that is neither empty nor has one twice."""
+        """Read a list of distinct names that is not empty."""
         items = self.read_items(value, what)
         if not items and isinstance(value.node, SequenceNode):
             self.add("B111", f"{value.what} is empty", value.span)
@@ -159,7 +159,7 @@ class YamlReader:
         return list(found.items())
 
     def check_version(self, value: Value, supported: int) -> None:
-        """A mistake unless the value is the supported version of the format."""
+        """Report an unsupported version of the format."""
         is_number = isinstance(value.node, ScalarNode) and value.node.tag == _INT
         if not is_number or value.node.value != str(supported):
             self.add("B105", f"version must be {supported}", value.span)

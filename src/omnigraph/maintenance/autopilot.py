@@ -1,8 +1,8 @@
 """Decide when maintenance is due, and run it in the background.
 
 It runs the same optimize and cleanup as the commands, with one difference: it records no commit,
-so that a write which insists on a certain head does not fail for the sake of it. A write that was
-prepared before it is prepared again by itself.
+so that a write with an expected head does not fail because of it. A write that was
+prepared before it is prepared again automatically.
 """
 
 from __future__ import annotations

@@ -82,14 +82,14 @@ class Retention:
     def __post_init__(self) -> None:
         if self.keep is None and self.older_than_s is None:
             raise BadOptions(
-                "cleanup needs a policy: how many commits to keep, or how old they must be to go; "
+                "cleanup needs a policy: the commits to retain, or the age to remove them at; "
                 f"--keep {RECOMMENDED_KEEP} is a good choice"
             )
         if self.keep is not None and self.keep < 0:
-            raise BadOptions(f"{self.keep} commits cannot be kept")
+            raise BadOptions(f"keep must be at least 0, not {self.keep}")
         age = self.older_than_s
         if age is not None and not (math.isfinite(age) and age >= 0):
-            raise BadOptions(f"{age} s is not a valid age")
+            raise BadOptions(f"the age must be at least 0 seconds, not {age}")
 
     def list_retained(self, commits: Sequence[CommitRecord], now_us: int) -> list[CommitRecord]:
         """Return the commits of one branch, given newest first, that must stay readable."""

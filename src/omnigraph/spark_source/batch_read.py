@@ -54,7 +54,7 @@ def _open(pin: Pin, settings: Settings) -> graphs.Graph:
 
 
 def _commit_at(graph: graphs.Graph, branch: str, at_us: int) -> str:
-    """The newest commit of a branch that was made at or before a moment."""
+    """Return the newest commit of a branch made at or before a time."""
     commits = graph.commits(branch=branch)
     for commit in commits:
         if commit.created_at <= at_us:
@@ -71,7 +71,7 @@ def _to_datetime(at_us: int) -> datetime:
 
 
 def read_pinned(pin: Pin, settings: Settings) -> tuple[Snapshot, Catalog]:
-    """The state a read is about, and its schema."""
+    """Return the state to read, and its schema."""
     view = _open_pinned(pin, settings).view
     return view.snapshot, view.catalog
 
@@ -81,13 +81,13 @@ def _open_pinned(pin: Pin, settings: Settings) -> graphs.GraphView:
 
 
 def read_query_schema(pin: Pin, query: QueryText, settings: Settings) -> pa.Schema:
-    """The columns of a query's result; nothing is read but the schema."""
+    """Return the columns of a query's result; reads only the schema."""
     plan = _open_pinned(pin, settings).plan(SourceText(query.text, "<query>"), query.name)
     return build_output_schema(plan.columns)
 
 
 def run_query_batches(pin: Pin, query: QueryText, settings: Settings) -> Iterator[pa.RecordBatch]:
-    """The rows of a query's result, a batch at a time."""
+    """Yield the rows of a query's result in batches."""
     return _open_pinned(pin, settings).query(query.text, query.name, query.params).batches()
 
 
@@ -109,7 +109,7 @@ class QueryRun(InputPartition):
 
 
 def read_source_schema(options: SourceReadOptions, pin: Pin) -> pa.Schema:
-    """The columns of a read."""
+    """Return the columns of a read."""
     settings = read_environment_settings()
     if options.query is not None:
         return choose_columns(read_query_schema(pin, options.query, settings), options.columns)

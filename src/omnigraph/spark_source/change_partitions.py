@@ -1,4 +1,4 @@
-"""Divide the changes of a range of commits into partitions, and read each as rows of a frame."""
+"""Divide the changes of a range of commits into partitions, and read each as rows."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from omnigraph.types.to_json import encode_image_texts
 from omnigraph.wire.change_results import Op
 
 PIECES_PER_TASK = 32
-"""So many small pieces are read by one task: starting one costs more than reading them."""
+"""Number of small pieces read by one task, since starting one costs more than reading them."""
 _FEW_ROWS = 8_192
-"""Tables with so few rows are not opened to find out how many of them changed."""
+"""Tables of up to this many rows are not opened to count the changed ones."""
 _OPEN_TABLES = 16
-"""So many stay open in a process: the next commit starts from the tables of this one."""
+"""Number of tables kept open in a process: the next commit starts from those of this one."""
 START_AGAIN = (
     "take a baseline (`omnigraph changes baseline`, or `graph.baseline()`), replace the copy by "
     "it, and start the stream with a new checkpoint and the baseline's cursor as option "
@@ -56,7 +56,7 @@ def _open(table: PinnedTable) -> Table:
 
 @dataclass(frozen=True)
 class FeedPiece:
-    """Changes of one commit to one type, or a part of them: plain data for an executor."""
+    """Changes of one commit to one type, or a part of them, as plain data."""
 
     commit_id: CommitId
     position: int
@@ -67,7 +67,7 @@ class FeedPiece:
     before: PinnedTable | None
     after: PinnedTable | None
     rows: int
-    """Roughly how many changes there are."""
+    """Estimated number of changes."""
     part: int = 0
     parts: int = 1
     is_same = False
@@ -113,7 +113,7 @@ def plan_changes(
     only: NodeType | EdgeType | None = None,
     most: int | None = None,
 ) -> ChangePlan:
-    """The tasks for the commits behind `after`, up to `until`.
+    """Plan the tasks for the commits after `after`, up to `until`.
 
     Args:
         history: The branch.
@@ -186,7 +186,7 @@ def _list_pieces(
 
 
 def _estimate_rows(pair: TypePair) -> int:
-    """Roughly how many rows changed; small tables are not looked at."""
+    """Estimate the number of changed rows; a small table counts as a whole."""
     rows = sum(entry.row_count for entry in (pair.before, pair.after) if entry is not None)
     if rows <= _FEW_ROWS:
         return rows
@@ -200,7 +200,7 @@ def _make_version(pair: TypePair, entry: TableEntry | None) -> PinnedTable | Non
 
 
 def _group(pieces: Iterable[FeedPiece], rows_per_task: int) -> Iterator[ChangedPieces]:
-    """Neighbouring pieces together as long as one task should read them."""
+    """Group adjacent pieces up to the size of one task."""
     group: list[FeedPiece] = []
     rows = 0
     for piece in pieces:
@@ -215,7 +215,7 @@ def _group(pieces: Iterable[FeedPiece], rows_per_task: int) -> Iterator[ChangedP
 
 IMAGES = ("before", "after")
 _OPS = (Op.DELETE, Op.INSERT, Op.UPDATE)
-"""By where a row is: before, after, on both sides."""
+"""Operations by the sides that have the row."""
 
 
 def build_change_schema(type_: NodeType | EdgeType | None) -> pa.Schema:
@@ -243,7 +243,7 @@ def build_change_schema(type_: NodeType | EdgeType | None) -> pa.Schema:
 
 @dataclass(frozen=True)
 class ChangeRows:
-    """Reads the changes of tasks as batches with the columns Spark asked for."""
+    """Reads the changes of tasks as batches with the columns Spark expects."""
 
     wanted: ChangeFilter
     schema: pa.Schema
@@ -285,7 +285,7 @@ class ChangeRows:
 
 
 def _make_key_finder(piece: FeedPiece) -> Callable[[Table | None, Table | None], ChangedKeys]:
-    """Finds the ids of this part of what a commit changed in a type."""
+    """Return a function that finds the ids of this part of the changes."""
 
     def find(before: Table | None, after: Table | None) -> ChangedKeys:
         keys = find_changed_keys(before, after)
@@ -311,5 +311,5 @@ def _choose_image_maker(kind: pa.DataType) -> Callable[[FeedPiece, pa.Table], pa
 
 
 def _spread(images: pa.Array, has: Mask) -> pa.Array:
-    """Images where their changes are, and null where there is none."""
+    """Return images at the positions of their changes, null elsewhere."""
     return images.take(pa.array(np.cumsum(has) - 1, mask=~has))

@@ -57,18 +57,18 @@ from omnigraph.storage.graph_root import GraphRoot
 
 Offset = dict[str, str]
 _RENEWALS = 4
-"""So often a consumer is noted again before it would expire."""
+"""Number of renewals of a consumer within its expiry."""
 
 
 @dataclass(frozen=True)
 class PinnedChanges:
-    """Changes to read, pinned when the frame is loaded."""
+    """The changes to read, pinned when the frame is created."""
 
     options: ChangeOptions
     wanted: ChangeFilter
     type_: NodeType | EdgeType | None
     head: CommitId
-    """The newest commit of the branch then, or the one that was asked for."""
+    """The head of the branch at that time, or the commit given."""
 
     @classmethod
     def pin(cls, options: ChangeOptions, settings: Settings) -> PinnedChanges:
@@ -103,7 +103,7 @@ class PinnedChanges:
 
 
 def _open_views(options: ChangeOptions, settings: Settings) -> BranchSnapshots:
-    """The branches as the actor may read them, if there is a policy."""
+    """Open the branches, restricted by the policy if there is one."""
     views = BranchSnapshots(GraphRoot.at(options.uri, settings))
     if options.policy is None:
         return views
@@ -115,7 +115,7 @@ def _open_views(options: ChangeOptions, settings: Settings) -> BranchSnapshots:
 
 
 class ChangeReader(DataSourceReader):
-    """Reads what a range of commits changed."""
+    """Reads the changes of a range of commits."""
 
     def __init__(self, pinned: PinnedChanges, schema: StructType, settings: Settings) -> None:
         options = pinned.options
@@ -143,8 +143,8 @@ class ChangeReader(DataSourceReader):
 class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Follows the commits of a branch.
 
-    Spark makes one in the process that asks for offsets, which lives as long as the query, and
-    others, which only read, for the executors.
+    Spark creates one in the process that plans, which runs as long as the query, and
+    others, which only read, on the executors.
     """
 
     def __init__(self, pinned: PinnedChanges, schema: StructType, settings: Settings) -> None:
@@ -155,7 +155,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._cut: CommitId | None = None
         """End of a query that reads what is available."""
         self._plan: ChangePlan | None = None
-        """The newest one: Spark asks for the offset first, then for its partitions."""
+        """The latest plan: Spark asks for the offset first, then for its partitions."""
         self._views: BranchSnapshots | None = None
         self._noted_at: float | None = None
         self._is_bound = False
@@ -219,12 +219,12 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # --- how far it is ------------------------------------------------------------------------
 
     def commit(self, end: Mapping[str, str]) -> None:
-        """Everything up to here has been dealt with."""
+        """Record that all changes up to this offset were processed."""
         if end["commit"] != NOW:
             self._note(CommitId(end["commit"]))
 
     def _renew(self, read: CommitId) -> None:
-        """Keep the consumer from expiring while nothing happens."""
+        """Renew the consumer while there are no changes, so that it does not expire."""
         pause = self._pinned.options.consumer_lasts_s / _RENEWALS
         if self._noted_at is None or time.monotonic() - self._noted_at > pause:
             self._note(read)
@@ -254,7 +254,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._views
 
     def _head(self) -> CommitId | None:
-        """The newest commit; Spark asks for it all the time, so nothing else is read."""
+        """Return the newest commit; Spark polls it, so nothing else is read."""
         return self._all_views.read_newest(self._pinned.options.branch).snapshot.head
 
     def _open(self) -> BranchHistory:
@@ -266,6 +266,6 @@ def _make_offset(history: BranchHistory, commit_id: CommitId) -> Offset:
 
 
 def _read_commit(history: BranchHistory, offset: Mapping[str, str]) -> CommitId:
-    """The commit of an offset, which belongs to this branch and to what is read of it."""
+    """Return the commit of an offset; raise unless it is of this branch and this filter."""
     token = decode_token(offset["cursor"], history.binding, FeedTokenKind.FEED_CURSOR)
     return CommitId(token.commit)

@@ -49,10 +49,10 @@ _CHANGES = (
 )
 _WRITE = (*_PLACE, "mode", "partial", "message", "streamId")
 _OF_STREAMS = ("checkpointLocation", "queryName")
-"""Spark hands its own options of a streaming query over with ours."""
+"""Options of a streaming query that Spark passes along with those of the source."""
 
 MAX_COMMITS = 1_000
-"""So many commits make a batch of a stream unless it says otherwise."""
+"""Default number of commits in a batch of a stream."""
 CONSUMER_LASTS = "7d"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -60,20 +60,20 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """State of a graph to read: a branch now, or at most one of what follows."""
+    """The state of a graph to read: the head of a branch, or one of the following."""
 
     uri: str
     branch: str = MAIN
     snapshot: str | None = None
-    """The id of a commit or a snapshot."""
+    """A commit id or a snapshot id."""
     version: int | None = None
-    """A version of the manifest."""
+    """A manifest version."""
     at_us: int | None = None
-    """A moment, in microseconds since 1970: the newest commit at or before it."""
+    """A time in microseconds since 1970: the newest commit at or before it."""
     actor: str | None = None
     """Actor that reads."""
     policy: Policy | None = None
-    """Policy that authorizes the read; loaded where the work is planned, and sent to the tasks."""
+    """The policy of the read; loaded on the driver, and sent to the tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def pin_option(given: Mapping[str, str]) -> Pin:
 
 
 def read_options(given: Mapping[str, str]) -> SourceReadOptions:
-    """The options of a read; names of options have no case."""
+    """Parse the options of a read; names are case-insensitive."""
     _refuse(given, _WRITE, _READ, "writes")
     options = _check_names(given, (*_READ, *_OF_STREAMS))
     query = _parse_query(options)
@@ -185,7 +185,7 @@ def asks_for_changes(given: Mapping[str, str]) -> bool:
 
 
 def change_options(given: Mapping[str, str]) -> ChangeOptions:
-    """The options of a read of changes; names of options have no case."""
+    """Parse the options of a read of changes; names are case-insensitive."""
     for name in given:
         if _is_among(name, (*_READ, *_WRITE)) and not _is_among(name, _CHANGES):
             raise BadRequest(f"option '{name}' cannot be used with option 'changes'")
@@ -215,7 +215,7 @@ def change_options(given: Mapping[str, str]) -> ChangeOptions:
 
 
 def write_options(given: Mapping[str, str]) -> SourceWriteOptions:
-    """The options of a write; names of options have no case."""
+    """Parse the options of a write; names are case-insensitive."""
     _refuse(given, _READ, _WRITE, "reads")
     options = _check_names(given, (*_WRITE, *_OF_STREAMS))
     return SourceWriteOptions(
@@ -243,7 +243,7 @@ def _lower_names(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_names(given: Mapping[str, str], known: tuple[str, ...]) -> dict[str, str]:
-    """The options by their names in lower case; each of them is one of the known ones."""
+    """Return the options by lower-case name; raise for an unknown one."""
     names = {name.lower(): name for name in known}
     for name in given:
         if name.lower() not in names:
@@ -256,7 +256,7 @@ def _check_names(given: Mapping[str, str], known: tuple[str, ...]) -> dict[str, 
 def _refuse(
     given: Mapping[str, str], theirs: tuple[str, ...], ours: tuple[str, ...], what: str
 ) -> None:
-    """Options that only the other direction knows are refused, not ignored."""
+    """Raise for options of the other direction, rather than ignore them."""
     options = _lower_names(given)
     for name in theirs:
         if name not in ours and name.lower() in options:

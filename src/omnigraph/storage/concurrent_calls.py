@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 
 def read_boot_clock() -> float:
-    """Seconds since some moment, counting the time the machine slept where the system can."""
+    """Return the boot clock in seconds, which includes suspended time where the system has one."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
@@ -21,11 +21,11 @@ Result = TypeVar("Result")
 ResultT_co = TypeVar("ResultT_co", covariant=True)
 
 MAX_THREADS = 32
-"""Shared by all writes of the process."""
+"""Number of threads shared by all writes of the process."""
 
 
 class StartedCall(Protocol[ResultT_co]):
-    """A call that was started and may have ended."""
+    """A call that was started and may have completed."""
 
     def result(self) -> ResultT_co:
         """Wait for the result, and return or raise it."""
@@ -34,7 +34,7 @@ class StartedCall(Protocol[ResultT_co]):
 
 @dataclass(frozen=True, slots=True)
 class EndedCall(Generic[Result]):
-    """A call that ran at once. A future has locks, which cost more than some calls."""
+    """A call that completed inline. A future has locks, which cost more than some calls."""
 
     value: Result
 
@@ -43,25 +43,25 @@ class EndedCall(Generic[Result]):
 
 
 class ConcurrentCalls:
-    """Calls that run while the caller goes on.
+    """Calls that run concurrently with the caller.
 
-    Leaving the `with` block waits for all of them, also after a failure or an interrupt: then
-    nothing is under way any more. A failure of a call is raised where its result is asked for, or
-    where it was to be started, if it had to be made on the spot.
+    Leaving the `with` block waits for all of them, also after an error or an interrupt. The error
+    of a call is raised by its result, or where it is started
+    if it runs inline.
     """
 
     def __init__(self, at_a_time: int) -> None:
-        """Allow this much concurrency; the caller's own work counts as one."""
+        """Limit the concurrency to this many calls, including the caller's own work."""
         self._others = at_a_time - 1
         self._started: list[Future[Any]] = []
 
     @property
     def is_in_turn(self) -> bool:
-        """True if every call runs at once, in the caller's thread."""
+        """True if every call runs inline, in the caller's thread."""
         return self._others <= 0
 
     def start(self, call: Callable[[], Result]) -> StartedCall[Result]:
-        """Start a call; at the limit of concurrency it runs at once."""
+        """Start a call; at the limit of concurrency it runs inline."""
         if sum(not one.done() for one in self._started) >= self._others:
             return complete_now(call)
         started = _submit(call)
@@ -70,7 +70,7 @@ class ConcurrentCalls:
         return started
 
     def wait(self) -> None:
-        """Return when all calls have ended. An interrupt is passed on only then."""
+        """Return when all calls have completed; an interrupt is raised only then."""
         interrupt: BaseException | None = None
         while True:
             try:
@@ -98,7 +98,7 @@ def _submit(call: Callable[[], Result]) -> Future[Result] | EndedCall[Result]:
 
 
 def complete_now(call: Callable[[], Result]) -> EndedCall[Result]:
-    """Run the call at once, in this thread."""
+    """Run the call inline, in this thread."""
     return EndedCall(call())
 
 
@@ -115,7 +115,7 @@ def _get_pool() -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """A forked child has none of its parent's threads and must not wait for them."""
+    """Drop the threads after a fork: the child has none of them and must not wait for them."""
     global _lock, _threads
     _lock, _threads = threading.Lock(), None
 

@@ -1,4 +1,4 @@
-"""One immutable view of a graph: what every read and every write starts from."""
+"""A snapshot: one immutable state of a branch, the base of every read and write."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from omnigraph.storage.tables.table import Table
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A manifest version of a branch; making one reads nothing more."""
+    """A manifest version of a branch; opening one reads nothing more."""
 
     root: GraphRoot
     ref: BranchRef
@@ -53,18 +53,18 @@ class Snapshot:
 
     @property
     def own_head(self) -> CommitId | None:
-        """The newest commit authored on this branch itself; None on a fresh fork."""
+        """The newest commit authored on this branch; None on a fresh fork."""
         head = self.state.head_of(self.ref.name, self.ref.incarnation)
         return head.commit_id if head else None
 
     @property
     def head(self) -> CommitId | None:
-        """The newest commit visible here: its own, or the one it was forked from."""
+        """The newest commit visible here: the branch's own, or its fork point."""
         return self.own_head or self.ref.fork_head
 
     @property
     def id(self) -> str:
-        """The commit id where the newest one is known, else a witness of the manifest version."""
+        """The id of the newest commit if it is known, else the id of the manifest version."""
         return self.head or f"manifest:{self.branch}:v{self.manifest_version}"
 
     def entry(self, key: TableKey) -> TableEntry:
@@ -82,7 +82,7 @@ class Snapshot:
         return found
 
     def open_entry(self, entry: TableEntry) -> Table:
-        """A table at exactly the version the manifest names."""
+        """Open a table at exactly the version in the manifest."""
         return self.root.handles.open(self.location(entry), entry.version)
 
     def table(self, key: TableKey) -> Table:

@@ -56,7 +56,7 @@ class Converted:
 
 
 def convert_array(array: pa.Array, target: PropertyType) -> Converted:
-    """An Arrow column as the column of a property type, with the reason for each misfit."""
+    """Convert an Arrow column to that of a property type, with a reason for each invalid row."""
     if pat.is_dictionary(array.type):
         array = array.dictionary_decode()
     if pat.is_null(array.type):
@@ -150,7 +150,7 @@ def _convert_datetimes(array: pa.Array, target: PropertyType) -> Converted:
 
 
 def _to_epoch_milliseconds(array: pa.Array) -> Integers:
-    """Dates and timestamps of any unit as milliseconds, cut; a zone does not move an instant."""
+    """Convert dates and timestamps of any unit to milliseconds, truncated; zones are irrelevant."""
     if pat.is_date32(array.type):
         days: Integers = array.cast(pa.int32()).fill_null(0).to_numpy().astype(np.int64)
         return days * MILLISECONDS_PER_DAY
@@ -398,7 +398,7 @@ def _parse_blobs(values: Sequence[object], kinds: Kinds, target: PropertyType) -
 
 
 def _parse_nested(values: Sequence[object], kinds: Kinds, target: PropertyType) -> pa.Array | None:
-    """Lists and vectors: all their items converted as one column, then cut into rows."""
+    """Convert lists and vectors: all items as one column, then split into rows."""
     if not kinds <= {list}:
         return None
     rows = [value if isinstance(value, list) else [] for value in values]

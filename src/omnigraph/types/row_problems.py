@@ -56,7 +56,7 @@ class ValueRefused(BadRequest):
 
 
 def explain_required(property_name: str) -> str:
-    """Why a row without a value for a property that needs one is refused."""
+    """Return why a row without a value for a required property is refused."""
     return f"non-nullable property '{property_name}' has null or invalid values"
 
 

@@ -40,7 +40,7 @@ from omnigraph.types.property import PropertyType
 
 
 def build_output_schema(columns: Sequence[OutputColumn]) -> pa.Schema:
-    """The columns of a result, in projection order."""
+    """Build the schema of a result, in projection order."""
     return pa.schema([pa.field(c.name, get_output_type(c.type), is_nullable(c)) for c in columns])
 
 
@@ -60,7 +60,7 @@ def get_output_type(type_: ValueType) -> pa.DataType:
 
 
 def list_operands(columns: Sequence[OutputColumn]) -> Iterator[Operand]:
-    """The operands of the columns."""
+    """Yield the operands of the columns."""
     for column in columns:
         yield from list_leaves(column.value)
 
@@ -68,7 +68,7 @@ def list_operands(columns: Sequence[OutputColumn]) -> Iterator[Operand]:
 def project_rows(
     context: ReadContext, rows: Rows, columns: Sequence[OutputColumn], schema: pa.Schema
 ) -> pa.RecordBatch:
-    """One output row for each row."""
+    """Compute one output row for each row."""
     values = Values(context, rows)
     values.prefetch(list_operands(columns))
     arrays = [convert_output_values(values, column.value) for column in columns]
@@ -103,7 +103,7 @@ def _build_objects(values: Values, output: ObjectValue) -> pa.Array:
 
 
 def drop_duplicate_rows(table: pa.Table) -> pa.Table:
-    """The rows of a result without repeats, in no particular order; zeros have no sign."""
+    """Drop duplicate rows of a result, in no particular order; zeros have no sign."""
     codes = [encode_column(combine_chunks(column)) for column in table.columns]
     keys, domain = combine_codes([(c.codes, c.size) for c in codes], table.num_rows)
     found = table.take(pa.array(group(keys, domain).first_row))
@@ -157,7 +157,7 @@ def slice_batches(
 
 
 def sort_table(table: pa.Table, node: Sort, keep: int | None = None) -> pa.Table:
-    """A result ordered by its own columns; with `keep` at least this many of its first rows."""
+    """Sort a result by its own columns; with `keep`, at least this many of its first rows."""
     if keep is not None and keep < table.num_rows:
         first = (
             _encode_output_keys(table, node.keys[0])

@@ -72,14 +72,14 @@ class Ranking:
         )
 
     def best(self, keep: int | None) -> Ranking:
-        """The first `keep` in order; all of them without it."""
+        """Return the first `keep` in order; all of them without it."""
         some = (
             self if keep is None or keep >= self.size else self.at(find_smallest(self.keys, keep))
         )
         return some.at(np.lexsort((some.ties, some.keys))[:keep])
 
     def ranks(self, codes: Codes) -> Longs:
-        """The rank of each of these entities, counted from 0; -1 for unranked ones."""
+        """Return the rank of each of these entities, counted from 0; -1 for unranked ones."""
         positions = find_positions_among(self.codes.astype(np.int64), codes.astype(np.int64))
         known = np.flatnonzero(positions >= 0)
         found = np.full(len(codes), UNRANKED, dtype=np.int64)
@@ -112,7 +112,7 @@ def merge_rankings(
 
 
 def _pool_rankings(first: Ranking, second: Ranking, keep: int | None) -> Codes:
-    """The entities among which the best are."""
+    """Return the entities among which the best are."""
     some = [first, second]
     if keep is not None and min(first.size, second.size) <= keep:
         # A short ranking takes part as a whole. Entities of the other one only are in its order, so
@@ -164,7 +164,7 @@ class Candidates:
 
 
 def make_candidates(entities: Entities, codes: Codes) -> list[Candidates]:
-    """The entities with these distinct, ascending codes, type by type."""
+    """Split entities with these distinct, ascending codes by type."""
     if isinstance(entities, IndexedEntities) and len(codes) == entities.size:
         return [Candidates(entities.reader, entities.row_ids, rows=entities.rows)]
     if not isinstance(entities, UnionEntities):
@@ -187,7 +187,7 @@ def _remember_search(context: ReadContext, key: Hashable | None, search: Callabl
 
 
 def has_query(context: ReadContext, condition: TextMatch) -> bool:
-    """Return whether there is a query text; NULL matches nothing and differs from nothing."""
+    """Return whether there is a query text; a NULL query matches nothing."""
     return evaluate_fixed(context, condition.query) is not None
 
 
@@ -211,7 +211,7 @@ def match_texts(
 
 
 def find_matching_ids(context: ReadContext, condition: TextMatch, reader: Reader) -> pa.Array:
-    """The ids of one table that match."""
+    """Find the ids of one table that match."""
     found = _find_matching(context, condition, reader, text_search.find_matching_text_ids)
     return pa.array([], pa.string()) if found is None else found
 
@@ -254,7 +254,7 @@ def _measure_distance(context: ReadContext, condition: TextMatch) -> int:
 def score_values(
     context: ReadContext, operand: TextScore | VectorDistance, entities: Entities, codes: Codes
 ) -> pa.Array:
-    """The score or distance of each entity, NULL where it has none."""
+    """Compute the score or distance of each entity, NULL where it has none."""
     values = np.zeros(len(codes))
     missing = np.ones(len(codes), dtype=np.bool_)
     for some in make_candidates(entities, codes):
@@ -288,7 +288,7 @@ def _rank(
     candidates: Sequence[Candidates],
     keep: int | None,
 ) -> Ranking:
-    """The entities that have a score; with `keep`, at least the best of them."""
+    """Rank the entities with a score; with `keep`, at least the best of them."""
     positions: list[Integers] = [np.empty(0, np.int64)]
     values: list[Doubles] = [np.empty(0, np.float64)]
     for some in candidates:

@@ -29,7 +29,7 @@ class QueryWord:
 
 
 def split_text(text: str) -> list[str]:
-    """Every word of a text in order, common ones included."""
+    """Split a text into words, stop words included."""
     if text.isascii():
         return split_words(text)
     # Accents come off before words are stemmed, so that `andre` and `André` have one stem; and
@@ -52,7 +52,7 @@ def parse_query_words(text: str) -> tuple[QueryWord, ...]:
 
 
 def parse_query_terms(text: str) -> tuple[str, ...]:
-    """The terms of a query, each once, in the order they first come."""
+    """Return the distinct terms of a query, in order of appearance."""
     return tuple(dict.fromkeys(word.term for word in parse_query_words(text)))
 
 
@@ -71,7 +71,7 @@ def fold_to_ascii(texts: pa.Array) -> pa.Array:
 
 
 def find_terms(words: pa.Array) -> pa.Array:
-    """The term of each word; null where it is too common to be one."""
+    """Return the term of each word; null for stop words."""
     names = words.to_pylist()
     kept = drop_stop_words(names)
     found = [
@@ -125,7 +125,7 @@ class Segment:
     lengths: Positions
     """Number of terms of each row."""
     row_starts: Integers
-    """The position where each row starts, and at the end how many positions there are."""
+    """The position where each row starts, followed by the number of positions."""
     terms: pa.Array
     word_starts: Integers
     words: pa.Array
@@ -133,9 +133,9 @@ class Segment:
     positions: Positions
     postings: Postings
     document_count: int
-    """Return the number of rows with a text."""
+    """The number of rows with a text."""
     term_count: int
-    """Return the total number of terms of their texts."""
+    """The total number of terms of their texts."""
 
     @property
     def size_bytes(self) -> int:
@@ -158,7 +158,7 @@ class Segment:
         return range(int(self.word_starts[found]), int(self.word_starts[found + 1]))
 
     def rows_of_term(self, term: str) -> tuple[Positions, Counts]:
-        """The rows that have this term, ascending, and how often each has it."""
+        """Return the rows with this term, ascending, and its frequency in each."""
         found, postings = self._find(term), self.postings
         if found is None:
             return postings.rows[:0], postings.counts[:0]
@@ -189,7 +189,7 @@ class Segment:
 
 
 def build_segment(ids: pa.Array, texts: pa.Array) -> Segment:
-    """The segment of these rows. Null texts have no words."""
+    """Build the segment of these rows. Null texts have no words."""
     has_text: Flags = texts.is_valid().to_numpy(zero_copy_only=False)
     tokens, row_starts = _cut(fold_to_ascii(texts))
     encoded = tokens.dictionary_encode()
@@ -215,7 +215,7 @@ def build_segment(ids: pa.Array, texts: pa.Array) -> Segment:
 
 
 def _cut(texts: pa.Array) -> tuple[pa.Array, Integers]:
-    """Every word of every text, and the number of the first word of each, with their count last."""
+    """Split texts into words; also return the index of each text's first word, and the count."""
     # A separator after each text separates its last word from the next text.
     large = pa.large_string()
     nothing, newline = pa.scalar("", large), pa.scalar("\n", large)
@@ -252,7 +252,7 @@ def _build_vocabulary(words: pa.Array) -> tuple[pa.Array, Integers, pa.Array, Po
 
 
 def _invert_postings(numbers: Positions, words: int) -> tuple[Integers, Positions]:
-    """The start of each word's positions, and all positions grouped by word."""
+    """Group positions by word; return the start of each word's positions, and the positions."""
     at = np.flatnonzero(numbers >= 0)
     chosen = numbers[at]
     starts = np.zeros(words + 1, np.int64)

@@ -18,7 +18,7 @@ from omnigraph.execution.search.hits import Doubles, Integers, find_smallest
 Floats = npt.NDArray[np.float32]
 
 _PROJECTION_SHARE = 4
-"""A shadow has one column for this many of the vectors'."""
+"""A projection has one column for this many of the vectors'."""
 _MIN_PROJECTION = 16
 _SAMPLED_ROWS = 2_048
 _PROJECTION_ROUNDS = 3

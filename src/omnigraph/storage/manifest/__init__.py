@@ -1,8 +1,8 @@
-"""The manifest: which version of which table makes up the graph, and how it came to be.
+"""The manifest: the version of each table of the graph, and their history.
 
-`manifest_state` is its layout and what one version says, with every integrity check;
-`manifest_changes` the pure step from one state to the next, `commits` the history kept with it,
-`manifest_reader` reads and caches all of it.
+`manifest_state` is its layout and the state of one version, with every integrity check;
+`manifest_changes` the pure function from one state to the next, `commit_records` the history,
+and `manifest_reader` reads and caches them.
 """
 
 from omnigraph.storage.manifest.commit_records import CommitMetadata as CommitMetadata

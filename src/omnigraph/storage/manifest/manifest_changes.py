@@ -20,7 +20,7 @@ from omnigraph.storage.manifest.manifest_state import (
 
 @dataclass(frozen=True, slots=True)
 class SetVersion:
-    """Show this version of a table."""
+    """Show another version of a table."""
 
     identity: TableIdentity
     table_key: TableKey
@@ -41,7 +41,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Give a table another name; its path and versions stay."""
+    """Rename a table; its path and versions are unchanged."""
 
     identity: TableIdentity
     expected_key: TableKey
@@ -62,12 +62,12 @@ Change = SetVersion | Register | Rename | Tombstone
 
 @dataclass(frozen=True, slots=True)
 class SchemaChange:
-    """Another schema, and what becomes of whole tables with it."""
+    """Another schema, with its changes of whole tables."""
 
     contract: SchemaContract
     registered: tuple[Register, ...] = ()
     created: tuple[SetVersion, ...] = ()
-    """What the registered tables show first; they are there, and nothing refers to them yet."""
+    """The first versions of registered tables, which exist and are unreferenced."""
     renamed: tuple[Rename, ...] = ()
     dropped: tuple[Tombstone, ...] = ()
 
@@ -77,7 +77,7 @@ class SchemaChange:
 
     @property
     def concerned(self) -> frozenset[TableIdentity]:
-        """The tables the graph shows already that it renames or drops."""
+        """The existing tables that it renames or drops."""
         renamed = frozenset(one.identity for one in self.renamed)
         return renamed | frozenset(one.identity for one in self.dropped)
 
@@ -96,7 +96,7 @@ class ExactHead:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """One publish: what to change, what must still be true, and what to record."""
+    """One publish: changes, requirements, and the commit and audits to record."""
 
     changes: tuple[Change, ...] = ()
     expected: Mapping[TableIdentity, tuple[TableKey, int]] = field(default_factory=dict)
@@ -105,7 +105,7 @@ class Publication:
     audits: tuple[RecoveryAudit, ...] = ()
     contract: SchemaContract | None = None
     history: tuple[CommitRecord, ...] = ()
-    """Commits of another branch that become visible here, because a merge brings them in."""
+    """Commits of another branch that a merge brings in."""
 
     @property
     def is_empty(self) -> bool:
@@ -115,7 +115,7 @@ class Publication:
 def check_expectations(
     state: ManifestState, publication: Publication, branch: str, incarnation: str | None
 ) -> None:
-    """Raise unless everything the publication assumes still holds.
+    """Raise unless every requirement of the publication is satisfied.
 
     The order is fixed: the head first, then tables by name.
     """
@@ -147,7 +147,7 @@ def apply_publication(
     incarnation: str | None,
     parent: CommitId | None,
 ) -> ManifestState:
-    """The state after the publication; names that would collide fail here, before any write."""
+    """Return the state after the publication; raise for names that would collide."""
     _refuse_repeats(publication.changes)
     for change in sorted(publication.changes, key=_sort_registrations_first):
         state = _apply(state, change)

@@ -1,4 +1,4 @@
-"""Read the manifest: its format stamp, one version or the newest, its history."""
+"""Read the manifest: its format stamp, single versions or the newest one, and its history."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ from omnigraph.storage.tables.table import Table, open_newest, open_table
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
 MAX_TRACKED_BRANCHES = 4_096
-"""For how many branches of a graph the newest version seen is remembered."""
+"""Number of branches whose newest known version is remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeenVersion:
-    """A manifest version that was the newest of its branch, and the mark of its file."""
+    """A version that was the newest of its branch, and the mark of its file."""
 
     version: int
     mark: Hashable
@@ -56,7 +56,7 @@ class SeenVersion:
 
 @dataclass(slots=True)
 class _Known:
-    """The graph seen at one address, and the newest versions seen of its branches."""
+    """The graph last seen at an address, and the newest known versions of its branches."""
 
     identity: str
     generation: Generation
@@ -68,7 +68,7 @@ _known: dict[str, _Known] = {}
 
 
 def get_known_generation(manifest_uri: str) -> Generation | None:
-    """The generation of the graph whose manifest is at this address; None if none was seen."""
+    """Return the generation of the graph with this manifest address; None if none was seen."""
     known = _known.get(manifest_uri)
     return None if known is None else known.generation
 
@@ -76,10 +76,10 @@ def get_known_generation(manifest_uri: str) -> Generation | None:
 def resolve_generation(
     manifest: TableLocation, identity: str, newest: SeenVersion | None = None
 ) -> Generation:
-    """The generation of a graph whose manifest was just read.
+    """Return the generation of a graph whose manifest was just read.
 
-    `identity` is what the graph was given when it was created. `newest` is what was read, if it was
-    the newest version there is.
+    `identity` is that assigned at its creation. `newest` is the version read, if it was the newest
+    one.
     """
     known = _known.get(manifest.uri)
     is_same = known is not None and known.identity == identity
@@ -99,7 +99,7 @@ def resolve_generation(
 
 
 def note_published(manifest: TableLocation, published: SeenVersion) -> None:
-    """Remember a version that this process has just made the newest of its branch."""
+    """Remember a version that this process just published."""
     with _lock:
         known = _known.get(manifest.uri)
         if known is not None and known.generation == manifest.generation:
@@ -114,9 +114,9 @@ def _note(known: _Known, branch: str | None, found: SeenVersion) -> None:
 
 
 def _is_same_line(manifest: TableLocation, seen: SeenVersion | None, newest: SeenVersion) -> bool:
-    """Return whether the branch still has the version that was seen on it.
+    """Return whether the branch still has the version seen before.
 
-    One that cleanup has removed counts as changed: that costs what is kept, and never an answer.
+    A version that cleanup has removed counts as changed, which only costs the cache.
     """
     if seen is None:
         return True
@@ -137,9 +137,9 @@ _IDENTITY_COLUMN = "stable_table_id"
 
 
 def require_stamp(metadata: Mapping[str, str], columns: list[str]) -> int:
-    """The stamp, which is the one this build writes; every other state of it is refused.
+    """Return the format stamp; raise unless it is the supported one.
 
-    Nothing else of a manifest may be decoded before this passed.
+    Nothing else of a manifest may be decoded before this check.
     """
     text = metadata.get(STAMP_KEY)
     if text is None:
@@ -170,7 +170,7 @@ def _refuse_unstamped(columns: list[str]) -> int:
     raise StampRefused(
         "__manifest carries no stamp: either an interrupted initialization of an old build, or "
         "damaged metadata; delete the root and initialize again only if you know that the "
-        "initialization failed, otherwise preserve it",
+        "initialization failed; preserve it in any other case",
         None,
         INTERNAL_SCHEMA_VERSION,
     )
@@ -200,12 +200,12 @@ class ManifestSnapshot:
     state: ManifestState = field(repr=False)
     stamp: int
     mark: Hashable = field(repr=False)
-    """Tells it from a version of the same number, should the graph be replaced."""
+    """Distinguishes versions of the same number, if the graph was replaced."""
     locations: dict[tuple[str, str | None], TableLocation] = field(
         default_factory=dict, repr=False, compare=False
     )
-    """Where its tables are, by path and branch, as far as anybody asked; shared by the versions
-    that follow one another in one process."""
+    """Locations of its tables by path and branch, filled on demand and shared by the versions
+    published in this process."""
 
     @property
     def table(self) -> Table:
@@ -221,7 +221,7 @@ class ManifestSnapshot:
 
     @property
     def generation(self) -> Generation:
-        """The generation of the graph: what everything kept in memory about it is kept for."""
+        """The generation of the graph, by which caches are keyed."""
         generation = self.location.generation
         assert generation is not None, "known since the manifest was read"
         return generation
@@ -232,7 +232,7 @@ def read_manifest(location: TableLocation, version: int) -> ManifestSnapshot:
 
 
 def read_newest(location: TableLocation, warm: ManifestSnapshot | None = None) -> ManifestSnapshot:
-    """The newest version; `warm` is given back when nothing was published since."""
+    """Return the newest version; `warm` itself if it still is the newest."""
     if warm is None or warm.location != location:
         return _apply_lineage(open_newest(location), is_newest=True)
     if location.local_folder is not None:
@@ -251,7 +251,7 @@ def read_newest(location: TableLocation, warm: ManifestSnapshot | None = None) -
 def make_published_manifest(
     table_state: ManifestTableState, state: ManifestState, base: ManifestSnapshot
 ) -> ManifestSnapshot:
-    """The version this process has just made the newest, on the one before."""
+    """Return the version that this process just published on `base`."""
     mark = mark_of(table_state.table)
     note_published(table_state.table.location, SeenVersion(table_state.table.version, mark))
     return ManifestSnapshot(table_state, state, base.stamp, mark, base.locations)
@@ -283,7 +283,7 @@ def _apply_lineage(table: Table, *, is_newest: bool) -> ManifestSnapshot:
 
 
 def _require_columns(table: Table) -> None:
-    """Raise unless it has the columns of a manifest; a damaged file may say anything."""
+    """Raise unless it has the columns of a manifest, which a damaged file may lack."""
     for column in (*COLUMNS, MARK):
         at = table.schema.get_field_index(column.name)
         if at < 0 or table.schema.field(at).type != column.type:
@@ -294,7 +294,7 @@ def _require_columns(table: Table) -> None:
 
 
 def _require_newest(table: Table) -> None:
-    """Raise if a newer version was there and is gone: what it published must not be forgotten."""
+    """Raise if a newer version existed and is missing: its publish must not be lost silently."""
     lost = find_lost_after(table.location, table.version)
     if lost is not None:
         raise ManifestCorrupt(
@@ -318,7 +318,7 @@ class _Listed:
 
 
 class History:
-    """Commits and audits of one manifest branch; a newer version costs only what it added."""
+    """Commits and audits of one manifest branch; a newer version costs only its additions."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -326,11 +326,11 @@ class History:
         self._listed: _Listed | None = None
 
     def commits(self, manifest: ManifestSnapshot) -> tuple[CommitRecord, ...]:
-        """Every commit visible at this version, newest first."""
+        """Return every commit visible at this version, newest first."""
         return self._list(manifest).newest_first
 
     def commits_by_id(self, manifest: ManifestSnapshot) -> Mapping[CommitId, CommitRecord]:
-        """Every commit visible at this version, by its id."""
+        """Return every commit visible at this version by id."""
         return self._list(manifest).by_id
 
     def _list(self, manifest: ManifestSnapshot) -> _Listed:
@@ -343,7 +343,7 @@ class History:
         return listed
 
     def audits(self, manifest: ManifestSnapshot) -> tuple[RecoveryAudit, ...]:
-        """Every recovery recorded at this version, oldest first."""
+        """Return every recovery recorded at this version, oldest first."""
         found: dict[tuple[str, str], RecoveryAudit] = {}
         for audit in (audit for _, audits in self._read(manifest) for audit in audits):
             known = found.get((audit.operation_id, audit.kind))
@@ -353,7 +353,7 @@ class History:
     def find(
         self, manifest: ManifestSnapshot, is_wanted: Callable[[CommitRecord], bool]
     ) -> CommitRecord | None:
-        """A commit visible at this version; any of several."""
+        """Return some commit visible at this version that satisfies the predicate."""
         pieces = self._read(manifest)
         return next((c for commits, _ in pieces for c in commits if is_wanted(c)), None)
 
@@ -376,9 +376,9 @@ class History:
 
 
 def sort_newest_first(commits: Mapping[CommitId, CommitRecord]) -> tuple[CommitRecord, ...]:
-    """The commits, each before those it came from; among others the one made last first.
+    """Sort commits topologically, descendants first; unrelated ones by time, newest first.
 
-    Branches count their manifest versions on their own, so after a merge these alone say nothing.
+    Manifest versions of different branches are not comparable, so a merge needs both criteria.
     """
     children = Counter(parent for one in commits.values() for parent in one.parents)
     ready = [_Newer(one) for id, one in commits.items() if not children[id]]
@@ -396,7 +396,7 @@ def sort_newest_first(commits: Mapping[CommitId, CommitRecord]) -> tuple[CommitR
 
 @dataclass(frozen=True, slots=True)
 class _Newer:
-    """A commit that comes first in a heap if it is the newer one."""
+    """Orders commits in a heap, newest first."""
 
     commit: CommitRecord
 
@@ -425,7 +425,7 @@ MAX_CACHED_MANIFESTS = 64
 
 
 class ManifestCache:
-    """The versions used last, by place. A place names the generation of its graph."""
+    """Cache of recent manifest versions by location, which names the generation of the graph."""
 
     def __init__(self, capacity: int = MAX_CACHED_MANIFESTS) -> None:
         self._kept: Cache[tuple[TableLocation, int], ManifestSnapshot] = Cache(capacity)
@@ -434,10 +434,10 @@ class ManifestCache:
         self._kept.keep((manifest.location, manifest.version), manifest)
 
     def read(self, location: TableLocation, version: int) -> ManifestSnapshot:
-        """A version of the manifest, which is there now: cleanup may have taken one that is kept.
+        """Return an existing version; a cached one that cleanup removed does not count.
 
         Raises:
-            HistoricalVersionReclaimed: it was cleaned away.
+            HistoricalVersionReclaimed: cleanup removed it.
         """
         known = self._kept.find((location, version))
         if known is not None and find_mark(location, version) == known.mark:
@@ -460,7 +460,7 @@ def mark_of(table: Table) -> Hashable:
 
 
 def find_mark(location: TableLocation, version: int) -> Hashable:
-    """The mark of the version that is there now; None if there is none."""
+    """Return the mark of the existing version; None if there is none."""
     folder = location.local_folder
     if folder is not None:
         return read_file_mark(folder, version)

@@ -129,7 +129,7 @@ _ROW_TYPE = pa.struct(list(COLUMNS))
 
 
 def to_arrow(rows: list[Row]) -> pa.Table:
-    """The rows as a table; made as one array of structs, which costs half of an array a column."""
+    """Convert the rows to a table, by one array of structs, at half the cost of a column each."""
     return pa.Table.from_struct_array(pa.array(rows, _ROW_TYPE))
 
 
@@ -138,7 +138,7 @@ _TABLE_KINDS = frozenset({RowKind.TABLE, RowKind.TABLE_VERSION, RowKind.TABLE_TO
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A table the graph knows of: its name now, and where it lives for ever."""
+    """A table of the graph: its current key and its permanent path."""
 
     identity: TableIdentity
     table_key: TableKey
@@ -147,9 +147,9 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """The pin: which version of a table belongs to the graph, on which of its branches.
+    """The pin: the version of a table in the graph, and its Lance branch.
 
-    `owner` is the incarnation of the graph branch that may write there; None is `main`.
+    `owner` is the incarnation of the graph branch that may write it; None is `main`.
     """
 
     identity: TableIdentity
@@ -180,7 +180,7 @@ class TableEntry:
 class Head:
     """The newest commit authored on a branch.
 
-    `incarnation` tells a branch from an earlier one of the same name whose row was inherited.
+    `incarnation` distinguishes a branch from an earlier one of its name whose row was inherited.
     """
 
     branch: str
@@ -191,7 +191,7 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class SchemaContract:
-    """The accepted schema, as text: storage keeps it and does not read it."""
+    """The accepted schema as text, which storage stores and does not interpret."""
 
     source: str
     ir: str
@@ -205,9 +205,9 @@ class SchemaContract:
 
 @dataclass(frozen=True)
 class ManifestState:
-    """The fold of every state row of one manifest version.
+    """The state recorded by the rows of one manifest version.
 
-    `foreign` are rows of kinds this build does not know; they are carried along untouched.
+    `foreign` are rows of unknown kinds; they are carried along unchanged.
     """
 
     registrations: Mapping[TableIdentity, Registration] = field(default_factory=dict)
@@ -229,9 +229,9 @@ class ManifestState:
         return by_key
 
     def has_tables_of(self, other: ManifestState) -> bool:
-        """Return whether it surely has the schema and tables of another, without comparing them.
+        """Return whether it certainly has the schema and tables of another, without comparing them.
 
-        That is so if one was made of the other by showing other versions of the same tables.
+        True if one was derived from the other by changing versions only.
         """
         return (
             self.contract is other.contract
@@ -277,19 +277,19 @@ class ManifestState:
 
     @property
     def contract_hash(self) -> str:
-        """A short witness of the schema."""
+        """A short hash of the schema."""
         return _hash_text(self.contract.state) if self.contract else ""
 
     def list_pins(
         self, identities: Iterable[TableIdentity]
     ) -> dict[TableIdentity, tuple[TableKey, int]]:
-        """Return name and version of those of some tables that it shows."""
+        """Return key and version of each given table that it shows."""
         known = self.by_identity
         entries = (known[identity] for identity in identities if identity in known)
         return {entry.identity: (entry.table_key, entry.version) for entry in entries}
 
     def head_of(self, branch: str, incarnation: str | None) -> Head | None:
-        """The head authored on this very branch, by whatever name; None on a fresh fork."""
+        """Return the head authored on this branch, by any of its names; None on a fresh fork."""
         head = self.heads.get(branch)
         if head is not None and head.incarnation == incarnation:
             return head
@@ -313,7 +313,7 @@ def _hash_graph_identity(state: str) -> str:
 
 
 def encode_lasting(state: ManifestState) -> list[Row]:
-    """The rows of a state that stay what they are while only rows of tables change."""
+    """Encode the rows that are constant while only table rows change."""
     rows = [
         make_row(
             make_table_row_id(r.identity),
@@ -341,7 +341,7 @@ def encode_lasting(state: ManifestState) -> list[Row]:
 
 
 def encode_moving(state: ManifestState) -> list[Row]:
-    """The rows of a state that every commit changes: the versions and the heads."""
+    """Encode the rows that every commit changes: versions and heads."""
     rows = [
         _make_version_row(state.registrations[identity].table_key, pin)
         for identity, pin in sorted(state.versions.items())
@@ -390,7 +390,7 @@ def _encode_contract(contract: SchemaContract) -> str:
 
 
 def decode_state(rows: Iterable[Row]) -> ManifestState:
-    """Fold state rows, checking everything that can be checked without opening a table."""
+    """Decode state rows, with every check that needs no table."""
     fold = _Fold()
     for one in rows:
         fold.add(one)
@@ -539,7 +539,7 @@ def _make_corrupt_error(one: Row, problem: str) -> ManifestCorrupt:
 
 
 def encode_rows(state: ManifestState, added: Sequence[Row]) -> tuple[Sequence[pa.Table], pa.Table]:
-    """The rows of a state, in pieces, and those that are added to the history with it."""
+    """Encode a state, in pieces, with the rows added to its history."""
     moving = encode_moving(state)
     both = to_arrow([*moving, *added])
     return (_find_lasting(state), both.slice(0, len(moving))), both.slice(len(moving))
@@ -547,7 +547,7 @@ def encode_rows(state: ManifestState, added: Sequence[Row]) -> tuple[Sequence[pa
 
 @dataclass(frozen=True, slots=True)
 class _Lasting:
-    """Rows that were made before, and the state they were made of."""
+    """Encoded rows, and the state they were encoded from."""
 
     state: ManifestState
     rows: pa.Table
@@ -557,10 +557,10 @@ _kept: Cache[tuple[int, ...], _Lasting] = Cache(16)
 
 
 def _find_lasting(state: ManifestState) -> pa.Table:
-    """The rows that stay the same from commit to commit, made once for all of them.
+    """Return the constant rows of a state, encoded once and shared by the states derived from it.
 
-    States that differ in versions and heads alone share the rest, so that is told by being the same
-    objects. They are kept with the rows, so that their numbers cannot become those of others.
+    States that differ only in versions and heads share the other members, so object identity
+    suffices. The members are retained with the rows, so that their ids cannot be reused.
     """
     parts = (state.registrations, state.tombstones, state.contract, state.foreign)
     key = tuple(map(id, parts))

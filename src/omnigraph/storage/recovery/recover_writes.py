@@ -68,11 +68,11 @@ from omnigraph.storage.write_plan import (
 from omnigraph.storage.writer_fence import FenceGuard
 
 EPOCH_PROPERTY = "omnigraph.epoch"
-"""The transaction property that names the hold of the fence an undone version was restored in."""
+"""The transaction property with the epoch of the guard under which a version was restored."""
 
 
 def drop_created(root: GraphRoot, path: str, operation: OperationId) -> None:
-    """Remove a table that an operation made and that was never shown, if that works now."""
+    """Remove a table that an operation created and never published, on a best-effort basis."""
     try:
         if is_table(root.location(path)):
             table = open_newest(root.location(path))
@@ -84,12 +84,12 @@ def drop_created(root: GraphRoot, path: str, operation: OperationId) -> None:
 
 
 _MAX_ATTEMPTS = 3
-"""So often is a write examined whose writer goes on meanwhile."""
+"""Attempts to recover a write whose writer is still acting."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExaminedIntent:
-    """A pending write, what was found of it, and what should be done about it."""
+    """A pending write, the observed state of its tables, and the decision."""
 
     plan: WritePlan
     ref: BranchRef | None
@@ -117,10 +117,10 @@ class ResolvedIntent:
 
 
 def examine(root: GraphRoot, plan: WritePlan) -> ExaminedIntent:
-    """Examine what a pending write left, and decide what to do; changes nothing.
+    """Observe the tables of a pending write, and decide its recovery; changes nothing.
 
     Raises:
-        ManifestCorrupt: it is a write to another graph.
+        ManifestCorrupt: the intent is of another graph.
     """
     # Nothing is pending when a branch is renamed. But where the fence is a lease, a writer that
     # slept may announce its write after that, under the old name.
@@ -142,7 +142,7 @@ def _judge(
 
 
 def _require_own(plan: WritePlan, state: ManifestState) -> None:
-    """Raise unless the write was to this graph, wherever that was then."""
+    """Raise unless the intent is of this graph, at whatever address."""
     if plan.requires.graph != state.graph_identity:
         path = make_intent_path(plan.operation_id)
         raise ManifestCorrupt(f"{path} belongs to another graph, which was at {plan.requires.root}")
@@ -179,13 +179,13 @@ def is_showing_targets(state: ManifestState, plan: WritePlan) -> bool:
 def resolve_all(
     root: GraphRoot, guard: FenceGuard, branch: BranchRef | None = None
 ) -> list[ResolvedIntent]:
-    """Resolve every pending write, oldest first; gives what was done.
+    """Recover every pending write, oldest first; return the outcomes.
 
-    With `branch`, a write to another branch that cannot be resolved is left as it is: its tables
-    are none of ours.
+    With `branch`, a write to another branch that cannot be recovered is skipped: its tables are
+    not written here.
 
     Raises:
-        RecoveryRequired: one of them cannot be resolved without destroying something.
+        RecoveryRequired: one cannot be recovered without destroying data.
     """
     resolved = []
     for plan in list_pending_intents(root.store):
@@ -203,11 +203,11 @@ def _list_concerns(plan: WritePlan, branch: BranchRef) -> bool:
 
 
 def resolve_intent(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> ResolvedIntent:
-    """Finish one pending write or undo it.
+    """Recover one pending write: roll it forward or back.
 
-    Where the fence is a lease, its writer may wake up in the middle of this and publish it, if all
-    that was left to do was one step. What was decided holds only for the manifest it was decided
-    on, so then it is examined again.
+    Where the fence is a lease, a suspended writer may resume and publish it, if that was the
+    only step left. A decision is valid only for the manifest it was made on, so then the write
+    is examined again.
     """
     for remaining in reversed(range(_MAX_ATTEMPTS)):
         try:
@@ -220,10 +220,10 @@ def resolve_intent(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> Resol
 
 
 def give_up(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> None:
-    """Record as abandoned a write none of whose tables moved, unless its end can be seen already.
+    """Record a write without effects as abandoned, unless its end is recorded already.
 
-    Should its writer wake up after that, it cannot publish, and what it does to a table is known as
-    late. What it does to a branch that is gone reaches nobody, so that needs no record.
+    If its writer resumes later, it cannot publish, and its table versions are recognized as late
+    effects. On a deleted branch they are unreachable, so that needs no record.
 
     Raises:
         ManifestCorrupt: it is a write to another graph.
@@ -265,7 +265,7 @@ def _carry_out(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> Res
 
 
 def _roll_forward(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> CommitId | None:
-    """Publish what the write set out to publish, under its own commit id, actor and time."""
+    """Publish the plan of the write, under its own commit id, actor and time."""
     plan, ref = found.plan, found.ref
     assert ref is not None, "rolling forward needs the branch"
     moves, commit = plan.changes.moved, plan.recorded_commit
@@ -279,10 +279,10 @@ def _roll_forward(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> 
 
 
 def _roll_back(root: GraphRoot, guard: FenceGuard, found: ExaminedIntent) -> CommitId:
-    """Undo every effect and publish the undone tables, so that graph and tables agree again.
+    """Undo every effect and publish the restored tables, so that graph and tables agree.
 
-    Forks are dropped: the graph never showed them. A restore that an earlier attempt made is
-    found again and not repeated.
+    Forks are dropped: no version shows them. A restore by an earlier attempt is recognized and not
+    repeated.
     """
     plan, ref = found.plan, found.ref
     assert ref is not None, "rolling back needs the branch"
@@ -330,13 +330,13 @@ def _restore_table(
 def make_version_change(
     root: GraphRoot, table: TableMove, ref: BranchRef, version: int
 ) -> SetVersion:
-    """The change that shows this version of a table, with its row count read from it."""
+    """Return the change that shows this version of a table, with its row count."""
     opened = open_table(root.location(table.path, table.branch), version)
     return table.show(version, opened.count_rows(), ref.incarnation)
 
 
 def _discard(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> None:
-    """Note on main that a write of a deleted branch was dropped; its effects are unreachable."""
+    """Record on `main` that a write of a deleted branch was discarded."""
     kind = RecoveryKind.ORPHANED_BRANCH_DISCARDED
     manifest = read_newest(root.manifest())
     if not _is_recorded(manifest, plan, kind):
@@ -348,7 +348,7 @@ def _discard(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> None:
 def _make_record(
     root: GraphRoot, guard: FenceGuard, found: ExaminedIntent, kind: RecoveryKind
 ) -> None:
-    """Record that a write did not happen; from then on it cannot, because the manifest moved."""
+    """Record that a write ended unpublished; the manifest moves, so it cannot publish later."""
     plan, ref = found.plan, found.ref
     assert ref is not None, "recording needs the branch"
     publication = Publication(
@@ -360,7 +360,7 @@ def _make_record(
 
 
 def _get_exact_head(found: ExaminedIntent, ref: BranchRef) -> ExactHead:
-    """The head the write was examined at."""
+    """Return the head at which the write was examined."""
     head = found.manifest.state.head_of(ref.name, ref.incarnation)
     return ExactHead(head.commit_id if head else None)
 
@@ -389,9 +389,9 @@ def _make_audit(
 
 
 def _drop_unshown(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> None:
-    """Remove forks and new tables of a write that did not happen.
+    """Remove the forks and new tables of a write that is not published.
 
-    What cannot go now is garbage for later.
+    A failed removal leaves an orphan for cleanup.
     """
     for created in plan.changes.schema.registered if plan.changes.schema else ():
         guard.check()
@@ -408,11 +408,11 @@ def _drop_unshown(root: GraphRoot, guard: FenceGuard, plan: WritePlan) -> None:
 def revoke_late_effects(
     snapshot: Snapshot, identities: Iterable[TableIdentity], guard: FenceGuard
 ) -> bool:
-    """Bring these tables back to what the newest snapshot shows; tells whether any was ahead.
+    """Restore these tables to the newest snapshot; return whether any was ahead of it.
 
     Raises:
-        UncoveredDrift: a table was moved by something that is no ended operation of ours; that
-            table is left as it is.
+        UncoveredDrift: a version is not a late effect of an ended operation; its table is left
+            unchanged.
     """
     is_any_ahead = False
     for entry in [snapshot.state.by_identity[identity] for identity in identities]:
@@ -429,13 +429,13 @@ def revoke_late_effects(
 
 
 def has_only_late_effects(snapshot: Snapshot, history: Sequence[TableVersionRecord]) -> bool:
-    """Return whether all these versions are late: their operations had ended without them."""
+    """Return whether all these versions are late effects of ended operations."""
     ended = list_ended_operations(snapshot.manifest)
     return all(is_late(record, ended) for record in history)
 
 
 def _list_operations(history: Sequence[TableVersionRecord]) -> set[str]:
-    """The operations these versions belong to; an empty one for those of no writer of ours."""
+    """Return the operations of these versions; an empty one for foreign versions."""
     return {record.properties.get(OPERATION_PROPERTY, "") for record in history}
 
 

@@ -1,4 +1,4 @@
-"""Observe what an interrupted write left in its tables, and decide how to recover from it."""
+"""Observe the tables of an interrupted write, and decide its recovery."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ENDED = frozenset(
         RecoveryKind.REVOKED_EFFECT,
     }
 )
-"""Ways in which an operation ended without its effects becoming visible."""
+"""Ends of operations whose effects did not become visible."""
 
 
 def list_ended_operations(manifest: ManifestSnapshot) -> frozenset[str]:
@@ -35,8 +35,8 @@ def list_ended_operations(manifest: ManifestSnapshot) -> frozenset[str]:
 def is_late(record: TableVersionRecord, ended: frozenset[str]) -> bool:
     """Return whether a version ahead of the graph is a late effect, which may be revoked.
 
-    A restore is made by recovery alone and brings nothing that was not there before. One that comes
-    after the graph has moved on is that of a recovery that was suspended while another finished
+    Only recovery restores tables, and a restore adds no data. A restore after the graph moved on is
+    that of a recovery that was suspended while another one recovered
     the write.
     """
     operation = record.properties.get(OPERATION_PROPERTY, "")
@@ -53,19 +53,19 @@ class Ownership(StrEnum):
     AT_HEAD = "at_head"
     BEFORE_HEAD = "before_head"
     COMPENSATED = "compensated"
-    """Ours, and undone by a restore to the pin that is the head now."""
+    """Its transaction, undone by a restore to the pin, which is the head."""
     AMONG_LATE = "among_late"
-    """Ours, with nothing but versions that nobody waits for between the pin and the head."""
+    """Its transaction, with only late effects between the pin and the head."""
     UNVERIFIABLE = "unverifiable"
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedTable:
-    """A table of an intent as it is: its head, whose head it is, and what the graph shows.
+    """The observed state of a table of an intent: its head, ownership, and pin.
 
-    `head` is None for a fork that does not exist, and where the graph shows that branch of the
-    table no longer. `pin` is the version the graph shows on the same physical branch, None where
-    the graph shows another one.
+    `head` is None for a fork that does not exist, and if the graph shows no such branch of the
+    table any more. `pin` is the version the graph shows on the same physical branch, None if
+    it shows another branch.
     """
 
     move: TableMove
@@ -115,9 +115,9 @@ def find_ownership(
 ) -> Ownership:
     """Find the position of the planned transaction among the versions after its base.
 
-    A version up to the pin that cleanup has removed was not made by it: who published the pin had
-    resolved before whatever was pending. So it was announced late, by a writer that slept.
-    `ended` are the operations that nobody waits for.
+    A version up to the pin that cleanup has removed is not one of it: the writer that published the
+    pin had recovered all pending intents before. So this intent was written late, by a suspended
+    writer. `ended` are the operations that have ended.
     """
     unreadable = [record.version for record in history if record.operation is None]
     if unreadable and (table.is_fork or pin is None or unreadable[-1] > pin):
@@ -140,9 +140,9 @@ def _is_among_late(
     pin: int | None,
     ended: frozenset[str],
 ) -> bool:
-    """Return whether only our effect and late effects of others are ahead of the graph.
+    """Return whether only its own effect and late effects of others are ahead of the graph.
 
-    All that is ahead must have been read. Nobody comes late to a fork, which is made for one write.
+    All versions ahead must have been read. A fork has no late effects: it is made for one write.
     """
     if table.is_fork or pin is None or pin < table.base_version:
         return False
@@ -155,19 +155,19 @@ class TableClass(StrEnum):
     """The state of one table of an intent."""
 
     NO_MOVEMENT = "no_movement"
-    """Nothing of ours is there."""
+    """None of its transactions is in the history."""
     COMPLETE = "complete"
-    """Our transaction is the head, exactly one version after its base."""
+    """Its transaction is the head, exactly one version after its base."""
     MISPLACED = "misplaced"
-    """Our transaction is the head, on top of what others published meanwhile."""
+    """Its transaction is the head, right above a version that others published."""
     COMPENSATED = "compensated"
-    """Our transaction was undone by a restore already."""
+    """Its transaction was undone by a restore."""
     AMONG_LATE = "among_late"
-    """Our transaction is above or below versions of operations that ended without them."""
+    """Its transaction is above or below late effects of ended operations."""
     BURIED = "buried"
-    """Our transaction is above or below one of somebody else that was never published."""
+    """Its transaction is above or below a foreign version that was never published."""
     FOREIGN_DRIFT = "foreign_drift"
-    """Others moved the table ahead of the graph and nothing of ours is there."""
+    """Foreign versions are ahead of the graph, and none of its transactions."""
     UNVERIFIABLE = "unverifiable"
     INVARIANT_BROKEN = "invariant_broken"
     """The graph shows a version the table does not have."""
@@ -175,29 +175,29 @@ class TableClass(StrEnum):
 
 class RecoveryDecision(StrEnum):
     FINISH_PUBLISHED = "finish_published"
-    """The commit is visible: only the intent is left to remove."""
+    """The commit is visible; only the intent has to be removed."""
     FINISH_ROLLED_BACK = "finish_rolled_back"
-    """The rollback is recorded: only the intent is left to remove."""
+    """The rollback is recorded; only the intent has to be removed."""
     DISCARD_BRANCH = "discard_branch"
-    """Its branch is gone, and its effects are unreachable with it."""
+    """Its branch was deleted, so its effects are unreachable."""
     ABANDON = "abandon"
-    """It had no effect: forget it."""
+    """It had no effect."""
     ROLL_FORWARD = "roll_forward"
     ROLL_BACK = "roll_back"
     REFUSE = "refuse"
-    """Undoing or finishing it could destroy what somebody else wrote."""
+    """Recovery could destroy data of another writer."""
 
 
 @dataclass(frozen=True, slots=True)
 class IntentStatus:
-    """The state of the manifest in regard to an intent."""
+    """The manifest's state with respect to an intent."""
 
     is_branch_alive: bool
     is_published: bool = False
     is_rolled_back: bool = False
     is_authority_unchanged: bool = True
     is_branch_lost: bool = False
-    """Whether the record of its branch is gone though nobody deleted it."""
+    """Whether the record of its branch is missing without a deletion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +237,11 @@ def classify(table: ObservedTable) -> TableClass:
 OURS = frozenset(
     {TableClass.COMPLETE, TableClass.MISPLACED, TableClass.COMPENSATED, TableClass.AMONG_LATE}
 )
-"""Where something of ours is there, which can be undone."""
+"""Classes of tables with an effect of the write that can be undone."""
 
 
 def decide(classes: Sequence[TableClass], outlook: IntentStatus) -> RecoveryVerdict:
-    """The one decision for the whole intent; the first rule that applies wins."""
+    """Decide the recovery of the whole intent; the first rule that applies wins."""
     seen = set(classes)
     if outlook.is_published and outlook.is_rolled_back:
         return RecoveryVerdict(
@@ -252,7 +252,7 @@ def decide(classes: Sequence[TableClass], outlook: IntentStatus) -> RecoveryVerd
             RecoveryDecision.REFUSE, "the record of its branch is lost; verify says which"
         )
     if not outlook.is_branch_alive:
-        return RecoveryVerdict(RecoveryDecision.DISCARD_BRANCH, "its branch is gone")
+        return RecoveryVerdict(RecoveryDecision.DISCARD_BRANCH, "its branch was deleted")
     if outlook.is_published:
         return RecoveryVerdict(RecoveryDecision.FINISH_PUBLISHED, "its commit is visible")
     if outlook.is_rolled_back:

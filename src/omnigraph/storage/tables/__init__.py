@@ -2,7 +2,7 @@
 
 A `Table` is one pinned version, read only (`table`). Changes are staged (`stage_table`,
 `table_columns`, `indices`, `manifest_table`), which writes unreferenced files, and then committed
-as exactly the next version or not at all (`commit`). `table_branches` reads branches and
+as exactly the next version or not at all (`table_commit`). `table_branches` reads branches and
 transaction history; `compaction` merges fragments without changing rows. The package depends on
 neither schemas nor the meaning of manifest rows.
 """

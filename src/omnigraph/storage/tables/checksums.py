@@ -7,7 +7,7 @@ other files of a small commit.
 
 The log is derived. It is not synced, a file without a line is read like any other, and every line
 carries a checksum of its own, which tells damage to the log from damage to a file. Object stores
-check what they keep themselves; there is no log there.
+check the data they store themselves; there is no log there.
 
 CRC-32 detects every flipped bit and every burst of up to four bytes, and is the fastest
 checksum in the standard library.

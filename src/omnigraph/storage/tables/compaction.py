@@ -143,7 +143,7 @@ def drop_dominant(run: Sequence[Fragment], small_rows: int = 0) -> list[Fragment
     """Drop leading fragments that are large compared with everything after them.
 
     A large fragment is not copied again for each few rows appended after it: it waits until there
-    are enough of them, so that a row is copied a bounded number of times in its life. Fragments of
+    are enough of them, so that a row is copied a bounded number of times. Fragments of
     up to `small_rows`, and those that lose deleted rows, are always copied.
     """
     following = sum(fragment.rows for fragment in run)

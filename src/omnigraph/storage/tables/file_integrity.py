@@ -351,7 +351,7 @@ def rewritten_version(location: TableLocation, file_name: str) -> Iterator[None]
 def require_version_file(location: TableLocation, version: int, logs: ChecksumLogs) -> None:
     """Raise if a version file is damaged; a missing one is ignored.
 
-    Cleanup takes every file that it does not name for garbage.
+    Cleanup removes every file that no version file names.
     """
     folder, name = location.local_folder, name_version_file(version)
     noted = None if folder is None else logs.of(folder).files.get(name)
@@ -359,7 +359,7 @@ def require_version_file(location: TableLocation, version: int, logs: ChecksumLo
         return
     if find_damage(folder, noted) is not None:
         raise ManifestCorrupt(
-            f"{folder}/{name} is not what was written, so it cannot be told what version "
+            f"{folder}/{name} is damaged, so the files cannot be determined that version "
             f"{version} needs; restore the file from a backup"
         )
 

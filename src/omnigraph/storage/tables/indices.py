@@ -148,7 +148,7 @@ def plan_segment(layout: Layout, spec: IndexSpec) -> SegmentPlan | None:
     """Plan a segment with which the index covers every row; None if it already does.
 
     It covers only the rows that are not indexed, and segments not much larger than those: an index
-    has few segments, and a row is indexed a bounded number of times in its life.
+    has few segments, and a row is indexed a bounded number of times.
     """
     rows_of = layout.rows_of
     known = next((index for index in layout.indices if index.serves(spec)), None)

@@ -79,7 +79,7 @@ class UnreferencedFile:
 
 
 def list_versions(location: TableLocation) -> list[int]:
-    """The numbers of every version that is there, rising."""
+    """List the numbers of all existing versions, ascending."""
     return file_probes.list_version_numbers(location) or [open_newest(location).version]
 
 

@@ -65,7 +65,7 @@ _KEYS_PER_LIST = 5_000
 _LIST_SHARE = 0.01
 """Above this share of the rows, one scan of the key column beats the index."""
 _FEW_KEYS = 10
-"""So few are listed however small the table is."""
+"""Up to this many keys are listed, whatever the size of the table."""
 _ROWS_PER_SLAB = 1 << 20
 _ROWS_PER_KEY = 8
 """Rows per key from which a hash table of the keys pays off."""
@@ -77,13 +77,13 @@ def are_few_keys(keys: int, rows: int) -> bool:
 
 
 def build_key_filters(column: str, keys: pa.Array) -> list[str]:
-    """Filters that together let the rows with these keys through; one even if there are none."""
+    """Build filters that together select the rows with these keys; at least one."""
     starts = range(0, max(len(keys), 1), _KEYS_PER_LIST)
     return [build_in_list(column, keys.slice(start, _KEYS_PER_LIST)) for start in starts]
 
 
 def drop_duplicate_keys(keys: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    """The keys as the column has them, each once and none of them null."""
+    """Return the distinct keys, in the type of the column and without nulls."""
     if len(keys) == 1 and keys.type == kind and not keys.null_count:
         # The case of a small write; each step below would cost more than the lookup.
         return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
@@ -124,7 +124,7 @@ class CachedRows:
     rows: pa.Table
 
     def find(self, wanted: npt.NDArray[np.uint64], names: Sequence[str]) -> pa.Table | None:
-        """Some of the rows, in that order; None unless all are here, with all these columns."""
+        """Return some of the rows, in order; None unless all are cached with these columns."""
         if not len(wanted) or not set(names) <= set(self.rows.column_names):
             return None
         if np.array_equal(wanted, self.addresses):

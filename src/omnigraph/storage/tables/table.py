@@ -182,11 +182,11 @@ class Table:
         self.cached_rows = ()
 
     def is_there(self) -> bool:
-        """Return whether the version of this handle still exists."""
+        """Return whether this version still exists."""
         return file_probes.is_version(self.location, self.version)
 
     def newest_version(self) -> int:
-        """The newest version there is now, on this table's branch."""
+        """Return the newest existing version on this table's branch."""
         if file_probes.is_newest_by_hint(self.location, self.version):
             return self.version
         with translate_errors(f"finding the newest version of {self.location}"):

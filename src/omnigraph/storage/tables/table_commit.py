@@ -133,7 +133,7 @@ def _require_followed(staged: StagedTransaction) -> None:
     following = staged.target_version + 1
     if newest >= following and not is_version(staged.location, following):
         raise RetryableCommitConflict(
-            f"{staged.location} moved from version {staged.read_version} to {newest} meanwhile"
+            f"{staged.location} moved from version {staged.read_version} to {newest}; retry"
         )
 
 
@@ -145,8 +145,8 @@ def restore(
 ) -> int:
     """Commit the content of an old version as a new one and return its number.
 
-    A restore never conflicts: a concurrent commit is silently overwritten. Call it only while
-    where no other writer can be.
+    A restore never conflicts: a concurrent commit is silently overwritten. Call it only where no
+    other writer can be active.
     """
     newest = open_newest(location)
     open_table(location, to_version)
@@ -210,7 +210,7 @@ def _make_not_landed_error(
         if staged.base is None:
             return AlreadyExists(f"a table already exists at {staged.location}")
         return RetryableCommitConflict(
-            f"{staged.location} moved from version {staged.read_version} to {newest} meanwhile"
+            f"{staged.location} moved from version {staged.read_version} to {newest}; retry"
         )
     assert error is not None
     failure = translate(error, f"committing to {staged.location}")

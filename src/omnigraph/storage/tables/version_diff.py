@@ -116,7 +116,7 @@ ADDRESSES_PER_READ = 8_192
 _DENSE_SHARE = 8
 """A fragment is scanned if at least one in this many of its rows is requested."""
 FEW_ROWS = 64
-"""Up to this many rows are not checked for mere moves."""
+"""Up to this many rows are not checked for moves."""
 _MAX_TAKEN_ROWS, _FEW_FRAGMENTS = 16_384, 4
 """Up to this many rows of this few fragments are taken by position, at a tenth of the cost of a
 scan."""
@@ -131,7 +131,7 @@ _NONE: Addresses = np.empty(0, np.uint64)
 
 @dataclass(frozen=True, slots=True)
 class ChangedKeys:
-    """Ids of rows in which two versions of a table may differ, each once, ascending."""
+    """Ids of rows that may differ between two versions of a table, each once, ascending."""
 
     ids: pa.Array
     before: pa.Array
@@ -189,12 +189,12 @@ def estimate_changed_rows(before: Table | None, after: Table | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Unshared:
-    """Addresses of rows that two versions do not have at one address."""
+    """Rows that are not at the same address in both versions."""
 
     gone: Addresses
-    """In the old version, in fragments that the new one does not have."""
+    """Of the old version: in fragments that the new one lacks."""
     come: Addresses
-    """In the new version, in fragments that the old one does not have."""
+    """Of the new version: in fragments that the old one lacks."""
     lost: Addresses
     """Rows of the old version that the new one deleted from a fragment that it still has. None of
     them moved: moving rows removes the whole fragment."""
