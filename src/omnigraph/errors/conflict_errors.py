@@ -116,7 +116,8 @@ class PreconditionFailed(ConflictError):
 
     def __init__(self, branch: str, expected: str, actual: str | None) -> None:
         super().__init__(
-            f"branch '{branch}' is at commit {actual or 'none'}, not {expected}; read it and retry"
+            f"branch '{branch}' is at commit {actual or 'none'}, not at the expected {expected}; "
+            "read it again and retry"
         )
         self.branch, self.expected, self.actual = branch, expected, actual
 

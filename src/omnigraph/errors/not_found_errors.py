@@ -112,7 +112,9 @@ class HistoricalVersionReclaimed(NotFoundError):
         named = f"version {version} of {what}"
         if commit_id is not None:
             named = f"the state of commit {commit_id} ({named})"
-        super().__init__(f"{named} was removed by cleanup; retain more commits or tag it")
+        super().__init__(
+            f"{named} was removed by cleanup; read a newer commit, and tag those to be retained"
+        )
         self.version, self.what, self.commit_id = version, what, commit_id
 
 

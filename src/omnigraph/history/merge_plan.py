@@ -208,7 +208,8 @@ def plan_merge(
     """
     from_, into = source.snapshot, target.snapshot
     if from_.head is None or into.head is None:
-        raise BadRequest("the branch has no commit to merge")
+        branch = (from_ if from_.head is None else into).branch
+        raise BadRequest(f"branch '{branch}' has no commit; a merge needs one on both branches")
     relation = find_relation(commits, from_.head, into.head)
     if relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
         return MergePlan(relation, from_, into)

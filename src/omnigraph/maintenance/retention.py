@@ -82,7 +82,7 @@ class Retention:
     def __post_init__(self) -> None:
         if self.keep is None and self.older_than_s is None:
             raise BadOptions(
-                "cleanup needs a policy: the commits to retain, or the age to remove them at; "
+                "cleanup needs a policy: how many commits to retain, or the age to remove them at; "
                 f"--keep {RECOMMENDED_KEEP} is a good choice"
             )
         if self.keep is not None and self.keep < 0:

@@ -359,8 +359,8 @@ def require_version_file(location: TableLocation, version: int, logs: ChecksumLo
         return
     if find_damage(folder, noted) is not None:
         raise ManifestCorrupt(
-            f"{folder}/{name} is damaged, so the files cannot be determined that version "
-            f"{version} needs; restore the file from a backup"
+            f"{folder}/{name} is damaged, so the files of version {version} are unknown; "
+            "restore the file from a backup"
         )
 
 
