@@ -21,11 +21,11 @@ from bench.run import MINIMUM_SAMPLES, run_suite
 from bench.suite import JsonValue, Suite, find_suites
 
 _RESULTS = Path(__file__).resolve().parent / "results"
-_KEPT = Path(__file__).resolve().parent / "RESULTS.md"
+_RESULTS = Path(__file__).resolve().parent / "RESULTS.md"
 
 
 def main(arguments: Sequence[str] | None = None, package: str = "bench.suites") -> int:
-    """Run the suites of `package` that the arguments ask for, and return the exit status."""
+    """Run the suites of `package` that the arguments name, and return the exit status."""
     options = _parser().parse_args(arguments)
     suites = find_suites(package)
     if options.list:
@@ -68,7 +68,7 @@ def _run(suites: Mapping[str, Suite], options: argparse.Namespace) -> int:
         page = write_report(run, machine, options.out)
         _announce(f"wrote {page.name} and its .json")
         if options.keep and run.is_sound:
-            keep(run, machine, _KEPT)
+            keep(run, machine, _RESULTS)
         sound = sound and run.is_sound
     return 0 if sound else 1
 
@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
         "--no-peers", dest="peers", action="store_false", help="do not install peers"
     )
     parser.add_argument("--keep", action="store_true", help="write the headlines to RESULTS.md")
-    parser.add_argument("--fresh", action="store_true", help="prepare kept data again")
+    parser.add_argument("--fresh", action="store_true", help="prepare cached data again")
     parser.add_argument("--out", type=Path, default=_RESULTS, metavar="DIR", help="record folder")
     return parser
 

@@ -27,7 +27,7 @@ _MODULUS = 1 << (8 * _DIGEST_BYTES)
 
 
 def hash_rows(rows: Iterable[Row], *, ordered: bool = False) -> str:
-    """The hash of a result, whatever the order of its rows unless `ordered`.
+    """Return the hash of a result, independent of the order of its rows unless `ordered`.
 
     Row hashes are added up, so duplicates count and memory stays flat; exclusive-or would let
     a duplicated pair vanish.
@@ -43,7 +43,7 @@ def hash_rows(rows: Iterable[Row], *, ordered: bool = False) -> str:
 
 
 def hash_arrow(table: pa.Table, *, ordered: bool = False) -> str:
-    """The hash of an Arrow table: the same as `hash_rows` of its rows as mappings."""
+    """Return the hash of an Arrow table, equal to `hash_rows` of its rows as mappings."""
     rows = (row for batch in table.to_batches(max_chunksize=65_536) for row in batch.to_pylist())
     return hash_rows(rows, ordered=ordered)
 

@@ -36,7 +36,7 @@ class Preparation:
     announce: Announce
 
     def of(self, systems: Sequence[System]) -> Folders:
-        """The data first, for the systems load it; one that cannot is left out of the case."""
+        """Prepare the data, then each system; one that fails is excluded from the case."""
         inputs: str | None = None
         if self.suite.prepare is not None:
             self._say("the data")
@@ -66,23 +66,23 @@ class Preparation:
         spec["inputs"] = inputs
         python = interpreter(system.environment if system else Environment.PROJECT)
         request = Request(entry, spec, frozenset(), self.suite.timeout_s, python)
-        folder = prepared(request, self.store, self._kept_by(system, inputs))
+        folder = prepared(request, self.store, self._cached_by(system, inputs))
         found = self.held.enter_context(folder)
         return found if isinstance(found, Failure) else str(found)
 
-    def _kept_by(self, system: System | None, inputs: str | None) -> dict[str, JsonValue] | None:
-        """All that decides what is prepared, or None for what is not kept."""
-        if not self.suite.kept_by:
+    def _cached_by(self, system: System | None, inputs: str | None) -> dict[str, JsonValue] | None:
+        """Return the key of the prepared data, or None if it is not cached."""
+        if not self.suite.cached_by:
             return None
-        kept_by: dict[str, JsonValue] = {
-            name: self.case.parameters[name] for name in self.suite.kept_by
+        cached_by: dict[str, JsonValue] = {
+            name: self.case.parameters[name] for name in self.suite.cached_by
         }
         if system is not None:
-            kept_by["system"] = dict(system.parameters)
-            kept_by["versions"] = dict(versions([system]))
+            cached_by["system"] = dict(system.parameters)
+            cached_by["versions"] = dict(versions([system]))
             # Its name is a digest in turn, so other data makes another store.
-            kept_by["data"] = Path(inputs).name if inputs else None
-        return kept_by
+            cached_by["data"] = Path(inputs).name if inputs else None
+        return cached_by
 
 
 def case_spec(suite: Suite, case: Case, system: System | None) -> dict[str, JsonValue]:

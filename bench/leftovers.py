@@ -22,7 +22,7 @@ _waiting: list[Path] = []
 
 
 def leave(folder: Path) -> None:
-    """Remove a folder nobody needs, now or at the end."""
+    """Remove an unused folder, now or at the end."""
     if _size(folder) > LARGE_BYTES:
         shutil.rmtree(folder, ignore_errors=True)
     else:
@@ -35,7 +35,7 @@ def remove_leftovers() -> None:
 
 
 def new_file_seconds() -> float:
-    """Measure creating an empty file where samples are kept: the median of several."""
+    """Return the median seconds that creating an empty file in the folder of samples takes."""
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         seconds = []
         for number in range(41):

@@ -1,4 +1,4 @@
-"""Facts about the machine that a reader needs to judge a figure, and no others.
+"""The facts about the machine that a reader needs to interpret a figure.
 
 Host names, user names and paths stay out: records are meant to be published.
 """
@@ -53,7 +53,7 @@ def _processor() -> str | None:
 
 
 def _filesystem(folder: Path) -> str | None:
-    """The kind of file system samples are kept on; memory and disk give different stories."""
+    """Return the kind of the file system of samples: memory and disk differ."""
     mounts = Path("/proc/mounts")
     if not mounts.exists():
         return None

@@ -1,6 +1,6 @@
-"""Folders that are filled once and read by every sample: for one case, or kept between runs.
+"""Folders that are filled once and read by every sample: for one case, or cached between runs.
 
-A kept folder is named by a digest of all that decides its content: who fills it, the parameters,
+A cached folder is named by a digest of all that decides its content: who fills it, the parameters,
 the sources of the generators and of the module that fills it, and the versions of what it stands
 on. A change to any of them makes a new folder; the old one is left for `--fresh` or for `rm`.
 """
@@ -24,15 +24,15 @@ from bench.process import Request, run_prepare
 from bench.suite import JsonValue
 
 _HERE = Path(__file__).resolve().parent
-_KEPT = _HERE / "results" / ".prepared"
+_CACHE = _HERE / "results" / ".prepared"
 _STANDS_ON = ("omnigraph", "pylance", "pyarrow", "numpy")
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A folder of prepared data. `fresh` fills again, once, what was there before this run."""
+    """A folder of prepared data; with `fresh`, existing data is prepared again, once."""
 
-    folder: Path = _KEPT
+    folder: Path = _CACHE
     fresh: bool = False
     filled: set[Path] = field(default_factory=set)
 
@@ -42,10 +42,10 @@ class Store:
 
 @contextmanager
 def prepared(
-    request: Request, store: Store, kept_by: Mapping[str, JsonValue] | None
+    request: Request, store: Store, cached_by: Mapping[str, JsonValue] | None
 ) -> Iterator[Path | Failure]:
-    """The folder that `request` fills; kept for later runs if told what its content depends on."""
-    if kept_by is None:
+    """Yield the folder that `request` fills; `cached_by` makes it available to later runs."""
+    if cached_by is None:
         folder = Path(tempfile.mkdtemp(prefix="bench-inputs-"))
         try:
             failure = run_prepare(request, folder)
@@ -53,14 +53,14 @@ def prepared(
         finally:
             leave(folder)
     else:
-        yield _kept(request, store, kept_by)
+        yield _fill_cached(request, store, cached_by)
 
 
-def folder_name(entry: str, kept_by: Mapping[str, JsonValue]) -> str:
-    """The name of a kept folder: readable in front, and a digest of what decides its content."""
+def folder_name(entry: str, cached_by: Mapping[str, JsonValue]) -> str:
+    """Return the name of a cached folder: the entry, and a digest of all inputs."""
     decides = {
         "entry": entry,
-        "kept_by": dict(kept_by),
+        "cached_by": dict(cached_by),
         "sources": _digest_of_sources(entry),
         "stands_on": {name: _version(name) for name in _STANDS_ON},
     }
@@ -68,8 +68,10 @@ def folder_name(entry: str, kept_by: Mapping[str, JsonValue]) -> str:
     return f"{entry.rpartition('.')[2].replace(':', '-')}-{digest[:16]}"
 
 
-def _kept(request: Request, store: Store, kept_by: Mapping[str, JsonValue]) -> Path | Failure:
-    place = store.folder / folder_name(request.entry, kept_by)
+def _fill_cached(
+    request: Request, store: Store, cached_by: Mapping[str, JsonValue]
+) -> Path | Failure:
+    place = store.folder / folder_name(request.entry, cached_by)
     if store.has(place):
         return place
     store.folder.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from bench.outcome import Failure, FailureKind, Outcome, parse_result, without_p
 from bench.suite import JsonValue
 
 _PROJECT = Path(__file__).resolve().parent.parent
-# Children keep compiled bytecode here, whatever this machine's settings are, so that a timed start
+# Children cache compiled bytecode here, regardless of the machine's settings, so that a timed start
 # finds it as an installed program does. The round that compares answers has written it by then.
 _BYTECODE = _PROJECT / "bench" / "results" / ".bytecode"
 _OUTPUT_TAIL = 4000
@@ -37,7 +37,7 @@ class Request:
 
 
 def run_sample(request: Request) -> Outcome:
-    """The outcome of one run; its data folder is left to be removed, whatever happened."""
+    """The outcome of one run; its data folder is removed later, also after a failure."""
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     try:
         control, root = folder / "control", folder / "root"

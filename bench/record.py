@@ -1,4 +1,4 @@
-"""A finished run as a JSON record, kept so that a later run can be compared with it."""
+"""A finished run as a JSON record, with which later runs can be compared."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def write_report(run: SuiteRun, machine: Mapping[str, JsonValue], folder: Path) 
 def keep(run: SuiteRun, machine: Mapping[str, JsonValue], page: Path) -> None:
     """Put the short report of a run in the place of an older one of the same suite.
 
-    A quick run and one that is not sound are refused: what is kept may be quoted.
+    A quick run and one that is not sound are refused, because the results file may be quoted.
     """
     if run.quick or not run.is_sound:
         raise ValueError("only a sound run of the full sizes is worth keeping")

@@ -33,7 +33,7 @@ def arms_of(systems: Sequence[System], baseline: str) -> tuple[Arm, ...]:
 def round_order(arms: Sequence[Arm], round_index: int) -> tuple[Arm, ...]:
     """The order of one round: AB then BA, and after each such pair another arm leads.
 
-    Mirroring cancels a drift of the machine within a pair of rounds; moving the lead keeps an
+    Mirroring cancels a drift of the machine within a pair of rounds; moving the lead prevents an
     arm of many from always following the same neighbour.
     """
     lead = (round_index // 2) % len(arms)

@@ -14,7 +14,7 @@ Parameters = Mapping[str, JsonValue]
 
 
 class Role(StrEnum):
-    """Why a system takes part."""
+    """The role of a system in a suite."""
 
     OURS = "ours"
     PEER = "peer"
@@ -68,7 +68,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A promise about one system: at most so many seconds, or so many times the baseline `of`.
+    """A promise about one system: a maximum of seconds, or of the ratio to the baseline `of`.
 
     `aim` is what we would like to reach beyond the promise.
     """
@@ -116,8 +116,8 @@ class Suite:
 
     The first of `baselines` is the one run against itself for the noise floor. `quick_cases`
     replace `cases` under `--quick`. `prepare` (`module:function`) runs once per case in its own
-    child and fills a folder that every sample then reads as `spec["inputs"]`. With `kept_by`, the
-    names of the parameters that decide what is prepared, such folders are kept for later runs.
+    child and fills a folder that every sample then reads as `spec["inputs"]`. With `cached_by`, the
+    names of the parameters that decide what is prepared, such folders are cached for later runs.
     `axis` names what grows from the first case to the last, and asks for a table of growth;
     `yardstick` is a measure of work that is the same in every case, by which growth is divided.
     `series` are measures of growing sizes; of each the report says from which size on a system
@@ -133,7 +133,7 @@ class Suite:
     quick_cases: tuple[Case, ...] = ()
     targets: tuple[AnyTarget, ...] = ()
     prepare: str | None = None
-    kept_by: tuple[str, ...] = ()
+    cached_by: tuple[str, ...] = ()
     axis: str | None = None
     yardstick: str | None = None
     series: tuple[tuple[str, ...], ...] = ()

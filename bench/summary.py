@@ -40,7 +40,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The ratio a suite exists to report, with the noise to judge it by."""
+    """The headline ratio of a suite, with the noise to compare it with."""
 
     case: str
     measure: str
@@ -242,7 +242,7 @@ def _medians(counted: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def _most_memory(samples: Sequence[Sample]) -> dict[str, int]:
-    """The most of any sample: a limit that is kept four times of five is not kept."""
+    """The most of any sample: a limit that one sample exceeds is missed."""
     names = dict.fromkeys(name for sample in samples for name in sample.memory)
     return {name: max(sample.memory.get(name, 0) for sample in samples) for name in names}
 

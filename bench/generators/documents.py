@@ -1,8 +1,8 @@
 """A graph of documents with text and vectors, for search and retrieval.
 
 Words follow Zipf's law; each document has a topic that lends it half its words and the middle of
-its vector's cluster. `bucket` is spread evenly over 0 to 999, so that `bucket = 7` keeps a
-thousandth and `bucket < 10` a hundredth of the documents whatever they are about. Citations go
+its vector's cluster. `bucket` is spread evenly over 0 to 999, so that `bucket = 7` selects a
+thousandth and `bucket < 10` a hundredth of the documents of any topic. Citations go
 to older documents, mostly of the same topic and mostly to the oldest.
 """
 
@@ -133,7 +133,7 @@ def _word_lists(
 
 
 def _embeddings(library: _Library, dimension: int) -> pa.Array:
-    """A vector near the middle of its topic, on a grid that every format keeps exactly."""
+    """A vector near the middle of its topic, on a grid that every format stores exactly."""
     middles = library.draw("topic middle").normal(TOPICS * dimension).reshape(TOPICS, dimension)
     noise = library.draw("embedding").normal(library.documents * dimension)
     values = 0.5 * middles[library.topic].ravel() + 0.4 * noise

@@ -6,7 +6,7 @@ from bench.suite import Case, GrowthTarget, Measure, Role, Suite, System
 
 SUITE = Suite(
     name="growth_branches",
-    question="How much dearer does work on branches become with the branches there are?",
+    question="How does the cost of work on branches grow with their number?",
     systems=(
         System("lance branch", Role.BARE, "bench.systems.many_branches:run_table"),
         System("omnigraph", Role.OURS, "bench.systems.many_branches:run_graph"),

@@ -6,7 +6,7 @@ from bench.suite import CallsTarget, Case, GrowthTarget, Measure, Role, Suite, S
 
 SUITE = Suite(
     name="growth_history",
-    question="How much dearer do a commit and an open become with the commits made before?",
+    question="How does the cost of a commit and an open grow with the length of the history?",
     systems=(
         System("lance append", Role.BARE, "bench.systems.histories:run_log"),
         System("omnigraph", Role.OURS, "bench.systems.histories:run_ours"),

@@ -6,7 +6,7 @@ from bench.suite import CallsTarget, Case, GrowthTarget, Measure, Role, Suite, S
 
 SUITE = Suite(
     name="growth_types",
-    question="How much dearer do a commit and an open become with the types of the schema?",
+    question="How does the cost of a commit and an open grow with the types of the schema?",
     systems=(
         System("lance tables", Role.BARE, "bench.systems.many_types:run_tables"),
         System("omnigraph", Role.OURS, "bench.systems.many_types:run_graph"),

@@ -1,4 +1,4 @@
-"""The life of a branch among ten others, and among a thousand."""
+"""Operations on a branch among ten others, and among a thousand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def case(branches: int, repetitions: int) -> Case:
 
 SUITE = Suite(
     name="live_branches",
-    question="How much dearer does the life of a branch become among a thousand live ones?",
+    question="How does the cost of operations on a branch grow among a thousand branches?",
     systems=SYSTEMS,
     measures=MEASURES,
     baselines=("omnigraph",),

@@ -7,7 +7,7 @@ from bench.suites.live_branches import MEASURES, SYSTEMS, TARGETS, case
 
 SUITE = Suite(
     name="live_branches_long",
-    question="How much dearer does the life of a branch become among ten thousand live ones?",
+    question="How does the cost of operations on a branch grow among ten thousand branches?",
     systems=SYSTEMS,
     measures=MEASURES,
     baselines=("omnigraph",),

@@ -1,4 +1,4 @@
-"""A small commit on a long history that is looked after. The aim: it never becomes dearer."""
+"""A small commit on a long history with maintenance. The aim: its cost is constant."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def case(commits: int, repetitions: int, *, with_log: bool = True) -> Case:
 
 SUITE = Suite(
     name="maintenance_commits",
-    question="How much dearer does a commit become with the commits made before, if the graph is "
+    question="How does the cost of a commit grow with the length of the history, if the graph is "
     "optimized and cleaned up every hundred of them?",
     systems=SYSTEMS,
     measures=MEASURES,

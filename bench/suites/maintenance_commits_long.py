@@ -7,8 +7,8 @@ from bench.suites.maintenance_commits import MEASURES, SYSTEMS, TARGETS, case
 
 SUITE = Suite(
     name="maintenance_commits_long",
-    question="How much dearer does a commit become over ten thousand of them, if the graph is "
-    "looked after, and if it is not?",
+    question="How does the cost of a commit grow over ten thousand of them, if the graph is "
+    "maintained, and if it is not?",
     systems=tuple(system for system in SYSTEMS if system.role is Role.OURS),
     measures=MEASURES,
     baselines=("omnigraph",),

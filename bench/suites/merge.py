@@ -36,7 +36,7 @@ SUITE = Suite(
         Measure("diff", "what the branch changed, with the rows before and after", "rows"),
     ),
     baselines=("doltlite",),
-    kept_by=("rows",),
+    cached_by=("rows",),
     cases=tuple(Case(name, {"rows": 1_000_000, **sizes}) for name, sizes in _CASES.items()),
     quick_cases=(
         Case("100 × 100 changes", {"rows": 10_000, "work": 100, "main": 100}),

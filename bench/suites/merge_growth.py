@@ -6,7 +6,7 @@ from bench.suite import Case, GrowthTarget, Measure, Role, Suite, System
 
 SUITE = Suite(
     name="merge_growth",
-    question="How much dearer do a merge and a diff become with the rows that nobody changed?",
+    question="How does the cost of a merge and a diff grow with the unchanged rows?",
     systems=(
         System(
             "omnigraph",
@@ -23,7 +23,7 @@ SUITE = Suite(
         Measure("yardstick", "one row written over a bare table after each of them: the machine"),
     ),
     baselines=("omnigraph",),
-    kept_by=("rows",),
+    cached_by=("rows",),
     cases=tuple(
         Case(f"{rows:,} rows", {"rows": rows, "work": 100, "main": 100})
         for rows in (10_000, 100_000, 1_000_000)

@@ -40,7 +40,7 @@ SUITE = Suite(
     ),
     baselines=("ladybug",),
     prepare="bench.systems.social_data:prepare",
-    kept_by=("seed", "persons"),
+    cached_by=("seed", "persons"),
     cases=(_case(100_000, "random", 1_000), _case(100_000, "hub", 100)),
     quick_cases=(_case(5_000, "random", 50), _case(5_000, "hub", 20)),
     targets=(

@@ -2,8 +2,9 @@
 
 Vector and text answers are held to one exact reference. Hybrid answers cannot be: LanceDB cuts
 both of its rankings at the limit, we cut only the nearest and rank every text that has a word, and
-neither can be told to do as the other. So each is held to the exact answer of its own definition,
-with one constant and one BM25. The two answers share 87 of 100 documents; ours has more to do.
+neither can be configured like the other. So each is compared with the exact answer of its own
+definition, with one constant and one BM25. The two answers share 87 of 100 documents; ours does
+more work.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ SUITE = Suite(
     ),
     baselines=("lancedb",),
     prepare="bench.systems.retrieval_data:prepare",
-    kept_by=("seed", "documents", "searches"),
+    cached_by=("seed", "documents", "searches"),
     cases=(Case("100 k documents", {"seed": 7, "documents": 100_000, "searches": 100}),),
     quick_cases=(Case("2 k documents", {"seed": 7, "documents": 2_000, "searches": 20}),),
     targets=(Target("omnigraph", "hybrid", at_most=1.5, of="lancedb", aim=1.1),),

@@ -48,7 +48,7 @@ SUITE = Suite(
     ),
     baselines=("kuzu", "duckdb"),
     prepare="bench.systems.social_data:prepare",
-    kept_by=("seed", "persons"),
+    cached_by=("seed", "persons"),
     cases=(Case("100 k persons", {"seed": 7, "persons": 100_000, "warm_up": 2, "repetitions": 5}),),
     quick_cases=(
         Case("5 k persons", {"seed": 7, "persons": 5_000, "warm_up": 1, "repetitions": 3}),

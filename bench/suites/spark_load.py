@@ -28,7 +28,7 @@ SUITE = Suite(
     ),
     baselines=("lance", "spark parquet", "kuzu copy"),
     prepare=f"{_HERE}:prepare",
-    kept_by=("seed", "persons"),
+    cached_by=("seed", "persons"),
     cases=(Case("100 k persons", {"seed": 7, "persons": 100_000}),),
     quick_cases=(Case("10 k persons", {"seed": 7, "persons": 10_000}),),
     targets=(

@@ -20,7 +20,7 @@ SUITE = Suite(
     ),
     baselines=("lance",),
     prepare=f"{_HERE}:prepare",
-    kept_by=("seed", "rows"),
+    cached_by=("seed", "rows"),
     cases=(Case("11 M rows", {"seed": 7, "rows": 11_000_000}),),
     quick_cases=(Case("110 k rows", {"seed": 7, "rows": 110_000}),),
     targets=(

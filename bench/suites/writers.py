@@ -1,4 +1,4 @@
-"""Writers in several processes at once.
+"""Concurrent writers in several processes.
 
 All cases make the same number of commits, so time that stays the same is throughput that stays
 the same. Eight writers are to reach at least 0.7 of what one does: 1.43 times its time.

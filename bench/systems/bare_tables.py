@@ -17,7 +17,7 @@ import pyarrow as pa
 from bench.systems.changes import TABLES, Change, Row
 
 FORMAT: Mapping[str, Any] = {"data_storage_version": "2.2", "enable_stable_row_ids": True}
-NOTES = {"lance": {"data_storage_version": "2.2", "stable_row_ids": True, "handle": "kept open"}}
+NOTES = {"lance": {"data_storage_version": "2.2", "stable_row_ids": True, "handle": "stays open"}}
 
 
 class ChangeLog:

@@ -54,13 +54,13 @@ def insert(step: int) -> Change:
 
 
 def upsert(step: int) -> Change:
-    """By turns a row that is there and one that is new."""
+    """An existing row and a new one, alternating."""
     key = f"item-{step}" if step % 2 else f"fresh-{step}"
     return Change("upsert", (Row(ITEM, key, 1_000_000 + step),))
 
 
 def node_and_edge(step: int) -> Change:
-    """A new person who knows one that is there: two tables."""
+    """A new person who knows an existing one: two tables."""
     name = f"fresh-{step}"
     return Change("node and edge", (Row(PERSON, name, step), Row(KNOWS, f"{name}>person-7", step)))
 

@@ -1,4 +1,4 @@
-"""A clock around one call, which also tells how much of a processor the call used.
+"""A clock around one call, which also measures its processor time.
 
 On a busy machine the wall clock measures the neighbours as well; processor time hardly does. It
 counts all threads of this process, and nothing that waits for a disk.

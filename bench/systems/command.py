@@ -64,7 +64,7 @@ def _run_once(command: list[str], environment: dict[str, str]) -> tuple[str, flo
 
 
 def _peak_memory(command: list[str], environment: dict[str, str], root: Path) -> dict[str, int]:
-    """The peak of one more, untimed run; nothing where the system does not tell."""
+    """The peak of one more, untimed run; nothing if the system does not report it."""
     if not Path("/proc/self/status").exists():
         return {}
     written = root / "peak.txt"
@@ -81,9 +81,9 @@ def _filled_in(word: str) -> str:
 
 def _environment() -> dict[str, str]:
     """Return the environment of a user's shell, without the harness's bytecode folder."""
-    kept = "PYTHONPYCACHEPREFIX"
+    bytecode = "PYTHONPYCACHEPREFIX"
     return {
         name: value
         for name, value in os.environ.items()
-        if name == kept or not name.startswith("PYTHON")
+        if name == bytecode or not name.startswith("PYTHON")
     }

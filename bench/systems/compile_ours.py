@@ -16,7 +16,7 @@ def compile_query(schema_text: str, query_text: str, name: str) -> Sequence[str]
     """The column names of the named query, once its plan is ready to run.
 
     The compiler is imported here because loading it is part of what the first compile costs; the
-    catalog is kept between calls, as an open graph keeps it.
+    catalog is cached between calls, as in an open graph.
     """
     from omnigraph.language.source import SourceText
     from omnigraph.plan.compile import compile_plan

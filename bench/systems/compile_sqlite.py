@@ -13,7 +13,7 @@ _PARAMETERS = {"country": "Canada", "since": "2020-01-01", "max_age": 60}
 
 
 class _Database:
-    """Empty tables, made when first asked, as our catalog is. Statements are not cached."""
+    """Empty tables, created on first use, like our catalog. Statements are not cached."""
 
     @cached_property
     def connection(self) -> sqlite3.Connection:

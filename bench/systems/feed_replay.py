@@ -39,8 +39,8 @@ def run_replay(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _replay(graph: Graph) -> list[Row]:
-    """The rows that all changes from the beginning on make up."""
-    kept: dict[tuple[str, str], Row] = {}
+    """Return the rows that result from all changes, from the first commit on."""
+    rows: dict[tuple[str, str], Row] = {}
     position, is_caught_up = "beginning", False
     while not is_caught_up:
         page = graph.changes(position, max_changes=8_192, max_commits=512)
@@ -48,11 +48,11 @@ def _replay(graph: Graph) -> list[Row]:
             for change in block.changes:
                 key = (change.type_name, change.id)
                 if change.after is None:
-                    del kept[key]
+                    del rows[key]
                 else:
-                    kept[key] = _row(change.type_name, change.after.wire())
+                    rows[key] = _row(change.type_name, change.after.wire())
         position, is_caught_up = page.position, bool(page.caught_up)
-    return list(kept.values())
+    return list(rows.values())
 
 
 def _row(name: str, image: dict[str, Any]) -> Row:
@@ -66,7 +66,7 @@ def _row(name: str, image: dict[str, Any]) -> Row:
 
 def _open(spec: dict[str, Any]) -> Graph:
     graph = omnigraph.open(Path(spec["inputs"]) / "graph", read_only=True)
-    assert graph.branches() == ["main"], "what is opened for the first time is slower"
+    assert graph.branches() == ["main"], "the first open is slower"
     return graph
 
 

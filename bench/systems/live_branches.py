@@ -15,11 +15,11 @@ from bench.systems.yardstick import Yardstick
 _BASE_ROWS = tuple(Row(NOTE, f"note-{number}", number) for number in range(100))
 _SCHEMA = "node Note { text: String  number: I64 }"
 _EVERY = 10
-"""One branch in so many has been written to."""
+"""One branch in this many has a commit of its own."""
 
 
 def prepare(spec: dict[str, Any]) -> dict[str, Any]:
-    """A graph with as many branches as the case asks for; some of them have a commit."""
+    """A graph with the branches of the case; some of them have a commit."""
     graph = SmallGraph.create(Path(spec["root"]) / "graph", _BASE_ROWS, _SCHEMA)
     for number in range(spec["parameters"]["branches"]):
         name = f"agent/{number}"
@@ -30,7 +30,7 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run(spec: dict[str, Any]) -> dict[str, Any]:
-    import_module("omnigraph.graph.merges")  # loading it is not what is measured
+    import_module("omnigraph.graph.merges")  # its import is not measured
     graph = SmallGraph.open(copied(spec, "graph")).graph
     fresh = [f"fresh-{number}" for number in range(spec["parameters"]["repetitions"])]
     SmallGraph(graph).apply(insert(-1))  # the first write of a process also meets cold caches

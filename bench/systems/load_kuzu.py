@@ -33,7 +33,7 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _facts(connection: Connection) -> list[Any]:
-    """The figures that the other loads are judged by."""
+    """Return the counts and sums that every load must match."""
     found: list[Any] = []
     for name in NODES:
         asked = "count(*), sum(n.number), sum(size(n.name) * n.number)"

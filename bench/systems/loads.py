@@ -100,7 +100,7 @@ def _sample(
 
 
 class Readable(Protocol):
-    """Rows by column, whatever keeps them."""
+    """Rows by column, from any container."""
 
     def to_table(self, columns: list[str]) -> pa.Table: ...
 

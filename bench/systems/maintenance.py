@@ -1,7 +1,7 @@
-"""Looking after a graph, beside what Lance does to the same tables by itself.
+"""Maintenance of a graph, beside that of Lance on the same tables.
 
 Bytes on disk are reported among the storage calls, in kilobytes: what counts is that they follow
-the rows that are there and not the commits that were made.
+the current rows and not the commits that were made.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from omnigraph.settings import Settings
 _BASE_ROWS = 100
 _FIRST_STEP = 1_000_000
 _TURN = 100
-"""So many commits are made between two turns of maintenance."""
+"""Number of commits between two runs of maintenance."""
 _COLUMNS = {"text": NOTE, "slug": ITEM, "born": PERSON, "src": KNOWS}
 
 
@@ -49,8 +49,8 @@ _COLUMNS = {"text": NOTE, "slug": ITEM, "born": PERSON, "src": KNOWS}
 def prepare(spec: dict[str, Any]) -> dict[str, Any]:
     """A graph with indexes, and one-row commits after them; every second one adds an edge.
 
-    Unless the parameters say otherwise no writer merges fragments on the way, so that all of them
-    are left to what is measured.
+    Unless the parameters say otherwise no writer compacts fragments, so that all of them
+    are left to the measured operation.
     """
     place = Path(spec["root"]) / "graph"
     SmallGraph.create(place, base_rows(_BASE_ROWS)).graph.optimize()
@@ -118,7 +118,7 @@ def _bare_rows(place: Path) -> Iterator[Row]:
 
 
 def prepare_histories(spec: dict[str, Any]) -> dict[str, Any]:
-    """A graph nobody looks after and one that is, each with so many one-row commits.
+    """A graph without maintenance and one with it, with equal numbers of one-row commits.
 
     A log beside them, unless it is not wanted: every version of it lists all of its fragments, so
     that ten thousand of them take gigabytes.

@@ -1,6 +1,6 @@
 """Creating, listing and writing branches where there are ever more of them.
 
-A graph with branches cannot be moved, because Lance keeps the address of what a branch was made
+A graph with branches cannot be moved, because Lance stores the address of what a branch was made
 from. A copy reads the files of the folder it was copied from, which outlives every sample.
 """
 
@@ -36,7 +36,7 @@ class Branching(Protocol):
 
 
 class BranchingTable:
-    """A bare table. Its branches are made at once, where a graph waits for the first write."""
+    """A bare table. Its branches are created immediately, those of a graph with the first write."""
 
     def __init__(self, table: lance.LanceDataset) -> None:
         self._main = table
@@ -75,7 +75,7 @@ class BranchingGraph:
 
 
 def prepare(spec: dict[str, Any]) -> dict[str, Any]:
-    """A graph and a table, each with as many branches as the case asks for, `main` not counted."""
+    """A graph and a table, each with the branches of the case, `main` not counted."""
     root = Path(spec["root"])
     table = lance.write_dataset(table_of(_BASE_ROWS), str(root / "table.lance"), **FORMAT)
     graph = SmallGraph.create(root / "graph", _BASE_ROWS, _SCHEMA)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 import omnigraph
 
-# A verb loads what it needs when it is first called, which is not what is measured.
+# A verb imports its modules when it is first called, which is not measured.
 import omnigraph.graph.merges
 import omnigraph.history.diff
 from bench.systems.merge_rows import MAIN, WORK, Item, base_items, changed_items, describe

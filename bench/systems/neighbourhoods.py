@@ -1,4 +1,4 @@
-"""Neighbourhoods of many persons: who is asked about, and a clock around each answer.
+"""Neighbourhoods of many persons: the sample of persons, and a clock around each answer.
 
 This module is imported in the environment of the peers too, so it needs nothing but Python.
 """
@@ -16,7 +16,7 @@ from bench.hashing import canonical, hash_rows
 from bench.systems.questions import Rows, timed
 
 SEEDS = "seeds.json"
-# Four hops reach most of the network. Of more persons than so many a peer is asked about every
+# Four hops reach most of the network. Of more persons than this a peer computes every
 # fourth: all of them, in all rounds, would take it a quarter of an hour.
 _DEEP_HOPS, _DEEP_PERSONS, _DEEP_SHARE = 4, 300, 4
 DEEP, DEEP_SHARED = "4 hops", "4 hops of every fourth"
@@ -31,8 +31,8 @@ def ask_around(
     """A sample; `open_it` opens the store and gives what answers a question about a person.
 
     The questions are `point` and `hops1` to `hops4`. The first answer is timed with the opening.
-    A system that `is_fast` is asked about everyone within four hops of all persons, however many;
-    only answers that all systems give are compared.
+    A system that `is_fast` computes four hops of all persons; only answers of all systems are
+    compared.
     """
     persons = read_seeds(spec)
     start = time.perf_counter()
@@ -56,7 +56,7 @@ def ask_around(
 
 
 def read_seeds(spec: dict[str, Any]) -> list[int]:
-    """The persons this case asks about."""
+    """Return the persons of this case."""
     seeds = json.loads((Path(spec["inputs"]) / SEEDS).read_text())
     kind, count = spec["parameters"]["kind"], int(spec["parameters"]["count"])
     return [int(person) for person in seeds[kind][:count]]

@@ -1,4 +1,4 @@
-"""Questions asked of a system: their texts, their parameters, and a clock around each answer.
+"""The questions of a suite: their texts, their parameters, and a clock around each answer.
 
 This module is imported in the environment of the peers too, so it needs nothing but Python.
 """
@@ -57,7 +57,7 @@ def ask_all(spec: dict[str, Any], open_it: Callable[[], AskByName]) -> dict[str,
     """A sample of the nine questions; `open_it` opens the store and gives what answers one.
 
     The first answer is timed with the opening, as a program waits for it. Every question is then
-    asked a few times before its clock starts.
+    run a few times before its clock starts.
     """
     warm_up, repetitions = (int(spec["parameters"][n]) for n in ("warm_up", "repetitions"))
     start = time.perf_counter()

@@ -27,7 +27,7 @@ _WARM_UP = 5
 
 Search = Mapping[str, Any]
 Find = Callable[[str, Search], Sequence[str]]
-"""From the kind of search and what is searched for to the keys of the documents found."""
+"""A function from the kind of search and its argument to the keys of the documents found."""
 
 
 def search_all(
@@ -39,8 +39,8 @@ def search_all(
 ) -> dict[str, Any]:
     """A sample; `open_it` opens the store and gives what finds documents.
 
-    The first hybrid answer is timed with the opening; it pays for everything that is kept.
-    `hybrid` names the definition by which hybrid answers are judged.
+    The first hybrid answer is timed with the opening; it includes filling the caches.
+    `hybrid` names the definition of a correct hybrid answer.
     """
     searches = json.loads((Path(spec["inputs"]) / SEARCHES).read_text())
     start = time.perf_counter()

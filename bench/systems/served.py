@@ -1,4 +1,4 @@
-"""A server of a graph in a process of its own, and a client that keeps its connection."""
+"""A server of a graph in a process of its own, and a client with a persistent connection."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def serve(place: Path, workers: int = 1) -> Iterator[str]:
 
 
 class ServedGraph:
-    """The graph behind an address, asked over one connection."""
+    """The graph behind an address, over one connection."""
 
     def __init__(self, address: str) -> None:
         self._connection = HTTPConnection(address, timeout=_TIMEOUT_S)

@@ -1,7 +1,7 @@
 """Reads in the process that has the graph, and over HTTP from a server of it.
 
-One caller asks one question after the other; then eight callers ask at once; then all rows of a
-large answer come as Arrow. The server has one worker, and the callers of both sides are threads.
+One caller runs one query after the other; then eight callers run them concurrently; then all rows
+of a large result are read as Arrow. The server has one worker, and all callers are threads.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_embedded(spec: dict[str, Any]) -> dict[str, Any]:
-    """Asked where the graph is open."""
+    """In the process that has the graph open."""
     graph = omnigraph.open(Path(spec["inputs"]) / GRAPH, read_only=True)
 
     def ask(text: str, given: dict[str, object]) -> list[list[Any]]:
@@ -55,7 +55,7 @@ def run_embedded(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_served(spec: dict[str, Any]) -> dict[str, Any]:
-    """Asked over HTTP; every caller has a connection of its own."""
+    """Over HTTP; every caller has a connection of its own."""
     with serve(Path(spec["inputs"]) / GRAPH) as address:
         callers = [ServedGraph(address) for _ in range(CALLERS)]
         try:
@@ -100,7 +100,7 @@ def _measure(
 
 
 def _ask_together(callers: Sequence[Ask], ids: Sequence[str]) -> float:
-    """The seconds until every caller has asked for every person."""
+    """Return the seconds until every caller has read every person."""
 
     def ask_all(ask: Ask) -> None:
         for id in ids:

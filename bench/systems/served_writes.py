@@ -1,7 +1,7 @@
 """One-row commits in the process that has the graph, and over HTTP to a server of it.
 
-One writer makes one commit after the other; then eight do at once. Embedded writers are processes
-that open the graph, as everywhere; over HTTP they are processes that ask one worker.
+One writer makes one commit after the other; then eight do so concurrently. Embedded writers are
+processes that open the graph; over HTTP they are processes that send requests to one worker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The social network in a graph, asked through the library as a program would ask."""
+"""The social network in a graph, queried through the library as by a program."""
 
 from __future__ import annotations
 

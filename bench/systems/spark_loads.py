@@ -1,6 +1,6 @@
 """Loading the social network on Spark: into a graph, and as Parquet by Spark itself.
 
-Every system finds a session that is up and warm: what is measured is the load. The processor time
+Every system finds a session that is up and warm: only the load is measured. The processor time
 is that of the driver, of Java and of all Python workers.
 """
 

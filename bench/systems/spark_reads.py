@@ -1,7 +1,7 @@
 """Reading every hundredth row of a table through Spark: from a graph, and from Parquet.
 
 The option `where` leaves the other rows unread; a filter of Spark's is applied to all of them. Each
-sample reads a few times, and every time from a frame that is loaded anew.
+sample reads a few times, and every time from a frame that is loaded again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def run_parquet(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_where(spec: dict[str, Any]) -> dict[str, Any]:
-    """The data source, told the condition."""
+    """The data source with the condition as an option."""
     session = warm_session(spec)
     return _sample(lambda: _load(session, spec, where=_CONDITION))
 

@@ -28,7 +28,7 @@ _GRAPH, _TABLE = "graph", "bare.lance"
 
 
 def prepare(spec: dict[str, Any]) -> dict[str, Any]:
-    """The rows that are there, and those that come."""
+    """The initial rows, and those to be merged."""
     root, parameters = Path(spec["root"]), spec["parameters"]
     rows, delta = parameters["rows"], parameters["delta"]
     replaced = np.linspace(0, rows - 1, delta // 2, dtype=np.int64)
@@ -45,7 +45,7 @@ def _table(numbers: Any, note: str) -> pa.Table:  # noqa: ANN401 - an array of n
 
 
 def prepare_graph(spec: dict[str, Any]) -> dict[str, Any]:
-    """A graph with the rows that are there."""
+    """A graph with the initial rows."""
     graph = omnigraph.init(Path(spec["root"]) / _GRAPH, _SCHEMA)
     graph.load([Path(spec["inputs"]) / _BASE], "append", engine="spark", type="Item")
     return {}

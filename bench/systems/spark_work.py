@@ -109,7 +109,7 @@ def _new_graph(spec: dict[str, Any], name: str) -> tuple[Path, omnigraph.Graph]:
 
 
 class Readable(Protocol):
-    """Rows by column, whatever keeps them."""
+    """Rows by column, from any container."""
 
     def to_table(self, columns: list[str]) -> pa.Table: ...
 

@@ -1,7 +1,7 @@
-"""Counting what a commit asks of storage, from outside the system that makes it.
+"""Count the storage calls of a commit, from outside the system that makes it.
 
 Files that appear in the folders of tables are writes of Lance; its reads are counted by Lance
-itself. Its listings of folders are counted by nobody, so they are missing here. The control
+itself. Its listings of folders are not counted, so they are missing here. The control
 objects of a graph (intents, branch records) are counted call by call.
 """
 
@@ -25,7 +25,7 @@ def calls_of_one(
     """The calls of one warm commit to `place`, by kind: the median of five.
 
     A graph is opened again for this, so that counting stays out of what was timed. Six steps
-    are used, `first_step` and those after it, whatever the target is.
+    are used, `first_step` and those after it, for any target.
     """
     watched, control = _watched(target, place)
     # The first commit of a handle also reads what a warm one knows.

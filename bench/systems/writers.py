@@ -1,7 +1,7 @@
 """Several processes that commit to one graph, or to one table, at the same time.
 
 Each writer opens the place, says that it is ready, and waits for the others; the clock runs from
-their common start to the end of the last one. Keys are disjoint, so nobody has a reason to fail.
+their common start to the end of the last one. Keys are disjoint, so no commit has a reason to fail.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
     shares = run_writers(spec, place, write_graph)
     # A writer that finds the branch moved may give its turn back before it tries again.
     needed = sum(share.made for share in shares)
-    return _sample(shares, graph, {"turns given back": _turns(place) - before - needed})
+    return _sample(shares, graph, {"additional acquisitions": _turns(place) - before - needed})
 
 
 Job = Callable[[Path, int, int, Barrier, "Queue[Share]"], None]

@@ -1,6 +1,6 @@
 """A piece of work that never changes, done between others to see how fast the machine is now.
 
-Machines have slow minutes. What is compared with another minute is measured against this.
+Machines have slow minutes. Figures of different minutes are compared through this one.
 """
 
 from __future__ import annotations

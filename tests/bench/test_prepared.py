@@ -40,7 +40,7 @@ def times_prepared(log):
 
 def test_kept_data_is_prepared_once_for_all_runs(tmp_path):
     log, store = tmp_path / "log", Store(tmp_path / "kept")
-    declared = suite(log, kept_by=("size",))
+    declared = suite(log, cached_by=("size",))
     first, _ = prepare(declared, store)
     again, names = prepare(declared, store)
     assert first.inputs == again.inputs
@@ -49,7 +49,7 @@ def test_kept_data_is_prepared_once_for_all_runs(tmp_path):
 
 def test_fresh_prepares_kept_data_again_in_the_same_place(tmp_path):
     log, folder = tmp_path / "log", tmp_path / "kept"
-    declared = suite(log, kept_by=("size",))
+    declared = suite(log, cached_by=("size",))
     first, _ = prepare(declared, Store(folder))
     again, names = prepare(declared, Store(folder, fresh=True))
     assert first.inputs == again.inputs
@@ -58,7 +58,7 @@ def test_fresh_prepares_kept_data_again_in_the_same_place(tmp_path):
 
 def test_fresh_data_is_made_once_for_all_cases_of_a_run(tmp_path):
     log, store = tmp_path / "log", Store(tmp_path / "kept", fresh=True)
-    declared = suite(log, kept_by=("size",))
+    declared = suite(log, cached_by=("size",))
     prepare(declared, store)
     prepare(declared, store)
     assert times_prepared(log) == 1
@@ -81,7 +81,7 @@ def test_what_decides_the_content_decides_the_place():
 
 def test_a_preparation_that_fails_leaves_nothing_to_be_found(tmp_path):
     store = Store(tmp_path / "kept")
-    declared = suite(tmp_path / "log", kept_by=("size",))
+    declared = suite(tmp_path / "log", cached_by=("size",))
     folders, names = prepare(replace(declared, prepare="systems_under_test:raises"), store)
     assert isinstance(folders.failures["prepare"], Failure)
     assert names == []
@@ -93,7 +93,7 @@ def test_each_system_fills_its_store_from_the_data(tmp_path):
         System("none", Role.OURS, "systems_under_test:repeats"),
     )
     log, store = tmp_path / "log", Store(tmp_path / "kept")
-    folders, names = prepare(suite(log, *systems, kept_by=("size",)), store)
+    folders, names = prepare(suite(log, *systems, cached_by=("size",)), store)
     assert folders.stores.keys() == {"base"}
     assert len(names) == 2
     filled = Path(folders.stores["base"], "store.json")

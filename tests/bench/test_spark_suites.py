@@ -39,7 +39,7 @@ WITHOUT_SPARK = [
 def suite(request, tmp_path):
     found = find_suites()[request.param]
     case = replace(found.cases[0], parameters=SMALL[found.name])
-    return replace(found, cases=(case,), kept_by=())
+    return replace(found, cases=(case,), cached_by=())
 
 
 def samples_of(suite, systems, tmp_path):

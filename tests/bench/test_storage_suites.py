@@ -19,7 +19,7 @@ SMALL = {
     "maintenance_optimize": {"commits": 6},
     "maintenance_commits": {"commits": 4, "warm_up": 1, "repetitions": 2},
     "maintenance_bytes": {"rows": 30, "commits": 4},
-    "long_life": {"commits": 5, "rows": 5},
+    "long_history": {"commits": 5, "rows": 5},
     "schema_metadata": {"rows": 50},
     "schema_backfill": {"rows": 50},
     "writers": {"writers": 2, "commits": 4},

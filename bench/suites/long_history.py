@@ -1,15 +1,15 @@
-"""Commits and queries in one process for long."""
+"""Commits and queries of one long-running process."""
 
 from __future__ import annotations
 
 from bench.suite import Case, Measure, MemoryTarget, Role, Suite, System
 
 SUITE = Suite(
-    name="long_life",
-    question="How much memory does a process take that commits and queries for long?",
+    name="long_history",
+    question="How much memory does a process take that commits and queries over a long history?",
     systems=(
-        System("lance append", Role.BARE, "bench.systems.long_lives:run_log"),
-        System("omnigraph", Role.OURS, "bench.systems.long_lives:run_ours"),
+        System("lance append", Role.BARE, "bench.systems.long_history:run_log"),
+        System("omnigraph", Role.OURS, "bench.systems.long_history:run_ours"),
     ),
     measures=(
         Measure("commits", "all commits, of one row each", "commits"),

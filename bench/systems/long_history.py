@@ -18,22 +18,24 @@ _COUNT = "query q() { match { $p: Person } return { count($p) as n } }"
 
 def run_log(spec: dict[str, Any]) -> dict[str, Any]:
     log = ChangeLog.create(Path(spec["root"]) / "log.lance", base_rows(spec["parameters"]["rows"]))
-    return _live(spec, log, log.count)
+    return _commit_and_read(spec, log, log.count)
 
 
 def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
     graph = SmallGraph.create(Path(spec["root"]) / "graph", base_rows(spec["parameters"]["rows"]))
-    return _live(spec, graph, lambda: graph.graph.query(_COUNT))
+    return _commit_and_read(spec, graph, lambda: graph.graph.query(_COUNT))
 
 
-def _live(spec: dict[str, Any], target: Target, read: Callable[[], object]) -> dict[str, Any]:
-    commits, written, asked = spec["parameters"]["commits"], 0.0, 0.0
+def _commit_and_read(
+    spec: dict[str, Any], target: Target, read: Callable[[], object]
+) -> dict[str, Any]:
+    commits, write_s, read_s = spec["parameters"]["commits"], 0.0, 0.0
     for step in range(commits):
-        written += timed(partial(target.apply, insert(step)))[1].wall
-        asked += timed(read)[1].wall
+        write_s += timed(partial(target.apply, insert(step)))[1].wall
+        read_s += timed(read)[1].wall
     peak, rows = peak_memory_bytes(), list(target.rows())
     return {
-        "timings": {"commits": written, "queries": asked},
+        "timings": {"commits": write_s, "queries": read_s},
         "result_hash": hash_of(rows),
         "work": {"commits": commits, "queries": commits},
         "memory": {"process": peak},
