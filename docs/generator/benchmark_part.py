@@ -23,7 +23,7 @@ BENCHMARKS = (
         "ladybug",
     ),
     (
-        "everybody within three hops",
+        "all nodes within three hops",
         "neighbourhoods",
         "omnigraph, 3 hops at 1,000 random persons",
         "ladybug",
