@@ -155,7 +155,7 @@ def _make_environment(folder: Path) -> str | None:
 
 
 def _install(lock: str, folder: Path, *more: str) -> str | None:
-    """Why the packages of a lock could not be installed, or None."""
+    """Install the packages of a lock; return the reason of a failure, or None."""
     text = folder / "requirements.txt"
     if not folder.exists():
         return "there is no environment to install it in"

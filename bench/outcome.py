@@ -24,7 +24,7 @@ class FailureKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a system has no sample. `output` is for the console and never enters a record."""
+    """The reason a system has no sample; `output` is for the console and never recorded."""
 
     kind: FailureKind
     message: str
