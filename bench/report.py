@@ -103,8 +103,8 @@ def _blocks(run: SuiteRun, machine: Mapping[str, JsonValue]) -> Iterator[str]:
     if crossed := crossovers(run):
         yield _seconds_table(run)
         yield "\n".join(_crossover(one) for one in crossed)
-    if found := verdicts(run):
-        yield "\n".join(_verdict(verdict) for verdict in found)
+    if results := verdicts(run):
+        yield "\n".join(_verdict(verdict) for verdict in results)
     yield _machine_line(machine)
 
 
