@@ -145,7 +145,7 @@ class Stages(Protocol):
 
 
 @dataclass(frozen=True)
-class _Load:
+class LoadChange:
     """A load as a change of a branch; prepared again on a state that others moved it to."""
 
     open_stages: Callable[[], Stages]
@@ -204,14 +204,14 @@ def load(
         return result
 
 
-def _plan_records(writer: Writer, given: RecordInput, request: GraphLoadRequest) -> _Load:
+def _plan_records(writer: Writer, given: RecordInput, request: GraphLoadRequest) -> LoadChange:
     """Plan a load of records in memory."""
     settings, branch = writer.branches.root.settings.embed, request.write.branch
     is_costly = len(given.data) > COSTLY_BYTES or embeds_on_write(
         settings, lambda: writer.branches.read_newest(branch).catalog
     )
     stages = RecordLoad(given, request.mode, WriteVectors(settings))
-    return _Load(lambda: stages, request.mode, is_costly=is_costly)
+    return LoadChange(lambda: stages, request.mode, is_costly=is_costly)
 
 
 def _plan_tasks(
@@ -220,7 +220,7 @@ def _plan_tasks(
     request: GraphLoadRequest,
     runs_on: EngineOptions,
     resources: ExitStack,
-) -> _Load:
+) -> LoadChange:
     """Plan a load of any amount of input by tasks; its files are removed with `resources`."""
     session = runs_on.session
     if session is None and isinstance(given, FrameSource):
@@ -235,7 +235,7 @@ def _plan_tasks(
             source = FileSource((spool,), name=None)
         return resources.enter_context(closing(LoadJob(root, tasks, source, request.options)))
 
-    return _Load(open_stages, request.mode)
+    return LoadChange(open_stages, request.mode)
 
 
 # --- rows staged before ---------------------------------------------------------------------------
@@ -261,7 +261,7 @@ def commit_rows(
 
     heartbeat = continue_heartbeat(views.root, StagingArea(views.root, rows.area).note)
     with closing(LoadJob(views.root, InlineTasks(), rows, options)) as job:
-        change = _Load(lambda: job, options.mode, origin=origin, is_done=is_done)
+        change = LoadChange(lambda: job, options.mode, origin=origin, is_done=is_done)
         try:
             published = Writer(views).write(change, write, note=heartbeat)
         finally:

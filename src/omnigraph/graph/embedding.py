@@ -8,26 +8,21 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from uuid import uuid4
 
 import msgspec
 
-from omnigraph.catalog.codec import encode_ir
-from omnigraph.errors import BadRequest, ReadSetChanged
-from omnigraph.graph.engines import EngineName, EngineOptions, open_tasks
+from omnigraph.errors import BadRequest
+from omnigraph.graph.engines import EngineName, open_tasks
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.policy.decision import Action
 from omnigraph.result import Result
 from omnigraph.settings import Settings
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.prepared_write import Ticket
-from omnigraph.storage.write_plan import WriterKind
-from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
+from omnigraph.writer.change import WriteOptions
 
 if TYPE_CHECKING:
     from omnigraph.embedding.embed_files import EmbedRequest, EmbedSpec, EmbedSummary
-    from omnigraph.pipeline.staging_area import StagingArea
-    from omnigraph.pipeline.tasks import Tasks
+    from omnigraph.pipeline.bulk_embed import GraphEmbedding
     from omnigraph.writer.driver import Writer
 
 
@@ -75,15 +70,22 @@ class EmbedVerbs(GraphHandle):
         """
         self._open.require_writable()
         self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
-        request = GraphEmbedRequest(
-            types=tuple(types),
-            spec=parse_embed_spec(spec),
+        from omnigraph.embedding.embedder_choice import open_embedder
+        from omnigraph.pipeline.bulk_embed import GraphEmbedding
+
+        parsed = None if spec is None else _parse_spec(spec)
+        _require_pace(per_minute)
+        settings = self._open.views.root.settings
+        open_embedder(settings.embed)  # a missing key is reported before anything is started
+        embedding = GraphEmbedding(
+            open_tasks(engine, settings, session, spark_conf),
+            tuple(types),
+            parsed,
             reembed_all=reembed_all,
             per_minute=per_minute,
-            engine=EngineOptions(engine=engine, session=session, spark_conf=spark_conf or {}),
         )
         options = self._make_write_options(branch, actor, message)
-        return embed_graph(self._open.writer, request, options)
+        return _embed_graph(self._open.writer, embedding, options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +159,7 @@ def embed(
     )
     if clean:
         return embed_file(request, None)
-    if per_minute is not None and not per_minute > 0:
-        raise BadRequest("per_minute must be more than 0")
+    _require_pace(per_minute)
     chosen = settings or Settings.from_environment(os.environ)
     if engine != "local":
         return _embed_in_tasks(request, chosen, per_minute, engine, session, spark_conf or {})
@@ -189,7 +190,7 @@ def _open_files(
     output: str | Path | None,
     spec: str | Path | Mapping[str, object] | None,
 ) -> _Files:
-    from omnigraph.embedding.embed_files import parse_spec, read_manifest, read_spec
+    from omnigraph.embedding.embed_files import read_manifest
 
     if seed is not None:
         if source is not None or output is not None or spec is not None:
@@ -198,19 +199,18 @@ def _open_files(
         return _Files(manifest.input, manifest.output, manifest.spec)
     if source is None or output is None or spec is None:
         raise BadRequest("give a seed manifest, or all of input, output and spec")
-    parsed = parse_spec(spec) if isinstance(spec, Mapping) else read_spec(Path(spec))
-    return _Files(Path(source), Path(output), parsed)
+    return _Files(Path(source), Path(output), _parse_spec(spec))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GraphEmbedRequest:
-    """The vectors of a branch to fill, and how."""
+def _parse_spec(spec: str | Path | Mapping[str, object]) -> EmbedSpec:
+    from omnigraph.embedding.embed_files import parse_spec, read_spec
 
-    types: tuple[str, ...]
-    spec: EmbedSpec | None
-    reembed_all: bool
-    per_minute: float | None
-    engine: EngineOptions
+    return parse_spec(spec) if isinstance(spec, Mapping) else read_spec(Path(spec))
+
+
+def _require_pace(per_minute: float | None) -> None:
+    if per_minute is not None and not per_minute > 0:
+        raise BadRequest("per_minute must be more than 0")
 
 
 class GraphEmbedSummary(Result, frozen=True):
@@ -223,86 +223,24 @@ class GraphEmbedSummary(Result, frozen=True):
     commit_id: str | None = msgspec.field(name="graph_commit_id")
 
 
-def parse_embed_spec(spec: str | Path | Mapping[str, object] | None) -> EmbedSpec | None:
-    from omnigraph.embedding.embed_files import parse_spec, read_spec
-
-    if spec is None:
-        return None
-    return parse_spec(spec) if isinstance(spec, Mapping) else read_spec(Path(spec))
-
-
-def embed_graph(
-    writer: Writer, request: GraphEmbedRequest, options: WriteOptions
+def _embed_graph(
+    writer: Writer, embedding: GraphEmbedding, options: WriteOptions
 ) -> GraphEmbedSummary:
     """Fill vectors of a branch as one commit."""
-    from omnigraph.embedding.embedder_choice import choose_model, open_embedder
+    from omnigraph.embedding.embedder_choice import choose_model
+    from omnigraph.execution.load_options import LoadMode
+    from omnigraph.graph.apply_load import LoadChange
     from omnigraph.pipeline.kernels.embed_kernel import forget_answers
 
-    if request.per_minute is not None and not request.per_minute > 0:
-        raise BadRequest("per_minute must be more than 0")
-    settings = writer.branches.root.settings
-    open_embedder(settings.embed)  # a missing key is said before anything is started
-    engine = request.engine
-    tasks = open_tasks(engine.engine or "local", settings, engine.session, engine.spark_conf)
-    with closing(_Embedding(request, options, tasks, choose_model(settings.embed))) as change:
+    root = writer.branches.root
+    with closing(embedding):
+        change = LoadChange(lambda: embedding, LoadMode.MERGE)
         published = writer.write(change, options)
-    forget_answers(writer.branches.root)
+    forget_answers(root)
     return GraphEmbedSummary(
         branch=normalize_branch(options.branch),
-        embedded=change.vectors,
-        model=change.model,
-        engine=tasks.engine,
+        embedded=embedding.vectors,
+        model=choose_model(root.settings.embed),
+        engine=embedding.tasks.engine,
         commit_id=published.commit.commit_id if published and published.commit else None,
     )
-
-
-class _Embedding:
-    """Vectors of the rows that lack them.
-
-    Where the branch moves meanwhile the rows are read again; what the provider answered is kept,
-    so that no text is paid for twice.
-    """
-
-    kind, is_costly = WriterKind.LOAD, True
-
-    def __init__(
-        self, request: GraphEmbedRequest, options: WriteOptions, tasks: Tasks, model: str
-    ) -> None:
-        self._request, self._options, self._tasks, self.model = request, options, tasks, model
-        self._area: StagingArea | None = None
-        self.vectors = 0
-
-    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
-        from omnigraph.execution.load_options import LoadMode, LoadOptions
-        from omnigraph.pipeline.bulk_embed import GraphEmbedding, list_graph_targets
-        from omnigraph.pipeline.bulk_load import LoadJob
-        from omnigraph.pipeline.staged_input import StagedRows
-        from omnigraph.pipeline.staging_area import StagingArea
-        from omnigraph.pipeline.tasks import InlineTasks
-
-        self.close()
-        request, root = self._request, view.snapshot.root
-        self._area = StagingArea(root, uuid4().hex)
-        job = GraphEmbedding(
-            self._tasks,
-            root.settings.embed,
-            list_graph_targets(view.catalog, request.types, request.spec, self.model),
-            reembed_all=request.reembed_all,
-            per_minute=request.per_minute,
-        )
-        rows = job.stage(view.snapshot, view.catalog, self._area.id)
-        self.vectors = sum(one.vectors for one in rows)
-        if not self.vectors:
-            return None
-        source = StagedRows(self._area.id, encode_ir(view.catalog), [one.split for one in rows])
-        load = LoadJob(root, InlineTasks(), source, LoadOptions(mode=LoadMode.MERGE))
-        staged = load.prepare(view.snapshot, view.catalog, ticket)
-        return PlanContent(staged)
-
-    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        return True
-
-    def close(self) -> None:
-        """Remove what was staged."""
-        if self._area is not None:
-            self._area.remove()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -36,21 +37,25 @@ from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
 from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.execution.read import Flags, Given
 from omnigraph.execution.stored_rows import build_logical_schema
+from omnigraph.identity import TableKey
 from omnigraph.output_files import OutputFile
+from omnigraph.pipeline.bulk_load import LoadJob
 from omnigraph.pipeline.input_splits import ColumnMapping
-from omnigraph.pipeline.kernels.embed_kernel import EmbedderSpec, embed_texts, find_answers_folder
+from omnigraph.pipeline.kernels.embed_kernel import EmbedderSpec, embed_texts, make_embedder_spec
 from omnigraph.pipeline.kernels.stage_kernel import (
     FrameSpec,
     StagedSplit,
     StageSpec,
     stage_partition,
 )
+from omnigraph.pipeline.staged_input import StagedRows
 from omnigraph.pipeline.staging_area import StagingArea
 from omnigraph.pipeline.table_scan import TableScan, plan_partitions, scan_rows
-from omnigraph.pipeline.tasks import Partition, Tasks
+from omnigraph.pipeline.tasks import InlineTasks, Partition, Tasks
 from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
 from omnigraph.plan.plan_nodes import ROW
 from omnigraph.settings import AwsSettings, EmbedSettings
+from omnigraph.storage.prepared_write import StagedTable, Ticket
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.types.arrow import to_arrow_type
 
@@ -401,42 +406,72 @@ def _require_model(target: GraphTarget, model: str) -> None:
 
 @dataclass
 class GraphEmbedding:
-    """Fills vectors of a snapshot: what tasks staged, ready to be committed."""
+    """Stages that fill vectors: rows that lack one are staged with it, then merged.
+
+    A state that others moved the branch to is read again; a text whose vector is stored among the
+    answers is not requested again.
+    """
 
     tasks: Tasks
-    settings: EmbedSettings
-    targets: Sequence[GraphTarget]
+    types: Sequence[str] = ()
+    spec: EmbedSpec | None = None
     reembed_all: bool = False
     per_minute: float | None = None
+    vectors: int = 0
+    """Number of vectors that were computed."""
+    _area: StagingArea | None = None
+    _load: LoadJob | None = None
 
-    def stage(self, snapshot: Snapshot, catalog: Catalog, area: str) -> list[EmbeddedRows]:
-        """The rows that got vectors, in a staging area.
+    @property
+    def counts(self) -> Mapping[TableKey, int]:
+        """Number of rows of each type that got a vector."""
+        return {} if self._load is None else self._load.counts
+
+    def prepare(
+        self, snapshot: Snapshot, catalog: Catalog, ticket: Ticket
+    ) -> tuple[StagedTable, ...]:
+        """Stage one transaction for each table with new vectors.
 
         Raises:
-            EmbeddingFailed: the provider did not answer properly; what it did answer is kept.
+            EmbeddingFailed: the provider failed; the answers it gave are stored.
         """
-        place = StagingArea(snapshot.root, area)
+        self.close()
+        self._area = area = StagingArea(snapshot.root, uuid4().hex)
+        rows = self._stage(snapshot, catalog, area)
+        self.vectors = sum(one.vectors for one in rows)
+        if not self.vectors:
+            return ()
+        source = StagedRows(area.id, encode_ir(catalog), [one.split for one in rows])
+        options = LoadOptions(mode=LoadMode.MERGE)
+        self._load = LoadJob(snapshot.root, InlineTasks(), source, options)
+        return self._load.prepare(snapshot, catalog, ticket)
+
+    def close(self) -> None:
+        """Remove what was staged."""
+        if self._area is not None:
+            self._area.remove()
+
+    def _stage(self, snapshot: Snapshot, catalog: Catalog, area: StagingArea) -> list[EmbeddedRows]:
+        """Stage the rows that get vectors."""
         ir, aws = encode_ir(catalog), snapshot.root.settings.aws
-        locations = {key: place.table_location(key) for key in catalog.by_table_key}
-        rows = list(self._plan_tasks(snapshot, ir))
+        locations = {key: area.table_location(key) for key in catalog.by_table_key}
+        model = choose_model(snapshot.root.settings.embed)
+        targets = list_graph_targets(catalog, self.types, self.spec, model)
+        rows = list(self._plan_tasks(snapshot, ir, targets))
         share = _divide_work(self.per_minute, self.tasks, len(rows))
-        embedder_spec = EmbedderSpec(
-            settings=self.settings,
-            dimension=0,
-            answers=find_answers_folder(snapshot.root),
-            aws=aws,
-            per_minute=share,
-        )
+        embedder_spec = replace(make_embedder_spec(snapshot.root), per_minute=share)
         options = LoadOptions(mode=LoadMode.MERGE)
         stage = StageSpec(ir=ir, locations=locations, aws=aws, options=options)
         work = RowWork(stage=stage, embedder_spec=embedder_spec)
         return _require_successes(self.tasks.run(embed_rows, rows, work, stage="embed"))
 
-    def _plan_tasks(self, snapshot: Snapshot, ir: str) -> Iterator[RowTask]:
-        """One task for each group of fragments of each type: a row is staged once."""
+    def _plan_tasks(
+        self, snapshot: Snapshot, ir: str, targets: Sequence[GraphTarget]
+    ) -> Iterator[RowTask]:
+        """Yield one task for each group of fragments of each type: a row is staged once."""
         number = 0
-        for key in sorted({target.type_.table_key for target in self.targets}):
-            mine = [target for target in self.targets if target.type_.table_key == key]
+        for key in sorted({target.type_.table_key for target in targets}):
+            mine = [target for target in targets if target.type_.table_key == key]
             table, type_ = snapshot.table(key), mine[0].type_
             columns = tuple(build_logical_schema(type_).names)
             given = Given({}, datetime.now(UTC))
