@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.embedding.embed_files import EmbedRequest, EmbedSpec, EmbedTarget, embed_file
-from omnigraph.embedding.embedder import MockEmbedder, PacedEmbedder, TextRole
+from omnigraph.embedding.embedder import MockEmbedder
+from omnigraph.embedding.text_vectors import Pace
 from omnigraph.errors import EmbeddingFailed
 
 SPEC = EmbedSpec(3, {"Album": EmbedTarget("vibe", ("title",))})
@@ -117,10 +118,9 @@ def test_texts_are_spread_evenly():
         pauses.append(seconds)
         now[0] += seconds
 
-    paced = PacedEmbedder(Fragile(99), 30, clock=lambda: now[0], pause=pause)
+    pace = Pace(30, clock=lambda: now[0], pause=pause)
     for _ in range(3):
-        paced.embed("a", 3, TextRole.DOCUMENT)
+        pace.wait(1)
     now[0] += 60
-    paced.embed("b", 3, TextRole.DOCUMENT)
+    pace.wait(1)
     assert pauses == [2.0, 2.0]
-    assert paced.model == "m-1"

@@ -14,9 +14,9 @@ from embedding.provider import running_provider
 from omnigraph.cli.commands.embed_command import embed
 from omnigraph.embedding.embed_files import EmbedRequest, EmbedSpec, EmbedTarget, embed_file
 from omnigraph.embedding.embedder import MockEmbedder
+from omnigraph.embedding.text_vectors import Pace
 from omnigraph.errors import BadRequest, EmbeddingFailed
 from omnigraph.pipeline.bulk_embed import embed_file_in_tasks
-from omnigraph.pipeline.kernels import embed_kernel
 from omnigraph.pipeline.tasks import InlineTasks
 from omnigraph.settings import EmbedProvider, EmbedSettings, Settings
 
@@ -156,11 +156,9 @@ def test_equal_texts_are_asked_for_once(request_for):
         assert [asked.body["input"] for asked in provider.requests] == [["type: Doc\ntitle: T"]]
 
 
-def test_the_pace_counts_texts(monkeypatch):
-    now, pauses = [100.0], []
-    monkeypatch.setattr(embed_kernel.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(embed_kernel.time, "sleep", pauses.append)
-    pace = embed_kernel._Pace(60)
+def test_the_pace_counts_texts():
+    pauses = []
+    pace = Pace(60, clock=lambda: 100.0, pause=pauses.append)
     pace.wait(5)
     pace.wait(2)
     assert pauses == [5.0]

@@ -15,8 +15,9 @@ from typing import BinaryIO
 
 import numpy as np
 
-from omnigraph.embedding.embedder import Embedder, TextRole
+from omnigraph.embedding.embedder import Embedder
 from omnigraph.embedding.local_embedder import LocalEmbedder
+from omnigraph.embedding.text_vectors import TEXTS_PER_REQUEST, Answers, Pace, embed_texts
 from omnigraph.errors import BadRequest
 from omnigraph.output_files import OutputFile
 from omnigraph.progress import working
@@ -234,10 +235,22 @@ def parse_selector(text: str) -> RecordSelector:
     return RecordSelector(type_name or None, field, value)
 
 
-def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary:
+def embed_file(
+    request: EmbedRequest,
+    embedder: Embedder | None,
+    *,
+    pace: Pace | None = None,
+    answers: Answers | None = None,
+) -> EmbedSummary:
     """Write the output file and return the counts; cleaning needs no embedder.
 
     The output appears whole or not at all, and may be the input itself.
+
+    Args:
+        request: The files, and the records to embed.
+        embedder: Computes the vectors.
+        pace: The rate at which texts are sent.
+        answers: Stores each answer, so that texts are sent in batches.
 
     Raises:
         BadRequest: the request does not fit its spec, or a line of the input is no record.
@@ -245,10 +258,8 @@ def embed_file(request: EmbedRequest, embedder: Embedder | None) -> EmbedSummary
     """
     check_request(request)
     output = OutputFile(request.output)
-    run, partial = (
-        _FileRun(request, embedder),
-        _PartialOutput(request, None if embedder is None else embedder.model),
-    )
+    run = _FileRun(request, embedder, pace, answers)
+    partial = _PartialOutput(request, None if embedder is None else embedder.model)
     is_done = False
     try:
         request.output.parent.mkdir(parents=True, exist_ok=True)
@@ -357,8 +368,15 @@ class _PendingText:
 class _FileRun:
     """One pass over the input, counting."""
 
-    def __init__(self, request: EmbedRequest, embedder: Embedder | None) -> None:
+    def __init__(
+        self,
+        request: EmbedRequest,
+        embedder: Embedder | None,
+        pace: Pace | None,
+        answers: Answers | None,
+    ) -> None:
         self._request, self._embedder = request, embedder
+        self._pace, self._answers = pace or Pace(), answers
         self._mode = request.mode
         self._records = self._selected = self._embedded = self._cleaned = 0
 
@@ -387,8 +405,9 @@ class _FileRun:
                 work.advance(len(some))
 
     def _embed_lines(self) -> int:
-        # Responses of a provider cost money, so each line is written at once.
-        return _LINES_AT_ONCE if isinstance(self._embedder, LocalEmbedder) else 1
+        # An answer of a provider costs money: it is stored, or its line is written at once.
+        is_free = isinstance(self._embedder, LocalEmbedder) and self._pace.per_minute is None
+        return _LINES_AT_ONCE if is_free or self._answers is not None else 1
 
     def _begin(self, number: int, line: bytes, made: bytes | None) -> bytes | _PendingText:
         self._records += 1
@@ -396,26 +415,24 @@ class _FileRun:
             return self._render_line(number, line, made)
 
     def _finish(self, begun: Sequence[bytes | _PendingText]) -> Iterator[bytes]:
-        vectors = iter(
-            self._embed_texts([one.text for one in begun if isinstance(one, _PendingText)])
-        )
+        vectors = self._embed_texts([one.text for one in begun if isinstance(one, _PendingText)])
         for one in begun:
             if isinstance(one, bytes):
                 yield one
             else:
                 with self._at(one.number):
-                    line = one.line(next(vectors))
+                    line = one.line(vectors[one.text])
                 self._embedded += 1
                 yield line
 
-    def _embed_texts(self, texts: Sequence[str]) -> list[list[float]]:
+    def _embed_texts(self, texts: Sequence[str]) -> Mapping[str, list[float]]:
         if not texts:
-            return []
-        embedder, dimension = self._embedder, self._request.spec.dimension
-        assert embedder is not None, "only cleaning goes without an embedder"
-        if isinstance(embedder, LocalEmbedder):
-            return embedder.embed_many(texts, dimension, TextRole.DOCUMENT)
-        return [embedder.embed(text, dimension, TextRole.DOCUMENT) for text in texts]
+            return {}
+        assert self._embedder is not None, "only cleaning goes without an embedder"
+        dimension, size = self._request.spec.dimension, TEXTS_PER_REQUEST
+        if isinstance(self._embedder, LocalEmbedder):
+            size = _LINES_AT_ONCE
+        return embed_texts(self._embedder, texts, dimension, self._answers, self._pace, size)
 
     @contextmanager
     def _at(self, number: int) -> Iterator[None]:

@@ -1,11 +1,9 @@
-"""Embedders: their protocol, the checks on their vectors, a rate limit, and one for tests."""
+"""Embedders: their protocol, the checks on their vectors, and one for tests."""
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -90,31 +88,6 @@ def normalize_vector(values: Sequence[float], dimension: int) -> list[float]:
     if not np.finfo(np.float32).eps < norm < np.inf:
         raise EmbeddingFailed(f"the embedding has length {norm:g}, which gives no direction")
     return [float(value) for value in vector / norm]
-
-
-@dataclass(slots=True)
-class PacedEmbedder:
-    """Limits the request rate of an embedder; requests are spread evenly."""
-
-    embedder: Embedder
-    per_minute: float
-    clock: Callable[[], float] = time.monotonic
-    pause: Callable[[float], None] = time.sleep
-    _next_at: float = field(default=0.0, init=False)
-    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
-
-    @property
-    def model(self) -> str:
-        return self.embedder.model
-
-    def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:
-        with self._lock:
-            now = self.clock()
-            wait = max(0.0, self._next_at - now)
-            self._next_at = now + wait + 60.0 / self.per_minute
-        if wait:
-            self.pause(wait)
-        return self.embedder.embed(text, dimension, role)
 
 
 _FNV_OFFSET = 14695981039346656037

@@ -12,12 +12,9 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.constraints.table_changes import get_column
+from omnigraph.embedding.row_vectors import complete_vectors, mask_null
+from omnigraph.embedding.text_vectors import TextVectors
 from omnigraph.errors import BadRequest
-from omnigraph.execution.embed_on_write import (
-    WriteVectors,
-    complete_vectors,
-    mask_null,
-)
 from omnigraph.execution.pending_rows import CommittedRows, Pending, PendingTable, RowSelector
 from omnigraph.execution.stored_rows import (
     build_assigned_columns,
@@ -44,7 +41,7 @@ class MutationInput:
     parameters: Mapping[str, object]
     now: datetime.datetime
     ids: UlidSource
-    open_vectors: Callable[[], WriteVectors]
+    open_vectors: Callable[[], TextVectors]
     """Opens what computes vectors; each text is embedded once, over all retries."""
 
 
@@ -155,7 +152,7 @@ def _make_vectors(
     rows: pa.Table,
     assigned: Mapping[str, pa.Array],
     before: pa.Table | None,
-    open_vectors: Callable[[], WriteVectors],
+    open_vectors: Callable[[], TextVectors],
 ) -> pa.Table:
     """Compute the vectors of assigned texts.
 

@@ -24,8 +24,8 @@ from omnigraph.constraints.table_changes import (
     get_column,
     mask_remaining,
 )
+from omnigraph.embedding.text_vectors import TextVectors
 from omnigraph.errors import ConstraintViolated, KeyConflict, RowsRejected
-from omnigraph.execution.embed_on_write import WriteVectors
 from omnigraph.execution.load_options import LoadMode, Matches, build_type_specs, find_match_key
 from omnigraph.execution.pending_rows import CommittedRows, Placement, stage_tables
 from omnigraph.execution.row_completion import Completion, RowBlock, add_vectors, complete_rows
@@ -48,7 +48,7 @@ class RecordInput:
 class RecordLoad:
     """One load. Parsed once for each schema, then prepared on a snapshot as often as needed."""
 
-    def __init__(self, given: RecordInput, mode: LoadMode, vectors: WriteVectors) -> None:
+    def __init__(self, given: RecordInput, mode: LoadMode, vectors: TextVectors) -> None:
         self._given, self._mode, self._vectors = given, mode, vectors
         self._parsed: tuple[Catalog, ParsedLines] | None = None
         self.counts: Mapping[TableKey, int] = {}

@@ -13,14 +13,10 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType, NodeType, Property
 from omnigraph.constraints.row_ids import describe_mismatch, mask_mismatches
 from omnigraph.constraints.table_changes import get_column
+from omnigraph.embedding.row_vectors import Flags, complete_vectors, mask_null
+from omnigraph.embedding.text_vectors import TextVectors
 from omnigraph.errors import RowProblem
-from omnigraph.execution.embed_on_write import (
-    Vectors,
-    complete_vectors,
-    mask_null,
-)
 from omnigraph.execution.load_options import Matches, match_ids
-from omnigraph.execution.read import Flags
 from omnigraph.execution.stored_rows import derive_key_ids, get_default_value
 from omnigraph.storage.tables import Table
 from omnigraph.types.jsonl_parser import TypedRows
@@ -152,7 +148,7 @@ def _fill_ids(given: pa.Array, mint: Callable[[int], pa.Array]) -> pa.Array:
 
 def add_vectors(
     block: RowBlock,
-    vectors: Vectors | None,
+    vectors: TextVectors | None,
     find_stored: Callable[[], Table] | None = None,
     presence: str | None = None,
 ) -> None:

@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Protocol
 
 from omnigraph.catalog.catalog import Catalog
+from omnigraph.embedding.row_vectors import embeds_on_write, is_configured
+from omnigraph.embedding.text_vectors import TextVectors, remove_answers
 from omnigraph.errors import AlreadyExists, BranchNotFound, ReadSetChanged
-from omnigraph.execution.embed_on_write import WriteVectors, embeds_on_write, is_configured
 from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.execution.record_load import RecordInput, RecordLoad
 from omnigraph.graph.branch_snapshots import BranchSnapshots
@@ -20,7 +21,6 @@ from omnigraph.graph.idempotency import KeyedWrite, WriteKey, write_once
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.bulk_load import LoadJob
 from omnigraph.pipeline.input_splits import FileSource, FrameSource
-from omnigraph.pipeline.kernels.embed_kernel import forget_answers
 from omnigraph.pipeline.staged_input import StagedRows
 from omnigraph.pipeline.staging_area import StagingArea, spool_input
 from omnigraph.pipeline.tasks import InlineTasks
@@ -196,7 +196,7 @@ def load(
             request.key,
         )
         if not isinstance(given, RecordInput) and is_configured(root.settings.embed):
-            forget_answers(root)
+            remove_answers(root)
         counts = {} if written.kept is not None else change.stages.counts
         result = load_result(counts, request, written, created=created)
         if written.kept is None and isinstance(change.stages, LoadJob):
@@ -210,7 +210,7 @@ def _plan_records(writer: Writer, given: RecordInput, request: GraphLoadRequest)
     is_costly = len(given.data) > COSTLY_BYTES or embeds_on_write(
         settings, lambda: writer.branches.read_newest(branch).catalog
     )
-    stages = RecordLoad(given, request.mode, WriteVectors(settings))
+    stages = RecordLoad(given, request.mode, TextVectors(settings))
     return LoadChange(lambda: stages, request.mode, is_costly=is_costly)
 
 

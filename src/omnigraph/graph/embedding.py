@@ -143,8 +143,8 @@ def embed(
     (1, 1)
     """
     from omnigraph.embedding.embed_files import EmbedRequest, embed_file, parse_selector
-    from omnigraph.embedding.embedder import PacedEmbedder
     from omnigraph.embedding.embedder_choice import open_embedder
+    from omnigraph.embedding.text_vectors import Pace
 
     files = _open_files(seed, input, output, spec)
     request = EmbedRequest(
@@ -163,10 +163,7 @@ def embed(
     chosen = settings or Settings.from_environment(os.environ)
     if engine != "local":
         return _embed_in_tasks(request, chosen, per_minute, engine, session, spark_conf or {})
-    embedder = open_embedder(chosen.embed)
-    if per_minute is not None:
-        embedder = PacedEmbedder(embedder, per_minute)
-    return embed_file(request, embedder)
+    return embed_file(request, open_embedder(chosen.embed), pace=Pace(per_minute))
 
 
 def _embed_in_tasks(
@@ -228,15 +225,15 @@ def _embed_graph(
 ) -> GraphEmbedSummary:
     """Fill vectors of a branch as one commit."""
     from omnigraph.embedding.embedder_choice import choose_model
+    from omnigraph.embedding.text_vectors import remove_answers
     from omnigraph.execution.load_options import LoadMode
     from omnigraph.graph.apply_load import LoadChange
-    from omnigraph.pipeline.kernels.embed_kernel import forget_answers
 
     root = writer.branches.root
     with closing(embedding):
         change = LoadChange(lambda: embedding, LoadMode.MERGE)
         published = writer.write(change, options)
-    forget_answers(root)
+    remove_answers(root)
     return GraphEmbedSummary(
         branch=normalize_branch(options.branch),
         embedded=embedding.vectors,

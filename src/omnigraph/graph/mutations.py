@@ -31,7 +31,7 @@ from omnigraph.wire.write_results import MutationResult
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
-    from omnigraph.execution.embed_on_write import WriteVectors
+    from omnigraph.embedding.text_vectors import TextVectors
     from omnigraph.execution.mutate import MutationInput, MutationRun
     from omnigraph.execution.pending_rows import PendingTable, Placement
     from omnigraph.writer.driver import Writer
@@ -277,10 +277,10 @@ class Mutation:
         return True
 
 
-def _open_vectors(settings: EmbedSettings) -> WriteVectors:
-    from omnigraph.execution.embed_on_write import WriteVectors
+def _open_vectors(settings: EmbedSettings) -> TextVectors:
+    from omnigraph.embedding.text_vectors import TextVectors
 
-    return WriteVectors(settings)
+    return TextVectors(settings)
 
 
 def _find_placement(table: PendingTable) -> Placement:

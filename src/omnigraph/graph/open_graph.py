@@ -226,7 +226,7 @@ class OpenGraph:
     @cached_property
     def embeds_writes(self) -> bool:
         """Whether writes compute the vectors of `@embed` properties."""
-        from omnigraph.execution.embed_on_write import is_configured
+        from omnigraph.embedding.row_vectors import is_configured
 
         return is_configured(self.views.root.settings.embed)
 

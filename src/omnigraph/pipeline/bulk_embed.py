@@ -10,7 +10,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -31,8 +31,8 @@ from omnigraph.embedding.embed_files import (
     embed_file,
     render_field,
 )
-from omnigraph.embedding.embedder import TextRole
 from omnigraph.embedding.embedder_choice import choose_model, open_embedder
+from omnigraph.embedding.text_vectors import AnswerFolder, Pace, TextVectors, open_task_vectors
 from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
 from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.execution.read import Flags, Given
@@ -41,7 +41,6 @@ from omnigraph.identity import TableKey
 from omnigraph.output_files import OutputFile
 from omnigraph.pipeline.bulk_load import LoadJob
 from omnigraph.pipeline.input_splits import ColumnMapping
-from omnigraph.pipeline.kernels.embed_kernel import EmbedderSpec, embed_texts, make_embedder_spec
 from omnigraph.pipeline.kernels.stage_kernel import (
     FrameSpec,
     StagedSplit,
@@ -54,7 +53,7 @@ from omnigraph.pipeline.table_scan import TableScan, plan_partitions, scan_rows
 from omnigraph.pipeline.tasks import InlineTasks, Partition, Tasks
 from omnigraph.plan.expressions import AnyOf, IsNull, Predicate, PropertyValue
 from omnigraph.plan.plan_nodes import ROW
-from omnigraph.settings import AwsSettings, EmbedSettings
+from omnigraph.settings import EmbedSettings
 from omnigraph.storage.prepared_write import StagedTable, Ticket
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.types.arrow import to_arrow_type
@@ -84,47 +83,23 @@ class FileWork:
 
     request: EmbedRequest
     folder: Path
-    embedder_spec: EmbedderSpec
+    vectors: TextVectors
 
     def output(self, number: int) -> Path:
         return self.folder / f"{number:06}.out"
 
 
 def embed_piece(work: FileWork, piece: Piece) -> EmbedSummary | Failed:
-    """The records of one piece, with their vectors, in a file of their own."""
+    """Write the records of one piece, with their vectors, to a file of their own."""
     request = replace(
         work.request, lines=piece.lines, output=work.output(piece.number), is_resumable=False
     )
+    vectors = work.vectors
     try:
-        gathered = _Gathering()
-        embed_file(request, gathered)
-        ready = _Ready(embed_texts(work.embedder_spec, gathered.texts))
-        return embed_file(request, ready)
+        embedder = open_embedder(vectors.settings)
+        return embed_file(request, embedder, pace=vectors.pace, answers=vectors.answers)
     except EmbeddingFailed as failure:
         return Failed(failure.message)
-
-
-@dataclass
-class _Gathering:
-    """Embedder that collects the texts it is given, and returns placeholder vectors."""
-
-    model: str = ""
-    texts: list[str] = field(default_factory=list)
-
-    def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:  # noqa: ARG002 - whatever it is for
-        self.texts.append(text)
-        return [1.0, *[0.0] * (dimension - 1)]
-
-
-@dataclass(frozen=True)
-class _Ready:
-    """Embedder that returns vectors computed before."""
-
-    vectors: Mapping[str, list[float]]
-    model: str = ""
-
-    def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:  # noqa: ARG002 - as above
-        return self.vectors[text]
 
 
 # --- rows of a graph ------------------------------------------------------------------------------
@@ -151,10 +126,10 @@ class RowTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowWork:
-    """Settings shared by the tasks of a graph; dimensions are those of the properties."""
+    """Settings shared by the tasks of a graph."""
 
     stage: StageSpec
-    embedder_spec: EmbedderSpec
+    vectors: TextVectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,8 +181,8 @@ def _fill_vectors(
     property_ = task.scan.type_.property(fill.target)
     assert property_ is not None, "the driver looked it up"
     assert property_.type.dimension is not None, "the driver lets only vectors through"
-    embedder_spec = replace(work.embedder_spec, dimension=property_.type.dimension)
-    vectors = embed_texts(embedder_spec, [text for text in texts if text is not None])
+    wanted = [text for text in texts if text is not None]
+    vectors = work.vectors.ask(wanted, property_.type.dimension)
     old = rows.column(fill.target).to_pylist()
     new = [
         before if text is None else vectors[text] for before, text in zip(old, texts, strict=True)
@@ -259,16 +234,11 @@ def embed_file_in_tasks(
     folder = request.output.with_name(f"{request.output.name}.pieces")
     answers = request.output.with_name(f"{request.output.name}.vectors")
     pieces = list(_split_pieces(request.input))
-    embedder_spec = EmbedderSpec(
-        settings=settings,
-        dimension=request.spec.dimension,
-        answers=str(answers.absolute()),
-        aws=AwsSettings(),
-        per_minute=_divide_work(per_minute, tasks, len(pieces)),
-    )
+    pace = Pace(_divide_work(per_minute, tasks, len(pieces)))
+    vectors = TextVectors(settings, AnswerFolder(str(answers.absolute())), pace)
     with _list_folders(folder, answers, is_kept=request.is_resumable):
         located = replace(request, input=request.input.absolute())
-        work = FileWork(request=located, folder=folder.absolute(), embedder_spec=embedder_spec)
+        work = FileWork(request=located, folder=folder.absolute(), vectors=vectors)
         done = _require_successes(tasks.run(embed_piece, pieces, work, stage="embed"))
         _gather(output, [work.output(piece.number) for piece in pieces])
     return _sum_counts(request, done, settings)
@@ -459,10 +429,9 @@ class GraphEmbedding:
         targets = list_graph_targets(catalog, self.types, self.spec, model)
         rows = list(self._plan_tasks(snapshot, ir, targets))
         share = _divide_work(self.per_minute, self.tasks, len(rows))
-        embedder_spec = replace(make_embedder_spec(snapshot.root), per_minute=share)
         options = LoadOptions(mode=LoadMode.MERGE)
         stage = StageSpec(ir=ir, locations=locations, aws=aws, options=options)
-        work = RowWork(stage=stage, embedder_spec=embedder_spec)
+        work = RowWork(stage=stage, vectors=open_task_vectors(snapshot.root, share))
         return _require_successes(self.tasks.run(embed_rows, rows, work, stage="embed"))
 
     def _plan_tasks(

@@ -11,8 +11,9 @@ import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import encode_ir
+from omnigraph.embedding.row_vectors import is_configured
+from omnigraph.embedding.text_vectors import open_task_vectors
 from omnigraph.errors import BadOptions, BadRequest
-from omnigraph.execution.embed_on_write import is_configured
 from omnigraph.execution.load_options import LoadMode, LoadOptions, find_match_key
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.check_stages import Sizes
@@ -24,7 +25,6 @@ from omnigraph.pipeline.input_splits import (
     build_table_mapping,
     plan_inputs,
 )
-from omnigraph.pipeline.kernels.embed_kernel import make_embedder_spec
 from omnigraph.pipeline.kernels.stage_kernel import (
     FrameSpec,
     StagedSplit,
@@ -169,7 +169,7 @@ class StagedInput:
             options=self._options,
             input=self._root.settings.input,
             rejects=rejects,
-            embedder_spec=make_embedder_spec(self._root),
+            vectors=open_task_vectors(self._root),
             matched=matched,
             stored=stored,
         )

@@ -15,13 +15,13 @@ from pyspark.sql.datasource import (
 )
 
 from omnigraph.catalog.codec import encode_ir
+from omnigraph.embedding.text_vectors import open_task_vectors
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.graph.apply_load import commit_rows
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.input_splits import ColumnMapping, build_table_mapping
-from omnigraph.pipeline.kernels.embed_kernel import make_embedder_spec
 from omnigraph.pipeline.kernels.stage_kernel import (
     FrameSpec,
     StagedSplit,
@@ -77,7 +77,7 @@ class _Target:
             locations=locations,
             aws=self.settings.aws,
             options=self.load,
-            embedder_spec=make_embedder_spec(place.root),
+            vectors=open_task_vectors(place.root),
             stored=self._find_stored(key),
         )
         context = TaskContext.get()

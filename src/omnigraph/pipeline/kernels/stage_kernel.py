@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from omnigraph.catalog.catalog import Constraint
 from omnigraph.constraints.table_changes import REPORTED
+from omnigraph.embedding.text_vectors import TextVectors
 from omnigraph.errors import BadRequest, RowProblem
 from omnigraph.execution.load_options import (
     LoadMode,
@@ -32,7 +33,6 @@ from omnigraph.pipeline.input_splits import (
     open_filesystem,
     store_path,
 )
-from omnigraph.pipeline.kernels.embed_kernel import EmbedderSpec, TaskVectors
 from omnigraph.pipeline.kernels.input_blocks import (
     BLOCK_BYTES,
     open_whole,
@@ -66,8 +66,8 @@ class StageSpec:
     limit: int = REPORTED
     rejects: TableLocation | None = None
     """Table of rejects for all refused records, if requested."""
-    embedder_spec: EmbedderSpec | None = None
-    """Embedder of the vectors that records leave out."""
+    vectors: TextVectors | None = None
+    """Requests the vectors that records leave out."""
     matched: Mapping[TableKey, Table | None] | None = None
     """The edges that are there, of types whose edges without ids are looked up among them. None
     leaves looking them up to whoever commits the rows: they are staged without ids."""
@@ -163,7 +163,6 @@ class _Stager:
             partial=spec.options.partial, with_presence=True, max_problems=keep
         )
         self.types: tuple[TypeSpec, ...] = build_type_specs(self.catalog)
-        self.vectors = None if spec.embedder_spec is None else TaskVectors(spec.embedder_spec)
 
     def add(self, parsed: ParsedLines, records: Iterable[bytes] | None = None) -> None:
         result = self.result
@@ -180,7 +179,7 @@ class _Stager:
                 leave_ids=self.spec.matched is None and self._find_match_key(key) is not None,
             )
             type_, stored = self.catalog.by_table_key[key], self.spec.stored.get(key)
-            block = make_block(type_, rows, options, self.vectors, stored)
+            block = make_block(type_, rows, options, self.spec.vectors, stored)
             self._note_mismatches(key, block.problems)
             refused += block.problems
             kept = result.tables.setdefault(key, StagedBlock())

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.constraints.table_changes import get_column
+from omnigraph.embedding.text_vectors import TextVectors
 from omnigraph.errors import ExternalBlobPolicy
-from omnigraph.execution.embed_on_write import Vectors
 from omnigraph.execution.load_options import Matches, find_match_key, match_ids
 from omnigraph.execution.row_completion import (
     Completion,
@@ -54,7 +54,7 @@ def make_block(
     type_: NodeType | EdgeType,
     rows: TypedRows,
     options: BlockOptions,
-    vectors: Vectors | None,
+    vectors: TextVectors | None,
     stored: Table | None,
 ) -> RowBlock:
     """Complete parsed rows for a staging table, with the position of each in the input.

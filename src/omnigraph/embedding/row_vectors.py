@@ -6,11 +6,11 @@ settings it stays null, and a required one is rejected with the settings to chan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,18 +18,14 @@ from omnigraph.cache import Cache
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.constraints.table_changes import get_column
 from omnigraph.embedding.embed_files import build_embed_text
-from omnigraph.embedding.embedder import BatchEmbedder, Embedder, TextRole
 from omnigraph.embedding.embedder_choice import choose_model, open_embedder
+from omnigraph.embedding.text_vectors import TextVectors
 from omnigraph.errors import EmbeddingFailed
-from omnigraph.execution.read import Flags
 from omnigraph.settings import EmbedSettings
 from omnigraph.storage.tables import Table
 from omnigraph.types.arrow import to_arrow_type
 
-TEXTS_PER_REQUEST = 64
-
-Ask = Callable[[Sequence[str], int], Mapping[str, list[float]]]
-"""Embed texts in a dimension."""
+Flags = npt.NDArray[np.bool_]
 
 
 def embeds_on_write(settings: EmbedSettings, find_catalog: Callable[[], Catalog]) -> bool:
@@ -44,7 +40,7 @@ def is_configured(settings: EmbedSettings) -> bool:
     return settings.embeds_writes and _find_missing_key(settings) is None
 
 
-_NOT_ASKED = "no provider is asked here"
+_NO_PROVIDER = "no provider is asked here"
 
 
 def _find_missing_key(settings: EmbedSettings) -> str | None:
@@ -103,18 +99,6 @@ def mask_null(column: pa.Array) -> Flags:
     return found
 
 
-class Vectors(Protocol):
-    """Source of vectors for texts."""
-
-    def find_obstacle(self, property_: Property) -> str | None:
-        """Return the reason why vectors of a property cannot be computed, or None."""
-        ...
-
-    def ask(self, texts: Sequence[str], dimension: int) -> Mapping[str, list[float]]:
-        """Embed texts in a dimension."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class CompletedVectors:
     """Rows with the vectors of one property, as far as they could be computed."""
@@ -133,7 +117,7 @@ def complete_vectors(
     rows: pa.Table,
     property_: Property,
     stale: Flags,
-    vectors: Vectors | None,
+    vectors: TextVectors | None,
     find_stored: Callable[[], Table] | None = None,
 ) -> CompletedVectors:
     """Compute the vectors of stale rows; a text that is blank takes its vector with it.
@@ -143,18 +127,18 @@ def complete_vectors(
         rows: Rows with the property and its source.
         property_: The vector property.
         stale: The rows whose vector has to be computed.
-        vectors: Where to ask; None if vectors are not computed here.
+        vectors: Requests vectors; None if they are not computed here.
         find_stored: Opens the stored rows, which lend their vectors where the text is the same.
     """
     assert property_.embed is not None, "listed as embedded"
-    obstacle = _NOT_ASKED if vectors is None else vectors.find_obstacle(property_)
+    obstacle = _NO_PROVIDER if vectors is None else find_obstacle(vectors.settings, property_)
     is_computed = vectors is not None and obstacle is None and bool(stale.any())
     if vectors is not None and is_computed:
         if find_stored is not None:
             rows = reuse_stored_vectors(rows, property_, stale, find_stored())
             stale = stale & mask_null(get_column(rows, property_.name))
         says = mask_texts(get_column(rows, property_.embed.source))
-        rows = _fill_vectors(type_, rows, property_, stale & says, vectors.ask)
+        rows = _fill_vectors(type_, rows, property_, stale & says, vectors)
         silent = np.flatnonzero(stale & ~says)
         none = pa.nulls(len(silent), to_arrow_type(property_.type))
         rows = replace_cells(rows, property_.name, silent, none)
@@ -164,7 +148,11 @@ def complete_vectors(
 
 
 def _fill_vectors(
-    type_: NodeType | EdgeType, rows: pa.Table, property_: Property, chosen: Flags, ask: Ask
+    type_: NodeType | EdgeType,
+    rows: pa.Table,
+    property_: Property,
+    chosen: Flags,
+    vectors: TextVectors,
 ) -> pa.Table:
     """Fill the vectors of the chosen rows from their texts.
 
@@ -179,9 +167,9 @@ def _fill_vectors(
     source = property_.embed.source
     values = get_column(rows, source).take(pa.array(positions)).to_pylist()
     texts = [build_embed_text(type_.name, {source: value}, (source,)) for value in values]
-    vectors = ask(list(dict.fromkeys(texts)), property_.type.dimension)
+    found = vectors.ask(texts, property_.type.dimension)
     kind = to_arrow_type(property_.type)
-    made = pa.array([vectors[text] for text in texts], kind)
+    made = pa.array([found[text] for text in texts], kind)
     return replace_cells(rows, property_.name, positions, made)
 
 
@@ -216,37 +204,3 @@ def replace_cells(
     column = pa.concat_arrays([old.cast(made.type), made]).take(pa.array(taken))
     index = rows.schema.get_field_index(name)
     return rows.set_column(index, rows.schema.field(index), column)
-
-
-class WriteVectors:
-    """Computes the vectors of one write; each text is requested once, over all retries."""
-
-    def __init__(self, settings: EmbedSettings) -> None:
-        self._settings = settings
-        self._known: dict[tuple[str, int], list[float]] = {}
-
-    def find_obstacle(self, property_: Property) -> str | None:
-        return find_obstacle(self._settings, property_)
-
-    def ask(self, texts: Sequence[str], dimension: int) -> Mapping[str, list[float]]:
-        """Embed texts, in batched requests."""
-        new = [text for text in texts if (text, dimension) not in self._known]
-        if new:
-            embedder = open_embedder(self._settings)
-            for batch in _split(new):
-                vectors = embed_documents(embedder, batch, dimension)
-                for text, vector in zip(batch, vectors, strict=True):
-                    self._known[text, dimension] = vector
-        return {text: self._known[text, dimension] for text in texts}
-
-
-def embed_documents(embedder: Embedder, texts: Sequence[str], dimension: int) -> list[list[float]]:
-    """Embed texts as documents."""
-    if isinstance(embedder, BatchEmbedder) and len(texts) > 1:
-        return embedder.embed_many(texts, dimension, TextRole.DOCUMENT)
-    return [embedder.embed(text, dimension, TextRole.DOCUMENT) for text in texts]
-
-
-def _split(texts: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(texts), TEXTS_PER_REQUEST):
-        yield texts[start : start + TEXTS_PER_REQUEST]
