@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import pickle
+from dataclasses import replace
 
 import pytest
 
 import omnigraph
+from omnigraph.embedding.text_vectors import open_task_vectors, remove_answers
 from omnigraph.errors import BadRequest, RowsRejected
 from omnigraph.pipeline.input_splits import open_filesystem, store_path
+from omnigraph.settings import EmbedProvider, EmbedSettings
+from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import STAGING
 from pipeline.random_loads import normal
 
@@ -65,3 +70,15 @@ def test_mistakes_name_the_object(s3_server, graph):
     assert (refused.value.problems[0].file, refused.value.problems[0].line) == (place, 1)
     with pytest.raises(BadRequest, match="no file matches"):
         graph.load([s3_server.new_root() + "-nothing/*.jsonl"], "append")
+
+
+def test_answers_of_a_provider_are_stored_until_the_rows_are_committed(s3_server):
+    embed = EmbedSettings(provider=EmbedProvider.MOCK)
+    root = GraphRoot.at(s3_server.new_root(), replace(s3_server.settings, embed=embed))
+    made = open_task_vectors(root).ask(["tides", "embers", "tides"], 3)
+    sent = pickle.loads(pickle.dumps(open_task_vectors(root)))
+    assert sent.answers.find(["embers", "new"], "", 3) == {"embers": pytest.approx(made["embers"])}
+    assert sent.answers.find(["embers"], "", 2) == {}
+    assert sent.answers.find(["embers"], "other", 3) == {}
+    remove_answers(root)
+    assert sent.answers.find(["embers"], "", 3) == {}
