@@ -92,9 +92,22 @@ def _list_repeated_keys(
         yield change.violation(ViolationKind.UNIQUE, message, index, other)
 
 
-def match_stored_ids(ids: pa.Array, stored: pa.Array) -> pa.Array:
-    """Return the position of each id among the stored ones; NULL for a new one."""
-    return pc.index_in(ids, value_set=stored)
+@dataclass(frozen=True, slots=True)
+class StoredIds:
+    """The stored rows that rows of an input meet by their ids."""
+
+    positions: pa.Array
+    """The position of each id among the stored ones; NULL for a new one."""
+    taken: Positions
+    """The rows that are refused because their id is stored."""
+
+
+def check_stored_ids(change: TableChange, stored: pa.Array, *, must_be_new: bool) -> StoredIds:
+    """Match rows with stored ids, which refuse them with `must_be_new`."""
+    positions = pc.index_in(change.ids, value_set=stored)
+    if not must_be_new or positions.null_count == len(positions):
+        return StoredIds(positions, _NONE)
+    return StoredIds(positions, np.flatnonzero(positions.is_valid().to_numpy(zero_copy_only=False)))
 
 
 def describe_taken(key: TableKey, id: str) -> str:

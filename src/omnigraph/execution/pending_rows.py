@@ -58,23 +58,23 @@ class CommittedRows:
     """Row lookup in the tables of one snapshot; opens each table once."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
+        self.snapshot = snapshot
         self._tables: dict[TableKey, Table] = {}
 
     def table(self, key: TableKey) -> Table:
         if key not in self._tables:
-            self._tables[key] = self._snapshot.table(key)
+            self._tables[key] = self.snapshot.table(key)
         return self._tables[key]
 
     def reader(self, type_: NodeType | EdgeType) -> Reader:
         """A reader of the rows of a type, as for queries."""
         key = type_.table_key
-        return Reader(self.table(key), type_, self._snapshot.entry(key).row_count)
+        return Reader(self.table(key), type_, self.snapshot.entry(key).row_count)
 
     def find(self, table: TableKey, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
         opened = self.table(table)
         # The manifest counts the rows: an empty table need not be read.
-        if not len(values) or not self._snapshot.entry(table).row_count:
+        if not len(values) or not self.snapshot.entry(table).row_count:
             return opened.schema.empty_table().select(list(columns))
         return opened.lookup(by, values, list(columns))
 

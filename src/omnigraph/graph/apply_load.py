@@ -13,7 +13,6 @@ from omnigraph.embedding.row_vectors import embeds_on_write, is_configured
 from omnigraph.embedding.text_vectors import TextVectors, remove_answers
 from omnigraph.errors import AlreadyExists, BranchNotFound, ReadSetChanged
 from omnigraph.execution.load_options import LoadMode, LoadOptions
-from omnigraph.execution.record_load import RecordInput, RecordLoad
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.conversion.load_inputs import LoadInput, StreamInput, TaskInput
 from omnigraph.graph.engines import EngineOptions, open_tasks
@@ -21,6 +20,7 @@ from omnigraph.graph.idempotency import KeyedWrite, WriteKey, write_once
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.bulk_load import LoadJob
 from omnigraph.pipeline.input_splits import FileSource, FrameSource
+from omnigraph.pipeline.load_stages import RecordInput, RecordLoad
 from omnigraph.pipeline.staged_input import StagedRows
 from omnigraph.pipeline.staging_area import StagingArea, spool_input
 from omnigraph.pipeline.tasks import InlineTasks

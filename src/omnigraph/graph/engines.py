@@ -162,8 +162,8 @@ def _choose_by_size(size: int, given: LoadInput, root: GraphRoot) -> EngineChoic
 
 def _measure_input(given: LoadInput, settings: Settings) -> int | None:
     """Estimate the bytes of plain records; None if nobody knows yet."""
-    from omnigraph.execution.record_load import RecordInput
     from omnigraph.pipeline.input_splits import FileSource, TableSource, measure_files
+    from omnigraph.pipeline.load_stages import RecordInput
 
     match given:
         case RecordInput():

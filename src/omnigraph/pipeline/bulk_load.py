@@ -41,6 +41,7 @@ from omnigraph.pipeline.load_report import (
     write_rejects,
 )
 from omnigraph.pipeline.load_report import make_problem as violation_problem
+from omnigraph.pipeline.load_stages import run_checks
 from omnigraph.pipeline.staged_input import Source, StagedInput
 from omnigraph.pipeline.staging_area import (
     REJECTS,
@@ -137,18 +138,12 @@ class LoadJob:
             if self._options.rejects is not None
             else None,
         )
-        touched = sorted({*staged, *(k for s in self._input.splits for k in s.mismatch_counts)})
+        stages = _StagedChecks(self._input, checks, staged)
         try:
-            staged = checks.find_keys(staged)
-            self._raise_or_skip(checks, touched)
-            if self._options.partial:
-                staged = self._fill(staged, checks, catalog)
-            staged = checks.check(staged)
-            if not self._options.skips:
-                self._raise_taken(checks, sorted(staged))
+            run_checks(stages)
         finally:
             self._write_rejects(checks)
-        written = self._outputs.write(snapshot, ticket, staged, self._input.ir)
+        written = self._outputs.write(snapshot, ticket, stages.staged, self._input.ir)
         if self._options.skips:
             self._count_skipped(checks)
         return written
@@ -168,17 +163,6 @@ class LoadJob:
             raise
         return skipped
 
-    def _raise_or_skip(self, checks: Checks, touched: Sequence[TableKey]) -> None:
-        if not self._options.skips:
-            raise_repeated(self._input.splits, checks.keys, touched, self._input.places)
-            return
-        for key in touched:
-            problems, _ = list_mismatches(self._input.splits, key, self._input.places)
-            self._skipped.add(problems)
-            found = checks.keys.get(key, ())
-            repeated = [violation_problem(v) for v in list_repeated_keys(found, self._input.places)]
-            self._skipped.add([*repeated, *list_taken_ids(found, self._input.places)])
-
     def _count_skipped(self, checks: Checks) -> None:
         """Count each row once that was neither written nor superseded by another."""
         written, skipped = self._outputs.rows, self._skipped_of_type
@@ -189,14 +173,6 @@ class LoadJob:
         unread = sum(split.problem_count for split in self._input.splits)
         mismatched = sum(split.mismatch_counts.total() for split in self._input.splits)
         self._skipped.total = unread + mismatched + skipped.total()
-
-    def _raise_taken(self, checks: Checks, touched: Sequence[TableKey]) -> None:
-        for key in touched:
-            addresses = (s.tables[key].address for s in self._input.splits if key in s.tables)
-            address = next((one for one in addresses if one is not None), None)
-            if not any(one.dropped for one in checks.keys[key]):
-                refuse_address(address)
-            raise_taken(key, checks.keys[key], self._input.places)
 
     def _write_rejects(self, checks: Checks | None = None) -> None:
         if self._options.rejects is None:
@@ -209,15 +185,56 @@ class LoadJob:
         tables = [table for table in (self._rejects, ruled) if table is not None]
         write_rejects(self._options.rejects, tables, self._input.places)
 
-    # --- partial records -------------------------------------------------------------------------
 
-    def _fill(
-        self, staged: Mapping[TableKey, Staged], checks: Checks, catalog: Catalog
-    ) -> dict[TableKey, Staged]:
-        """Complete partial records with what the graph holds."""
-        targets = {key: self._input.area.fresh("whole") for key in staged}
+@dataclass
+class _StagedChecks:
+    """The checks of staged rows, by tasks, and the rows that remain."""
+
+    input: StagedInput
+    checks: Checks
+    staged: Mapping[TableKey, Staged]
+
+    def check_ids(self) -> None:
+        mismatched = (key for split in self.input.splits for key in split.mismatch_counts)
+        touched = sorted({*self.staged, *mismatched})
+        self.staged = self.checks.find_keys(self.staged)
+        self._raise_or_skip(touched)
+        if self.checks.options.partial:
+            self.staged = self._fill()
+
+    def check_rules(self) -> None:
+        self.staged = self.checks.check(self.staged)
+
+    def require_new_ids(self) -> None:
+        if self.checks.options.skips:
+            return
+        for key in sorted(self.staged):
+            addresses = (s.tables[key].address for s in self.input.splits if key in s.tables)
+            address = next((one for one in addresses if one is not None), None)
+            if not any(one.dropped for one in self.checks.keys[key]):
+                refuse_address(address)
+            raise_taken(key, self.checks.keys[key], self.input.places)
+
+    def _raise_or_skip(self, touched: Sequence[TableKey]) -> None:
+        given, keys = self.input, self.checks.keys
+        if not self.checks.options.skips:
+            raise_repeated(given.splits, keys, touched, given.places)
+            return
+        for key in touched:
+            problems, _ = list_mismatches(given.splits, key, given.places)
+            self.checks.skipped.add(problems)
+            found = keys.get(key, ())
+            repeated = [violation_problem(v) for v in list_repeated_keys(found, given.places)]
+            self.checks.skipped.add([*repeated, *list_taken_ids(found, given.places)])
+
+    def _fill(self) -> dict[TableKey, Staged]:
+        """Complete partial records with the stored rows they replace."""
+        checks, staged = self.checks, self.staged
+        targets = {key: self.input.area.fresh("whole") for key in staged}
         drops = (
-            {key: self._input.area.fresh("drops") for key in staged} if self._options.skips else {}
+            {key: self.input.area.fresh("drops") for key in staged}
+            if self.checks.options.skips
+            else {}
         )
         tasks = [
             FillTask(
@@ -231,16 +248,16 @@ class LoadJob:
             for key, one in staged.items()
             for fragment in one.table.fragments()
         ]
-        found = self._tasks.run(fill_rows, tasks, self._input.ir, stage="fill")
+        found = checks.tasks.run(fill_rows, tasks, self.input.ir, stage="fill")
         total = sum(one.problem_count for one in found)
         shown = [self._locate(p) for one in found for p in one.problems][:REPORTED]
-        if total and not self._options.skips:
+        if total and not self.checks.options.skips:
             raise RowsRejected(shown, total)
-        self._skipped.add(shown)
+        checks.skipped.add(shown)
         result = {}
         for key, one in staged.items():
             mine = [f for f in found if f.table_key == key]
-            schema = build_staging_schema(catalog.by_table_key[key])
+            schema = build_staging_schema(checks.catalog.by_table_key[key])
             table = commit_staging(targets[key], schema, [t for f in mine for t in f.fragments])
             assert table is not None
             dropped = [text for f in mine for text in f.row_outcomes]
@@ -249,7 +266,7 @@ class LoadJob:
         return result
 
     def _locate(self, placed: PlacedProblem) -> RowProblem:
-        file, line = self._input.places.of(placed.position)
+        file, line = self.input.places.of(placed.position)
         return msgspec.structs.replace(placed.problem, file=file, line=line)
 
 

@@ -29,7 +29,6 @@ import pyarrow as pa
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType
 from omnigraph.errors import BadRequest
 from omnigraph.execution.load_options import LoadMode, LoadOptions
-from omnigraph.execution.record_load import RecordInput
 from omnigraph.pipeline.input_splits import (
     FileSource,
     FrameSource,
@@ -37,6 +36,7 @@ from omnigraph.pipeline.input_splits import (
     find_type,
     identify_files,
 )
+from omnigraph.pipeline.load_stages import RecordInput
 from omnigraph.settings import AwsSettings
 from omnigraph.types.json_value import BASE64_PREFIX
 from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar

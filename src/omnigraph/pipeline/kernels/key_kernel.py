@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
-from omnigraph.constraints.row_ids import check_repeated_ids, describe_taken, match_stored_ids
+from omnigraph.constraints.row_ids import check_repeated_ids, check_stored_ids, describe_taken
 from omnigraph.constraints.table_changes import REPORTED, TableChange, get_column
 from omnigraph.errors import Violation, ViolationKind
 from omnigraph.execution.load_options import LoadMode, LoadOptions
@@ -91,11 +91,11 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
     repeated_keys, violations = count_findings(repeated.violations)
     again = rows.take(pa.array(repeated.refused))
     dropped = rows.take(pa.array(repeated.dropped))
-    met = _match_committed(change.without(repeated.dropped).rows, task.base, type_)
+    must_be_new = mode is LoadMode.APPEND
+    met, taken = _match_stored(change.without(repeated.dropped), task.base, must_be_new=must_be_new)
     row_outcomes = [encode_dropped(get_column(dropped, ROW_ADDRESS))]
-    taken = met.slice(0, met.num_rows if mode is LoadMode.APPEND else 0)
     if taken.num_rows and skips:
-        row_outcomes.append(encode_dropped(get_column(met, ROW_ADDRESS)))
+        row_outcomes.append(encode_dropped(get_column(taken, ROW_ADDRESS)))
     elif met.num_rows:
         # An append is refused for them, but not before every other rule was looked at: then
         # they count as what they would have been, replacements.
@@ -135,21 +135,24 @@ def _make_conflict(rows: pa.Table, first: int, last: int) -> Conflict:
     return Conflict(first_at=places[first].as_py(), at=places[last].as_py(), id=id)
 
 
-def _match_committed(rows: pa.Table, base: Table | None, type_: NodeType | EdgeType) -> pa.Table:
-    """Match the staged rows whose id is stored with the stored rows; in the input's order."""
-    wanted = ["id", ROW_ID, ROW_ADDRESS, *(["src"] if isinstance(type_, EdgeType) else [])]
+def _match_stored(
+    change: TableChange, base: Table | None, *, must_be_new: bool
+) -> tuple[pa.Table, pa.Table]:
+    """Join rows with the stored rows of their ids; also return those that are refused."""
+    rows, is_edge = change.rows, isinstance(change.type, EdgeType)
+    wanted = ["id", ROW_ID, ROW_ADDRESS, *(["src"] if is_edge else [])]
     if base is None or not rows.num_rows:
-        return _make_no_match(rows, wanted)
-    found = base.lookup("id", get_column(rows, "id"), wanted)
-    if not found.num_rows:
-        return _make_no_match(rows, wanted)
-    place = match_stored_ids(get_column(rows, "id"), get_column(found, "id"))
-    is_met = pc.is_valid(place)
+        return _make_no_match(rows, wanted), rows.slice(0, 0)
+    stored = base.lookup("id", change.ids, wanted)
+    if not stored.num_rows:
+        return _make_no_match(rows, wanted), rows.slice(0, 0)
+    found = check_stored_ids(change, get_column(stored, "id"), must_be_new=must_be_new)
+    is_met = pc.is_valid(found.positions)
     # In one piece: rows taken from many pieces in any order are looked for in each of them.
-    met, stored = rows.filter(is_met), found.combine_chunks().take(place.filter(is_met))
+    met, old = rows.filter(is_met), stored.combine_chunks().take(found.positions.filter(is_met))
     for name in wanted[1:]:
-        met = met.append_column(f"stored{name}", stored.column(name))
-    return met
+        met = met.append_column(f"stored{name}", old.column(name))
+    return met, rows.take(pa.array(found.taken))
 
 
 def _list_matched_fragments(met: pa.Table) -> tuple[int, ...]:
