@@ -62,19 +62,6 @@ class ImportResult:
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Wanted:
-    """Arguments of an import."""
-
-    mode: ModeName
-    branch: str
-    on_error: str
-    rejects: str | Path | OutputFile | None
-    actor: str | None
-    settings: Settings | None
-    engine: LoadEngineName | None
-
-
 def infer_schema(
     sources: Sources, *, delimiter: str | None = None, settings: Settings | None = None
 ) -> SchemaProposal:
@@ -137,17 +124,10 @@ def import_files(
     >>> done.created, done.load.nodes, done.lost
     (True, {'Person': 2}, ())
     """
-    wanted = _Wanted(
-        mode=mode,
-        branch=branch,
-        on_error=on_error,
-        rejects=rejects,
-        actor=actor,
-        settings=settings,
-        engine=engine,
-    )
     with open_sources(sources, delimiter, _find_settings(graph, settings)) as found:
-        return _import_tables(graph, found, wanted)
+        return _import_tables(
+            graph, found, mode, branch, on_error, actor, settings, engine, rejects
+        )
 
 
 def import_networkx(
@@ -183,36 +163,40 @@ def import_networkx(
     >>> done.load.nodes, done.load.edges
     ({'Node': 34}, {'Edge': 78})
     """
-    wanted = _Wanted(
-        mode=mode,
-        branch=branch,
-        on_error=on_error,
-        rejects=None,
-        actor=actor,
-        settings=settings,
-        engine=engine,
-    )
-    return _import_tables(graph, read_networkx(source, node_type, edge_type), wanted)
+    found = read_networkx(source, node_type, edge_type)
+    return _import_tables(graph, found, mode, branch, on_error, actor, settings, engine)
 
 
-def _import_tables(graph: Graph | str | Path, found: SourceGraph, wanted: _Wanted) -> ImportResult:
+def _import_tables(
+    graph: Graph | str | Path,
+    found: SourceGraph,
+    mode: ModeName,
+    branch: str,
+    on_error: str,
+    actor: str | None,
+    settings: Settings | None,
+    engine: LoadEngineName | None,
+    rejects: str | Path | OutputFile | None = None,
+) -> ImportResult:
     proposal = propose_schema(found)
-    target = _find_graph(graph, wanted)
+    target = _find_graph(graph, settings, actor)
     with tempfile.TemporaryDirectory(prefix="omnigraph-import-") as folder:
         if target is not None:
-            proposal = fit_proposal(
-                proposal, compile_catalog(SourceText(target.schema, "<schema>"))
-            )
+            catalog = compile_catalog(SourceText(target.schema, "<schema>"))
+            proposal = fit_proposal(proposal, catalog)
         stage_import(proposal, Path(folder))
-        into = target or _create(graph, proposal, wanted)
+        into = target
+        if into is None:
+            assert isinstance(graph, str | Path), "only an address may have no graph"
+            into = init(graph, proposal.source, actor=actor, settings=settings)
         load = into.load(
             folder,
-            wanted.mode,
-            branch=wanted.branch,
-            on_error=wanted.on_error,
-            rejects=wanted.rejects,
-            actor=wanted.actor,
-            engine=wanted.engine,
+            mode,
+            branch=branch,
+            on_error=on_error,
+            rejects=rejects,
+            actor=actor,
+            engine=engine,
         )
     return ImportResult(into, target is None, proposal, load)
 
@@ -221,20 +205,17 @@ def _find_settings(graph: object, given: Settings | None) -> Settings | None:
     return graph.settings if given is None and isinstance(graph, Graph) else given
 
 
-def _find_graph(graph: Graph | str | Path, wanted: _Wanted) -> Graph | None:
+def _find_graph(
+    graph: Graph | str | Path, settings: Settings | None, actor: str | None
+) -> Graph | None:
     if isinstance(graph, Graph):
         return graph
     if not isinstance(graph, str | Path):
         raise BadRequest(f"give a graph or its address, not {type(graph).__name__}")
     try:
-        return open_graph(graph, settings=wanted.settings, actor=wanted.actor)
+        return open_graph(graph, settings=settings, actor=actor)
     except GraphNotFound:
         return None
-
-
-def _create(graph: Graph | str | Path, proposal: SchemaProposal, wanted: _Wanted) -> Graph:
-    assert isinstance(graph, str | Path), "only an address may have no graph"
-    return init(graph, proposal.source, actor=wanted.actor, settings=wanted.settings)
 
 
 # --- rows as files that a load reads --------------------------------------------------------------
