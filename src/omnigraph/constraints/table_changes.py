@@ -19,7 +19,7 @@ from omnigraph.identity import TableKey
 
 NO_IDS = pa.array([], pa.string())
 REPORTED = 100
-"""So many violations an error names; the others are counted."""
+"""Most violations that an error lists; the others are counted."""
 
 
 @dataclass(frozen=True)

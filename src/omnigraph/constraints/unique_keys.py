@@ -65,7 +65,7 @@ def list_unique_groups(type_: NodeType | EdgeType) -> tuple[Constraint, ...]:
 
 
 def encode_tuples(type_: NodeType | EdgeType, rows: pa.Table, constraint: Constraint) -> pa.Array:
-    """The compared tuple of each row as one string; NULL where any member is NULL."""
+    """Return the compared tuple of each row as one string; NULL where any member is NULL."""
     return _join_members(encode_members(type_, rows, constraint))
 
 
@@ -95,7 +95,7 @@ class _Checked:
     members: tuple[pa.Array, ...]
 
     def violation(self, index: int, held_by: str, other: int | None = None) -> Violation:
-        """The row at `index` has the tuple of the row called `held_by`, which is at `other`."""
+        """Make a violation of the row at `index`, whose tuple the row `held_by` at `other` has."""
         values = [member[index].as_py() for member in self.members]
         value = values[0] if len(values) == 1 else f"({', '.join(values)})"
         id = self.change.ids[index].as_py()
@@ -131,7 +131,7 @@ def _join_members(members: tuple[pa.Array, ...]) -> pa.Array:
 
 
 def _find_non_finite(checked: _Checked) -> Iterator[Violation]:
-    """Rows whose tuple has no string: NaN equals nothing, so nothing can be said about it."""
+    """Find the rows whose tuple has no string: NaN equals nothing, and cannot be compared."""
     stored = [get_column(checked.change.rows, name) for name in checked.constraint.columns]
     if not any(pa.types.is_floating(values.type) for values in stored):
         return
@@ -190,7 +190,7 @@ def _find_repeats_against(
 
 
 def _choose_lookup_column(type_: NodeType | EdgeType, rows: pa.Table) -> str:
-    """The column to find committed rows by: the one that is likely to find the fewest."""
+    """Return the column to find committed rows by: the one that is likely to find the fewest."""
     sample = rows.slice(0, _SAMPLED_ROWS)
 
     def narrowness(name: str) -> tuple[bool, int]:
@@ -205,7 +205,7 @@ def _choose_lookup_column(type_: NodeType | EdgeType, rows: pa.Table) -> str:
 
 
 def _list_wanted_values(values: pa.Array) -> pa.Array:
-    """The values to look for; both zeros, since they are equal and a look-up goes by bits."""
+    """List the values to look up; both zeros, which are equal and differ in bits."""
     if not pa.types.is_floating(values.type) or not pc.any(pc.equal(values, 0.0)).as_py():
         return values
     return pa.concat_arrays([values, pa.array([0.0, -0.0], values.type)])

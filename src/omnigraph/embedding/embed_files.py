@@ -54,7 +54,7 @@ class SeedManifest:
 
 
 def read_spec(path: Path) -> EmbedSpec:
-    """The spec in a JSON file.
+    """Read a spec from a JSON file.
 
     Raises:
         BadRequest: the file cannot be read or does not hold a spec.
@@ -66,12 +66,12 @@ def read_spec(path: Path) -> EmbedSpec:
 
 
 def parse_spec(value: Mapping[str, object]) -> EmbedSpec:
-    """The spec given as the content of its file."""
+    """Parse the content of a spec file."""
     return _parse_spec(dict(value), "the spec")
 
 
 def read_manifest(path: Path) -> SeedManifest:
-    """The manifest in a YAML or JSON file; its paths are relative to the folder of the file.
+    """Read a manifest in YAML or JSON; its paths are relative to the folder of the file.
 
     Raises:
         BadRequest: the file cannot be read or does not hold a manifest.
@@ -124,7 +124,7 @@ def _parse_target(value: object, place: str) -> EmbedTarget:
 
 
 def _parse_text(manifest: Mapping[str, object], section: str, name: str, path: Path) -> str | None:
-    """A path that the manifest may name."""
+    """Return an optional path of the manifest."""
     members = _parse_mapping(manifest.get(section) or {}, f"{path}: {section}")
     value = members.get(name)
     if value is not None and (not isinstance(value, str) or not value):
@@ -223,7 +223,7 @@ class EmbedSummary(Result, frozen=True):
 
 
 def parse_selector(text: str) -> RecordSelector:
-    """The selector written `[Type:]field=value`.
+    """Parse a selector written `[Type:]field=value`.
 
     Raises:
         BadRequest: the text has another form.
@@ -281,8 +281,8 @@ def embed_file(
 class _PartialOutput:
     """The partial output of a run, stored next to its output, and that of an earlier run.
 
-    A record in is a line out, so a later run goes on behind the lines there are, if they were
-    made by the same request from the same input.
+    Each input line makes one output line, so a later run continues after the existing lines if
+    they were made by the same request from the same input.
     """
 
     def __init__(self, request: EmbedRequest, model: str | None) -> None:
@@ -436,7 +436,7 @@ class _FileRun:
 
     @contextmanager
     def _at(self, number: int) -> Iterator[None]:
-        """A line with a mistake is reported with its number."""
+        """Report an invalid line with its number."""
         try:
             yield
         except (ValueRefused, ValueError) as problem:
@@ -488,7 +488,7 @@ class _FileRun:
 
 
 def build_embed_text(type_name: str, data: Mapping[str, object], fields: tuple[str, ...]) -> str:
-    """The text of a record: its type, then each field that is not blank, one per line."""
+    """Build the text of a record: its type, then each field that is not blank, one per line."""
     values = ((field, render_field(data.get(field))) for field in fields)
     return "\n".join(
         [f"type: {type_name}", *(f"{field}: {text}" for field, text in values if text)]
@@ -496,7 +496,7 @@ def build_embed_text(type_name: str, data: Mapping[str, object], fields: tuple[s
 
 
 def render_field(value: object) -> str:
-    """A value of a field as text."""
+    """Render the value of a field as text."""
     match value:
         case None:
             return ""
@@ -513,7 +513,7 @@ def render_field(value: object) -> str:
 
 
 def _read_lines(request: EmbedRequest) -> Iterator[tuple[int, bytes]]:
-    """The lines that hold a record, with their numbers in the whole file, which start at 1."""
+    """Yield the lines that hold a record, with their numbers in the file, which start at 1."""
     part = request.lines
     try:
         with request.input.open("rb") as file:

@@ -28,7 +28,7 @@ class Embedder(Protocol):
         ...
 
     def embed(self, text: str, dimension: int, role: TextRole) -> list[float]:
-        """The vector of a text, in single precision.
+        """Return the vector of a text, in single precision.
 
         Raises:
             EmbeddingFailed: there is no usable answer from the provider.
@@ -41,7 +41,7 @@ class BatchEmbedder(Embedder, Protocol):
     """An embedder that takes several texts in one request."""
 
     def embed_many(self, texts: Sequence[str], dimension: int, role: TextRole) -> list[list[float]]:
-        """The vectors of the texts, in their order.
+        """Return the vectors of the texts, in their order.
 
         Raises:
             EmbeddingFailed: there is no usable answer for one of them.
@@ -73,7 +73,7 @@ def require_same_model(embedder: Embedder, recorded_model: str | None) -> None:
 
 
 def normalize_vector(values: Sequence[float], dimension: int) -> list[float]:
-    """The vector scaled to length one, in single precision.
+    """Return the vector scaled to length one, in single precision.
 
     Raises:
         EmbeddingFailed: it has another dimension, or no direction.
@@ -117,7 +117,7 @@ def hash_fnv1a64(data: bytes) -> int:
 
 
 def _advance(state: int) -> int:
-    """One step of the xorshift generator."""
+    """Advance the xorshift generator by one step."""
     state ^= (state << 13) & _64_BITS
     state ^= state >> 7
     return state ^ ((state << 17) & _64_BITS)

@@ -65,7 +65,7 @@ class LazyEmbedder:
 
 
 def choose_model(settings: EmbedSettings) -> str:
-    """The model of the embedder that these settings name."""
+    """Return the model of the embedder that the settings name."""
     if settings.model is not None or _is_mock(settings):
         return settings.model or ""
     if settings.provider is EmbedProvider.LOCAL:
@@ -74,7 +74,7 @@ def choose_model(settings: EmbedSettings) -> str:
 
 
 def open_embedder(settings: EmbedSettings) -> Embedder:
-    """The embedder that these settings name.
+    """Open the embedder that the settings name.
 
     Raises:
         EmbeddingFailed: its provider needs a key that is not set.

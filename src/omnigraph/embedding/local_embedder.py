@@ -25,7 +25,7 @@ from omnigraph.errors import EmbeddingFailed, MissingPackage
 Floats = npt.NDArray[np.float32]
 
 _GELU_BLOCK = 1 << 14
-"""Numbers worked on at a time: few enough that all passes over them stay in the cache."""
+"""Numbers per block: few enough that all passes over them stay in the cache."""
 _ERF_P = 0.3275911
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 """Abramowitz and Stegun 7.1.26: the error function within 1.5e-7, highest power first."""
@@ -50,7 +50,7 @@ class _Norm:
     bias: Floats
 
     def __call__(self, rows: Floats) -> Floats:
-        """The rows, each with mean zero and variance one, then scaled; overwrites its argument."""
+        """Normalize rows to mean zero and variance one, then scale them, in place."""
         rows -= rows.mean(axis=1, keepdims=True)
         variance = np.einsum("ij,ij->i", rows, rows)[:, None] / np.float32(rows.shape[1])
         rows *= self.weight / np.sqrt(variance + np.float32(_NORM_EPSILON))
@@ -71,7 +71,7 @@ class _Layer:
 
 @dataclass(frozen=True, slots=True)
 class _LengthRun:
-    """Texts of one length that follow each other: where their rows are."""
+    """Row range of consecutive texts of one length."""
 
     start: int
     texts: int
@@ -84,7 +84,7 @@ class _LengthRun:
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    """A BERT encoder whose answer for a text is the mean over its tokens. Never changes."""
+    """A BERT encoder; the vector of a text is the mean over its tokens. Immutable."""
 
     words: Floats
     positions: Floats
@@ -98,7 +98,7 @@ class Encoder:
         return int(self.words.shape[1])
 
     def encode(self, texts: Sequence[Sequence[int]]) -> Floats:
-        """One row for each text, given as its tokens, in the order of the texts.
+        """Return one row for each text, given as its tokens, in the order of the texts.
 
         It is fastest where texts of equal length stand together.
         """
@@ -129,7 +129,7 @@ class Encoder:
 
 
 def build_encoder(tensors: Mapping[str, Floats], heads: int) -> Encoder:
-    """The encoder of these weights, which have the names that BERT models give them."""
+    """Build an encoder from weights, named as BERT models name them."""
 
     def dense(name: str, scale: float = 1.0) -> _Dense:
         weight, bias = tensors[f"{name}.weight"], tensors[f"{name}.bias"]
@@ -164,7 +164,7 @@ def build_encoder(tensors: Mapping[str, Floats], heads: int) -> Encoder:
 
 
 def apply_gelu(rows: Floats) -> Floats:
-    """The Gaussian error linear unit `x * (1 + erf(x / √2)) / 2`; overwrites its argument."""
+    """Apply the Gaussian error linear unit `x * (1 + erf(x / √2)) / 2` in place."""
     flat = rows.reshape(-1)
     for start in range(0, flat.size, _GELU_BLOCK):
         x = flat[start : start + _GELU_BLOCK]
@@ -185,7 +185,7 @@ def apply_gelu(rows: Floats) -> Floats:
 
 
 def apply_softmax(scores: Floats) -> Floats:
-    """Weights that sum to one along the last axis; overwrites its argument."""
+    """Compute weights that sum to one along the last axis, in place."""
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=-1, keepdims=True)
@@ -248,7 +248,7 @@ def require_packages() -> None:
 
 
 def find_model_folder() -> Path:
-    """The folder of the installed model.
+    """Return the folder of the installed model.
 
     Raises:
         MissingPackage: it is not installed.
@@ -261,7 +261,7 @@ def find_model_folder() -> Path:
 
 
 def read_published(folder: Path, file: PublishedFile) -> bytes:
-    """The file as it was published.
+    """Read a file and verify that it is the published one.
 
     Raises:
         EmbeddingFailed: the file is missing or has another content.
@@ -280,7 +280,7 @@ def read_published(folder: Path, file: PublishedFile) -> bytes:
 
 
 def read_tensors(content: bytes) -> dict[str, Floats]:
-    """The tensors in single precision of a file in the safetensors format, without copying them.
+    """Return the tensors of a file in the safetensors format, in single precision and uncopied.
 
     The file starts with the length of a JSON header, which says where each tensor is behind it.
     """
@@ -305,13 +305,13 @@ _TOKENS_AT_ONCE = 2048
 
 @dataclass(frozen=True, slots=True)
 class SentenceModel:
-    """A tokenizer and its encoder. Never changes, so threads may share it."""
+    """A tokenizer and its encoder; immutable, so threads may share it."""
 
     tokens: Callable[[str], Sequence[int]]
     encoder: Encoder
 
     def vectors(self, texts: Sequence[str]) -> Floats:
-        """One row for each text, in the order of the texts."""
+        """Return one row for each text, in the order of the texts."""
         answer = np.empty((len(texts), self.encoder.dimension), np.float32)
         tokens = [self.tokens(text) for text in texts]
         for places in plan_batches([len(each) for each in tokens], _TOKENS_AT_ONCE):
@@ -320,7 +320,7 @@ class SentenceModel:
 
 
 def plan_batches(lengths: Sequence[int], tokens_at_once: int) -> Iterator[list[int]]:
-    """The places of all texts in batches, short texts first.
+    """Yield the indexes of texts in batches, short texts first.
 
     A batch has at most `tokens_at_once` tokens, unless a single text has more.
     """
@@ -340,7 +340,7 @@ _loading = threading.Lock()
 
 
 def load_shared_model() -> SentenceModel:
-    """The model of this process, loaded on first use.
+    """Return the model of this process, loaded on first use.
 
     Raises:
         EmbeddingFailed: its files are damaged.
@@ -356,7 +356,7 @@ def _load_once() -> SentenceModel:
 
 
 def load_model(folder: Path) -> SentenceModel:
-    """The model whose published files are in a folder.
+    """Load the model whose published files are in a folder.
 
     Raises:
         EmbeddingFailed: they are damaged.
@@ -393,7 +393,7 @@ class LocalEmbedder:
         dimension: int,
         role: TextRole,  # noqa: ARG002  # queries and documents are embedded alike
     ) -> list[list[float]]:
-        """The vectors of several texts in one batch.
+        """Return the vectors of several texts in one batch.
 
         Raises:
             EmbeddingFailed: vectors of the model have another dimension, or its files are damaged.

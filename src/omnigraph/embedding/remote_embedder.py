@@ -30,11 +30,11 @@ class Response:
     status: int
     body: bytes
     retry_after_s: float | None
-    """Pause that the server asks for."""
+    """Pause that the server requests."""
 
 
 def normalize_base_address(text: str) -> str:
-    """The address without its trailing slashes.
+    """Normalize an address: no trailing slashes.
 
     Raises:
         BadRequest: it is not an http(s) address, or it holds credentials, which would show up in
@@ -103,7 +103,7 @@ class _Exchange:
                 self._connection.close()
 
     def abort(self) -> None:
-        """Hang up, so that the thread ends too."""
+        """Close the connection, so that the thread ends."""
         opened = None if self._connection is None else self._connection.sock
         if opened is not None:
             with suppress(OSError):
@@ -156,7 +156,7 @@ class Dialect(Protocol):
 
 
 class OpenAiDialect:
-    """The embeddings call of OpenAI, which many others offer too."""
+    """The embeddings call of OpenAI, which many providers offer."""
 
     def path(self, model: str) -> str:  # noqa: ARG002  # the model is in the body
         return "/embeddings"
@@ -256,7 +256,7 @@ class RemoteEmbedder:
         return self._parse_vector(self.dialect.values(answer), dimension)
 
     def embed_many(self, texts: Sequence[str], dimension: int, role: TextRole) -> list[list[float]]:
-        """The vectors of several texts, by one request."""
+        """Return the vectors of several texts, by one request."""
         request = self.dialect.batch_body(self.model, texts, dimension, role)
         answer = self._request_answer(self.dialect.batch_path(self.model), request)
         found = self.dialect.batch_values(answer, len(texts))
@@ -302,7 +302,7 @@ class RemoteEmbedder:
     def _try_request(
         self, path: str, request: object, left_s: float | None
     ) -> tuple[Response | None, str | None]:
-        """A response, and the problem with it if a retry may succeed."""
+        """Send a request; return the response, and the problem if a retry may succeed."""
         timeout = (
             self.patience.timeout_s if left_s is None else min(self.patience.timeout_s, left_s)
         )

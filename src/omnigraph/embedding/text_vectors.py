@@ -176,6 +176,6 @@ def open_task_vectors(root: GraphRoot, per_minute: float | None = None) -> TextV
 
 
 def remove_answers(root: GraphRoot) -> None:
-    """Remove the stored answers of a graph; should that fail, they are garbage and harmless."""
+    """Remove the stored answers of a graph; on failure they remain as garbage for cleanup."""
     with suppress(StorageError):
         root.store.delete_prefix(_GRAPH_ANSWERS)

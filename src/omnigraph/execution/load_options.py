@@ -84,7 +84,7 @@ def _find_stored_ids(type_: EdgeType, rows: pa.Table, key: Constraint, find: Fin
 
 
 def _look_up(tuples: pa.Array, stored: pa.Table) -> pa.Array:
-    """The id of the stored edge with the match key of each row; null where there is none."""
+    """Return the id of the stored edge with the match key of each row; null where there is none."""
     positions = pc.index_in(tuples, value_set=get_column(stored, "tuple"), skip_nulls=True)
     return get_column(stored, "id").take(positions)
 

@@ -67,7 +67,7 @@ class CommittedRows:
         return self._tables[key]
 
     def reader(self, type_: NodeType | EdgeType) -> Reader:
-        """A reader of the rows of a type, as for queries."""
+        """Return a reader of the rows of a type, as for queries."""
         key = type_.table_key
         return Reader(self.table(key), type_, self.snapshot.entry(key).row_count)
 
@@ -120,7 +120,7 @@ class PendingTable:
 
 @dataclass
 class Pending:
-    """Every table a write touches."""
+    """Pending rows of every table of a write."""
 
     tables: dict[TableKey, PendingTable] = field(default_factory=dict)
 
@@ -149,7 +149,7 @@ class RowSelector:
     now: datetime.datetime
 
     def matching_ids(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array:
-        """The ids of committed rows the condition is true for."""
+        """Return the ids of committed rows that match a condition."""
         named = self._find_named_id(type_, where)
         if named is None:
             return _read_ids(self.committed.reader(type_), self._scan(type_, where))
@@ -180,7 +180,7 @@ class RowSelector:
         return evaluate_mask(where, RowScope(rows.num_rows, values, self.parameters, self.now))
 
     def _scan(self, type_: NodeType | EdgeType, where: Predicate) -> Longs:
-        """The row ids of committed rows the condition is true for, in the order of the table."""
+        """Return the row ids of committed rows that match a condition, in table order."""
         reader = self.committed.reader(type_)
         parts = split([where], reader, Given(self.parameters, self.now))
         names = sorted({name for part in parts.rest for name in _list_columns(part)})
@@ -190,7 +190,7 @@ class RowSelector:
         )
 
     def _filter_kept(self, found: FoundRows, conditions: Sequence[Predicate]) -> Longs:
-        """The rows for which all of these conditions are true."""
+        """Return the rows that match every condition."""
 
         def values(_variable: str, name: str) -> pa.Array:
             return found.column(name)
@@ -202,7 +202,7 @@ class RowSelector:
         return found.row_ids[to_longs(pc.indices_nonzero(reduce(pc.and_, masks)))]
 
     def _find_named_id(self, type_: NodeType | EdgeType, where: Predicate) -> pa.Array | None:
-        """The one id a row can have if the condition fixes its id or every member of its key."""
+        """Return the only id that can match, if a condition fixes the id or the whole key."""
         fixed = {
             name: pa.array([value.as_py()], value.type)
             for name, value in self._list_fixed_columns(type_, where)
@@ -245,7 +245,7 @@ class RowSelector:
 
 
 def _read_ids(reader: Reader, row_ids: Longs) -> pa.Array:
-    """The ids of these rows, in that order; of many, by reading the ids of all, in pieces."""
+    """Return the ids of rows, in their order; of many, by scanning the ids of all."""
     if len(row_ids) <= reader.row_count * _TAKEN_SHARE:
         return reader.take(row_ids, [ID]).column(ID)
     batches = reader.batches([ID])
@@ -265,7 +265,7 @@ class Placement(StrEnum):
     """Handling of stored rows with the same ids."""
 
     FRESH = "fresh"
-    """Ids of which none is stored: minted by this write, or looked up."""
+    """Ids that are known not to be stored: minted by this write, or looked up."""
     UPSERT = "upsert"
     OVERWRITE = "overwrite"
 

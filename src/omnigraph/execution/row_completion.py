@@ -51,7 +51,7 @@ class RowBlock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """Handling of what records leave out."""
+    """Completion of omitted properties and ids."""
 
     mint: Callable[[int], pa.Array]
     """Makes a number of new ids."""

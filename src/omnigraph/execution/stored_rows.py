@@ -39,7 +39,7 @@ from omnigraph.types.to_json import export_lines
 def evaluate_assignment(
     operand: Operand, parameters: Mapping[str, object], now: datetime.datetime
 ) -> object:
-    """The Python value of an assignment."""
+    """Evaluate an assignment to a Python value."""
     match operand:
         case Constant():
             return list(operand.value) if isinstance(operand.value, tuple) else operand.value
@@ -65,7 +65,7 @@ def build_assigned_columns(
     parameters: Mapping[str, object],
     now: datetime.datetime,
 ) -> dict[str, pa.Array]:
-    """The assigned columns, each as one value of the column's type."""
+    """Build the assigned columns, each as one value of the column's type."""
     columns = {}
     for one in assignments:
         where = f"{type_.name}.{one.column}"
@@ -92,7 +92,7 @@ def get_default_value(property_: Property, where: str) -> pa.Scalar:
 
 
 def derive_key_ids(type_: NodeType, columns: Mapping[str, pa.Array]) -> pa.Array:
-    """The ids of keyed nodes, derived from their key columns."""
+    """Derive the ids of keyed nodes from their key columns."""
     parts = [encode_canonical_column(columns[member.name], member.type) for member in type_.key]
     return parts[0] if len(parts) == 1 else encode_composite_ids(parts)
 
@@ -126,7 +126,7 @@ def _keep_for_type(make: Callable[[EntityTypes], _T]) -> Callable[[EntityTypes],
 
 @_keep_for_type
 def build_logical_schema(type_: EntityTypes) -> pa.Schema:
-    """The columns rows have while they are checked and changed."""
+    """Return the schema of rows that are checked and changed."""
     return build_entity_schema(type_.kind, type_.properties)
 
 
@@ -137,7 +137,7 @@ def make_empty_rows(type_: EntityTypes) -> pa.Table:
 
 @_keep_for_type
 def build_table_schema(type_: EntityTypes) -> pa.Schema:
-    """The columns of the stored table."""
+    """Return the schema of the stored table."""
     return pa.schema([_to_stored_field(field) for field in build_logical_schema(type_)])
 
 
@@ -195,7 +195,7 @@ def _to_stored_blobs(values: pa.ChunkedArray) -> pa.Array:
 
 
 def convert_from_table_rows(rows: pa.Table, type_: EntityTypes) -> pa.Table:
-    """Rows read from a table with `blob_bytes`, in the engine's form and order."""
+    """Convert rows read with `blob_bytes` to the engine's form and column order."""
     wanted = build_logical_schema(type_)
     columns = []
     for field in wanted:
@@ -230,7 +230,7 @@ def read_by_row_id(table: Table, row_ids: Longs, type_: EntityTypes) -> pa.Table
 
 
 def _list_columns_to_read(type_: EntityTypes) -> list[str]:
-    """All columns but the blobs, and the row id to read those by."""
+    """List all columns except blobs, and the row id to read those by."""
     wanted = build_logical_schema(type_)
     plain = [field.name for field in wanted if field.type != BLOB]
     return plain if len(plain) == len(wanted) else [*plain, ROW_ID]
@@ -245,7 +245,7 @@ def _with_blobs(table: Table, found: pa.Table, type_: EntityTypes) -> pa.Table:
 
 
 def read_all(table: Table, type_: EntityTypes) -> pa.Table:
-    """Every row, blobs included."""
+    """Read every row, blobs included."""
     return convert_from_table_rows(table.scan(blob_bytes=True), type_)
 
 
@@ -259,7 +259,7 @@ ROWS_AT_ONCE = 8_192
 
 
 def export_types(catalog: Catalog, names: Sequence[str] | None) -> list[NodeType | EdgeType]:
-    """The types to export, in byte order of their table keys: edges come before nodes."""
+    """List the types to export, in byte order of their table keys: edges before nodes."""
     if names is not None:
         known = {type_.name for type_ in catalog.by_table_key.values()}
         for name in names:

@@ -1,4 +1,4 @@
-"""Load input as a change of a branch, whichever form it has and wherever its tasks run."""
+"""Load input of any form as a change of a branch, with any engine."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, 
 from omnigraph.writer.driver import Writer
 
 COSTLY_BYTES = 1 << 20
-"""More input than this takes long to prepare, and is not prepared while others wait."""
+"""Bytes of input above which a load is prepared before the fence is held."""
 
 
 @dataclass(frozen=True, slots=True)
 class GraphLoadRequest:
-    """One load: how and to which branch."""
+    """Options of one load, and its branch."""
 
     options: LoadOptions
     write: WriteOptions
@@ -56,7 +56,7 @@ class GraphLoadRequest:
         return self.options.mode
 
     def make_key(self, content: object) -> WriteKey | None:
-        """Make the key, with all that tells two loads into a branch apart."""
+        """Make the key of everything that distinguishes two loads into a branch."""
         from omnigraph.graph.idempotency import WriteKey
 
         options = self.options
@@ -146,20 +146,20 @@ class Stages(Protocol):
 
 @dataclass(frozen=True)
 class LoadChange:
-    """A load as a change of a branch; prepared again on a state that others moved it to."""
+    """A load as a change of a branch; prepared again when the branch moved."""
 
     open_stages: Callable[[], Stages]
     mode: LoadMode
     is_costly: bool = True
     origin: str | None = None
-    """Identity of the load, if its writer may repeat itself; kept with the commit."""
+    """Identity of the load, recorded in the commit, if its writer may repeat it."""
     is_done: Callable[[], bool] = lambda: False
     """Returns whether the branch has a commit of this origin."""
     kind = WriterKind.LOAD
 
     @cached_property
     def stages(self) -> Stages:
-        """Opened when first prepared: what is written down for them needs protection."""
+        """The stages; opened by the first preparation, which protects their files from cleanup."""
         return self.open_stages()
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
@@ -180,7 +180,7 @@ def load(
     request: GraphLoadRequest,
     runs_on: EngineOptions,
 ) -> LoadResult:
-    """Load every row or none."""
+    """Load input as one commit or not at all."""
     root = writer.branches.root
     created = ensure_branch(writer.branches, request)
     with ExitStack() as resources:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class EmbedVerbs(GraphHandle):
-    """Filling the vectors of a branch."""
+    """Fill the vectors of a branch."""
 
     def embed(
         self,
@@ -211,7 +211,7 @@ def _require_pace(per_minute: float | None) -> None:
 
 
 class GraphEmbedSummary(Result, frozen=True):
-    """How many vectors were made, and the commit they are in; None if there was nothing to do."""
+    """Number of vectors computed, and their commit; None if there were none to fill."""
 
     branch: str
     embedded: int

@@ -28,7 +28,7 @@ GranularityName: TypeAlias = Literal["property", "entity"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineOptions:
-    """The engine of one call, by name, and the Spark it uses."""
+    """Engine of one call, and the Spark it uses."""
 
     engine: str | None = None
     """None leaves it to the settings."""
@@ -73,7 +73,7 @@ def open_tasks(
 
 
 class MergeEngine:
-    """The engine that compares the rows of a merge; Spark is started when the first are sent."""
+    """The engine that compares the rows of a merge; Spark is started on first use."""
 
     def __init__(self, options: EngineOptions, settings: Settings) -> None:
         engine = options.engine or "local"
@@ -108,7 +108,7 @@ class MergeEngine:
 # --- the engine of a load ------------------------------------------------------------------------
 
 START_FACTOR = 8
-"""Starting Spark costs as much as it saves on this many times the input."""
+"""Multiple of the input from which starting Spark pays off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def _choose_by_size(size: int, given: LoadInput, root: GraphRoot) -> EngineChoic
 
 
 def _measure_input(given: LoadInput, settings: Settings) -> int | None:
-    """Estimate the bytes of plain records; None if nobody knows yet."""
+    """Estimate the bytes of plain records; None if they are unknown."""
     from omnigraph.pipeline.input_splits import FileSource, TableSource, measure_files
     from omnigraph.pipeline.load_stages import RecordInput
 

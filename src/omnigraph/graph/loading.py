@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class LoadVerbs(GraphHandle):
-    """Loading rows into a branch."""
+    """Load rows into a branch."""
 
     def load(
         self,

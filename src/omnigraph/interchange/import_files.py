@@ -243,7 +243,7 @@ def stage_import(proposal: SchemaProposal, folder: Path) -> None:
 
 
 def _name_file(table: SourceTable, number: int) -> str:
-    """A name that says where the rows came from, for messages of the load."""
+    """Return a name that says where the rows came from, for messages of the load."""
     name = PurePath(table.origin).name
     return f"{name}.{number}.parquet" if number else f"{name}.parquet"
 
@@ -305,7 +305,7 @@ def _get(batch: pa.RecordBatch, name: str) -> pa.Array:
 def _convert(
     batch: pa.RecordBatch, wanted: ProposedProperty, table: SourceTable, type_key: str, line: int
 ) -> pa.Array:
-    """A column as the type of its property, so that all parts of a type agree."""
+    """Convert a column to the type of its property, so that all parts of a type agree."""
     column = _get(batch, wanted.column)
     if pat.is_dictionary(column.type):
         column = column.dictionary_decode()

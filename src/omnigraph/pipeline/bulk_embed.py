@@ -61,7 +61,7 @@ from omnigraph.types.arrow import to_arrow_type
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A task whose provider did not answer; an immediate retry would be no use."""
+    """Failure of a provider, which an immediate retry of the task would not change."""
 
     reason: str
 
@@ -115,7 +115,7 @@ class VectorProperty:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTask:
-    """Fragments of a type, and which of its vectors are filled; all of them, if asked for."""
+    """Fragments of a type, and the vectors to fill."""
 
     number: int
     scan: TableScan
@@ -141,7 +141,7 @@ class EmbeddedRows:
 
 
 def embed_rows(work: RowWork, task: RowTask) -> EmbeddedRows | Failed:
-    """Rows without a vector, staged with one; rows with nothing to say are left as they are."""
+    """Stage the rows that get a vector; rows without text are left as they are."""
     plain = pa.schema([(field.name, field.type) for field in build_logical_schema(task.scan.type_)])
     rows = pa.Table.from_batches(scan_rows(task.scan, task.fragments), plain)
     changed: Flags = np.zeros(rows.num_rows, dtype=np.bool_)
@@ -162,7 +162,7 @@ def embed_rows(work: RowWork, task: RowTask) -> EmbeddedRows | Failed:
 
 
 def _build_texts(task: RowTask, fill: VectorProperty, rows: pa.Table) -> list[str | None]:
-    """The text of every row that gets a vector; None for the others."""
+    """Build the text of each row that gets a vector; None for the others."""
     name = task.scan.type_.name
     columns = [rows.column(field).to_pylist() for field in fill.fields]
     vectors = rows.column(fill.target).is_valid().to_pylist()
@@ -220,7 +220,7 @@ def _require_successes(results: Sequence[Result | Failed]) -> list[Result]:
 def embed_file_in_tasks(
     tasks: Tasks, request: EmbedRequest, settings: EmbedSettings, per_minute: float | None
 ) -> EmbedSummary:
-    """Write the output file and say what was done; it appears whole or not at all.
+    """Write the output file and return the counts; it appears whole or not at all.
 
     Input, output and the folders next to it must be reachable by every executor.
 
@@ -246,7 +246,7 @@ def embed_file_in_tasks(
 
 @contextmanager
 def _list_folders(pieces: Path, answers: Path, *, is_kept: bool) -> Iterator[None]:
-    """Provide the folders that tasks write to; answers outlive a failed run that may be resumed."""
+    """Provide the folders of tasks; answers outlive a failed run that may be resumed."""
     try:
         shutil.rmtree(pieces, ignore_errors=True)
         pieces.mkdir(parents=True)
@@ -263,7 +263,7 @@ def _list_folders(pieces: Path, answers: Path, *, is_kept: bool) -> Iterator[Non
 
 
 def _split_pieces(source: Path) -> Iterator[Piece]:
-    """The input cut between lines."""
+    """Divide the input into pieces between lines."""
     number, start, first, end = 0, 0, 1, 0
     try:
         with source.open("rb") as file:

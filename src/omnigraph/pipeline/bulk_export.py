@@ -1,4 +1,4 @@
-"""Export a snapshot as files, many at a time."""
+"""Export a snapshot as files, by tasks."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class ExportedFile(Result, frozen=True, kw_only=True):
 
 
 def export_fragments(spec: ExportSpec, task: ExportTask) -> ExportedFile:
-    """One whole file; running it twice makes the same file again."""
+    """Write one whole file; a repeated run writes the same file."""
     type_ = decode_catalog_cached(spec.ir).by_table_key[task.table_key]
     rows = 0
     with _write_whole_file(task.place, spec.aws) as stream:
@@ -134,7 +134,7 @@ def _convert_plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @contextlib.contextmanager
 def _write_whole_file(place: str, aws: AwsSettings) -> Iterator[Any]:
-    """A file that appears under its name only when it is complete."""
+    """Write a file that appears under its name only when it is complete."""
     store = open_filesystem(place, aws)
     if place.startswith("s3://"):
         with store.open_output_stream(store_path(place)) as stream:
@@ -181,7 +181,7 @@ def export_files(
     format: str,
     rows_per_file: int = ROWS_PER_FILE,
 ) -> ExportResult:
-    """Every row of these types, in files of a folder that must be new or empty."""
+    """Export every row of these types to files of a folder that must be new or empty."""
     if format not in FORMATS:
         raise BadRequest(f"format '{format}' is not one of {', '.join(FORMATS)}")
     began, aws = time.monotonic(), snapshot.root.settings.aws

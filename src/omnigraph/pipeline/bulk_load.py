@@ -66,7 +66,7 @@ from omnigraph.wire.write_results import LoadResult, SkippedRows
 
 
 class LoadJob:
-    """One load. Stage once, then prepare on a snapshot as often as needed."""
+    """One load: staged once, then prepared on a snapshot as often as needed."""
 
     def __init__(self, root: GraphRoot, tasks: Tasks, source: Source, options: LoadOptions) -> None:
         self._tasks, self._options, self._sizes = tasks, options, SIZES
@@ -92,7 +92,7 @@ class LoadJob:
         return {key: counts[key] for key in sorted(counts) if counts[key]}
 
     def report(self, result: LoadResult) -> LoadResult:
-        """Add what was read and skipped, and how long each stage took, to a result."""
+        """Add the rows read and skipped, and the duration of each stage, to a result."""
         rows, seconds = sum(self.counts.values()), time.monotonic() - self._began
         return msgspec.structs.replace(
             result,
@@ -116,7 +116,7 @@ class LoadJob:
         Raises:
             RowsRejected: records cannot be read.
             ConstraintViolated: a rule of the schema is broken.
-            KeyConflict: an id is there already, or twice.
+            KeyConflict: an id is stored already, or given twice.
         """
         if self._input.stage(snapshot, catalog):
             self._outputs.forget()
@@ -282,14 +282,14 @@ class _Output:
 
 
 class Outputs:
-    """The files of a load, kept from one preparation to the next where they are still right."""
+    """The files of a load, reused by the next preparation where they are still valid."""
 
     def __init__(
         self, root: GraphRoot, tasks: Tasks, mode: LoadMode, sizes: Sizes, *, reusable: bool
     ) -> None:
         self._root, self._tasks, self._mode, self._sizes = root, tasks, mode, sizes
         self._reusable = reusable
-        """True if every staged row is written, whatever the graph holds."""
+        """True if every staged row is written in any state of the graph."""
         self._files: dict[TableKey, _Output] = {}
 
     def forget(self) -> None:
@@ -303,7 +303,7 @@ class Outputs:
     def write(
         self, snapshot: Snapshot, ticket: Ticket, staged: Mapping[TableKey, Staged], ir: str
     ) -> tuple[StagedTable, ...]:
-        """One staged transaction for each table; a failure leaves no fork behind."""
+        """Write files and stage one transaction for each table; a failure leaves no fork behind."""
         opened: dict[TableKey, Writable] = {}
         try:
             self._keep_valid(snapshot)
@@ -319,10 +319,10 @@ class Outputs:
             raise
 
     def _keep_valid(self, snapshot: Snapshot) -> None:
-        """Keep the files that are right for the snapshot too.
+        """Keep the files that are valid for the snapshot.
 
-        Rows that were added are right for every version of a table; rows that replace others are
-        right for one. A fork is given up together with the write it was made for, and which rows
+        Rows that were added are valid for every version of a table; rows that replace others are
+        valid for one. A fork is given up together with the write it was made for, and which rows
         a load leaves out may depend on any table.
         """
         for key, output in list(self._files.items()):
@@ -392,7 +392,7 @@ class Outputs:
 def _plan_deletions(
     staged: Mapping[TableKey, Staged], opened: Mapping[TableKey, Writable]
 ) -> list[DeleteTask]:
-    """Marks on the rows that are replaced, fragment by fragment."""
+    """Plan the deletion marks on replaced rows, fragment by fragment."""
     return [
         DeleteTask(
             table_key=key,

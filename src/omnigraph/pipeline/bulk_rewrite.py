@@ -23,7 +23,7 @@ from omnigraph.storage.tables import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenPiece:
-    """Result for one piece of an order, and whether its table could be opened."""
+    """Result for one piece of an order, and the flag that its table could be opened."""
 
     delivery: CompactionOutput | None
     was_there: bool
@@ -48,9 +48,9 @@ COMPACT_STAGE = "compact"
 
 @dataclass(frozen=True)
 class CompactionTasks:
-    """Carries out the orders of all tables in one stage.
+    """Runs the orders of all tables in one stage.
 
-    Spark is started for the first orders there are: finding nothing to do takes no session.
+    Spark is started for the first orders; without any, no session is needed.
     """
 
     start: Callable[[], Tasks]
@@ -60,7 +60,7 @@ class CompactionTasks:
         return self.start()
 
     def carry_out(self, orders: Sequence[CompactionJob]) -> list[CompactionOutput | None]:
-        """Carry out orders and return their results; None where the version to read from is gone.
+        """Run orders and return their results; None if the version to read is gone.
 
         Raises:
             StorageFailure: tasks do not see a table that is there.
@@ -77,9 +77,9 @@ class CompactionTasks:
 
 
 def _require_seen(pieces: Sequence[CompactionJob], written: Sequence[WrittenPiece]) -> None:
-    """Raise if a table is where tasks did not find it: they look at another place.
+    """Raise if a table exists that tasks did not find: they have other storage.
 
-    A version that was removed meanwhile is not there for anybody, and never comes back.
+    A version that was removed meanwhile is gone for every process.
     """
     for piece, one in zip(pieces, written, strict=True):
         if not one.was_there and is_available(piece):
@@ -95,7 +95,7 @@ COLUMNS_STAGE = "columns"
 
 @dataclass(frozen=True)
 class TaskColumnWriters:
-    """Carries out the orders of a table in one stage; nothing is started without any."""
+    """Runs the orders of a table in one stage; without any, no session is needed."""
 
     start: Callable[[], Tasks]
 

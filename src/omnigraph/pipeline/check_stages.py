@@ -1,4 +1,4 @@
-"""Checking staged rows against each other and against what the graph holds.
+"""Check staged rows against each other and against stored rows.
 
 The order of rules, and what each of them says, is that of every other write. Keys are divided
 into buckets by a hash where they are too many for one task, so that a task never holds more than
@@ -50,19 +50,19 @@ class Sizes:
     """Limits by which work is divided into tasks."""
 
     keys_per_task: int = 4 << 20
-    """More keys than this are divided into buckets, for the sake of memory."""
+    """Number of keys above which they are divided into buckets, to bound memory."""
     keys_worth_a_task: int = 1 << 18
-    """With fewer keys, another task costs more than it saves."""
+    """Number of keys below which another task costs more than it saves."""
     rows_per_task: int = 1 << 20
     split_bytes: int = SPLIT_BYTES
-    """So much of a file is read by one task, where a file can be cut."""
+    """Bytes of a file that one task reads, where the file can be divided."""
 
 
 SIZES = Sizes()
 
 RuleJob: TypeAlias = Job[RuleSpec, Any, list[RuleFindings]]
 RuleRun: TypeAlias = Generator[RuleJob, list[list[RuleFindings]], None]
-"""A rule being checked: it says which tasks it needs, and is sent what they found."""
+"""Check of a rule: yields its tasks, and is sent their findings."""
 
 
 @dataclass(kw_only=True)
@@ -77,7 +77,7 @@ class Checks:
     snapshot: Snapshot
     places: Places
     minted: frozenset[TableKey]
-    """The types whose ids were all made by the load: nothing can be there already."""
+    """The types whose ids were all minted by the load, so that none can be stored."""
     sizes: Sizes = SIZES
     skipped: SkippedInput = field(default_factory=SkippedInput)
     rejects: TableLocation | None = None
@@ -88,19 +88,19 @@ class Checks:
     """Upper bound of dropped rows; one that breaks two rules counts twice."""
 
     def base(self, key: TableKey) -> Table | None:
-        """The committed rows of a type, unless there are none."""
+        """Return the committed rows of a type, unless there are none."""
         entry = self.snapshot.entry(key)
         return self.snapshot.table(key) if entry.row_count else None
 
     def staying(self, key: TableKey, staged: Mapping[TableKey, Staged]) -> Table | None:
-        """The committed rows of a type that the load does not replace as a whole."""
+        """Return the committed rows of a type, unless the load replaces all of them."""
         replaced = self.options.mode is LoadMode.OVERWRITE and key in staged
         return None if replaced else self.base(key)
 
     # --- ids -------------------------------------------------------------------------------------
 
     def find_keys(self, staged: Mapping[TableKey, Staged]) -> dict[TableKey, Staged]:
-        """Look every id up; gives the staged rows with their outcomes."""
+        """Look up every id; return the staged rows with their outcomes."""
         locations = {key: self.area.fresh("outcomes") for key in staged}
         tasks = [
             KeyTask(
@@ -132,7 +132,7 @@ class Checks:
     # --- rules -----------------------------------------------------------------------------------
 
     def check(self, staged: Mapping[TableKey, Staged]) -> dict[TableKey, Staged]:
-        """Check every other rule; raises, or leaves out the rows that break one.
+        """Check every other rule; raise, or drop the rows that break one.
 
         The rules do not depend on each other as long as no row is skipped, so they are checked
         together; otherwise one after the other, each on the rows the ones before it kept.
@@ -155,7 +155,7 @@ class Checks:
         return current
 
     def _drop_rows(self, staged: dict[TableKey, Staged], broken: Broken) -> None:
-        """Drop rows until the others break no rule; what remains broken is not theirs.
+        """Drop rows until the others break no rule; what remains broken is not caused by them.
 
         A row that is dropped may have been about to replace another one, which then stays and
         may break a rule in its place; and it may leave a source with too few edges.
@@ -177,7 +177,7 @@ class Checks:
         staged: dict[TableKey, Staged],
         broken: Broken,
     ) -> int:
-        """Leave out what breaks a rule; gives how many rows that were, at most."""
+        """Drop the rows that break a rule; return an upper bound of their number."""
         before = self.dropped.total()
         self._run_one(rule(staged, broken))
         if self.options.mode is LoadMode.OVERWRITE:
@@ -185,7 +185,7 @@ class Checks:
         return self.dropped.total() - before
 
     def _forget_empty(self, staged: dict[TableKey, Staged]) -> None:
-        """Leave out types of which no row remains: an overwrite would empty them by mistake."""
+        """Leave out types of which no row remains: an overwrite would empty them."""
         doubtful = [key for key, one in staged.items() if self.dropped[key] >= one.rows]
         tasks = [CountTask(staged=staged[key]) for key in doubtful]
         counts = self.tasks.run(count_rows, tasks, None, stage="check")
@@ -289,7 +289,7 @@ class Checks:
             self._drop(staged, edge.table_key, places, chain.from_iterable(mine))
 
     def _check_orphans(self, staged: dict[TableKey, Staged], broken: Broken) -> RuleRun:
-        """Committed edges that stay while the nodes at their ends are replaced."""
+        """Find committed edges that are retained while the nodes at their ends are replaced."""
         tasks: list[EndTask] = []
         kept = [edge for edge in self.catalog.edges.values() if edge.table_key not in staged]
         for edge in kept if self.options.mode is LoadMode.OVERWRITE else ():

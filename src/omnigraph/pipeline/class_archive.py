@@ -1,4 +1,4 @@
-"""Makes the cache of Spark's classes: `python -m omnigraph.pipeline.class_archive`."""
+"""Build the class archive of Spark: `python -m omnigraph.pipeline.class_archive`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from omnigraph.pipeline.spark_environment import (
 
 
 def build_archive() -> Path:
-    """Run a small session once and keep what it loaded."""
+    """Run a small session once and archive the classes it loads."""
     java, cache = find_java(os.environ), find_cache_folder(os.environ)
     file = find_archive(java, cache)
     file.unlink(missing_ok=True)

@@ -94,7 +94,7 @@ class ColumnMapping:
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """One file: what to call it in reports, where it is, and how to read it."""
+    """One input file: its name in reports, its location, and its format."""
 
     name: str
     place: str
@@ -159,7 +159,7 @@ def build_table_mapping(
 
 
 def find_type(catalog: Catalog, name: str) -> NodeType | EdgeType:
-    """A type by name, or by table key where a node and an edge share the name."""
+    """Find a type by name, or by table key where a node and an edge share the name."""
     found = catalog.by_table_key.get(name) if ":" in name else None  # type: ignore[call-overload]
     type_: NodeType | EdgeType | None = found or catalog.nodes.get(name) or catalog.find_edge(name)
     if type_ is None:
@@ -197,7 +197,7 @@ def _find_format(stem: str, given: str | None) -> Format:
 
 
 def _find_folder_type(found: str, catalog: Catalog, format: Format) -> str | None:
-    """The type a file belongs to by its folder, as an export lays files out."""
+    """Find the type of a file by its folder, as in the layout of an export."""
     if format is Format.JSONL:
         return None
     folder, kind = Path(found).parent.name, Path(found).parent.parent.name
@@ -228,7 +228,7 @@ def _is_data(path: Path) -> bool:
 
 
 def list_bucket_files(place: str, aws: AwsSettings) -> list[str]:
-    """The addresses of the files that an address or a pattern of a bucket names.
+    """List the files that an address or a pattern of a bucket names.
 
     Raises:
         BadRequest: there is none.
@@ -250,7 +250,7 @@ def list_bucket_files(place: str, aws: AwsSettings) -> list[str]:
 
 
 def measure_files(places: Iterable[str | Path], aws: AwsSettings) -> int:
-    """About how many bytes of plain records are in these files."""
+    """Estimate the bytes of plain records in files."""
     found = [name for place in places for name in _expand_place(str(place), aws)]
     return sum(
         get_file_size(name, aws) * (_PACKED if name.endswith(_PACKED_ENDS) else 1) for name in found
@@ -258,7 +258,7 @@ def measure_files(places: Iterable[str | Path], aws: AwsSettings) -> int:
 
 
 def identify_files(places: Iterable[str | Path], aws: AwsSettings) -> list[tuple[str, str]]:
-    """Every file that these name, with what tells its content from another.
+    """List the files that places name, each with an identity of its content.
 
     That is a digest on the local disk; on an object store, where reading costs, size and time.
     """
@@ -335,7 +335,7 @@ def _list_row_groups(
 
 
 def group_by_size(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
-    """Runs of neighbours, each as large as allowed, at least one item long."""
+    """Group neighbours into runs as large as allowed, each of at least one item."""
     start, total = 0, 0
     for place, size in enumerate(sizes):
         if place > start and total + size > most:

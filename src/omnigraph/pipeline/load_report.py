@@ -37,7 +37,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Places:
-    """Turns positions within pieces of input into files and lines.
+    """Translates positions in pieces of input to files and lines.
 
     The pieces of a file stand together, in its order. A file that is given twice is read twice.
     """
@@ -62,7 +62,7 @@ class Places:
         return self.origins[split].file, None if line is None else self._before[split] + line
 
     def place_problem(self, violation: Violation) -> Violation:
-        """The violation with the file and line of its row, if it came from the input."""
+        """Add the file and line of its row to a violation, if the row is in the input."""
         if violation.position is None:
             return violation
         file, line = self.of(violation.position)
@@ -101,7 +101,7 @@ class Broken:
     first: list[Violation] = field(default_factory=list)
 
     def add(self, found: Iterable[RuleFindings], *, by_source: bool = False) -> list[Violation]:
-        """Take what the tasks of one rule found; gives the first of them."""
+        """Add the findings of the tasks of one rule; return the first violations."""
         found = list(found)
         total = sum(one.total for one in found)
         if not total:
@@ -114,7 +114,7 @@ class Broken:
         return placed
 
     def absorb(self, other: Broken) -> None:
-        """Take what was gathered apart."""
+        """Add the violations that were gathered separately."""
         self.total += other.total
         self.first += other.first[: max(0, REPORTED - len(self.first))]
 
@@ -124,7 +124,7 @@ class Broken:
 
 
 def _sort_by_place(violation: Violation) -> tuple[int, str]:
-    """In the order of the input; rows that did not come from it by their ids."""
+    """Sort key: the order of the input; other rows by their ids."""
     if violation.position is None:
         return 0, violation.id or ""
     return violation.position, ""
@@ -171,7 +171,7 @@ def _locate_problem(problem: RowProblem, split: int, places: Places) -> RowProbl
 def list_mismatches(
     splits: Sequence[StagedSplit], key: TableKey, places: Places
 ) -> tuple[list[RowProblem], int]:
-    """The records of a type whose id or key does not hold, and how many there are."""
+    """List the records of a type whose id contradicts their key, and count them."""
     total = sum(split.mismatch_counts[key] for split in splits)
     found = [
         _locate_problem(problem, split.split, places)
@@ -230,10 +230,10 @@ def raise_taken(key: TableKey, found: Sequence[KeyFindings], places: Places) -> 
 
 
 def write_rejects(target: OutputFile, tables: Iterable[Table], places: Places) -> int:
-    """Write every refused record to a file of JSON lines; gives their number.
+    """Write every refused record to a file of JSON lines; return their number.
 
     Raises:
-        AlreadyExists: somebody else wrote such a file since the load began.
+        AlreadyExists: another process wrote the file since the load began.
     """
     encode = msgspec.json.Encoder().encode
     path = target.path

@@ -75,7 +75,7 @@ class RecordInput:
 
 
 class RecordLoad:
-    """One load. Parsed once for each schema, then prepared on a snapshot as often as needed."""
+    """One load: parsed once for each schema, then prepared on a snapshot as often as needed."""
 
     def __init__(self, given: RecordInput, mode: LoadMode, vectors: TextVectors) -> None:
         self._given, self._mode, self._vectors = given, mode, vectors

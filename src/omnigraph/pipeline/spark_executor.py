@@ -121,7 +121,7 @@ class SparkLinks:
 
 
 def expand(tables: SparkTables, node: Expand, child: Frame) -> Frame:
-    """Each row once for every neighbour of its source, or for every edge if those are bound."""
+    """Join each row with every neighbour of its source, or with every edge if edges are bound."""
     source_type, target_type = _list_ends(tables, node.steps[0])
     maximum = node.maximum if source_type == target_type else min(node.maximum, 1)
     links = _build_links(tables, node, child, source_type, maximum)
@@ -145,7 +145,7 @@ def expand(tables: SparkTables, node: Expand, child: Frame) -> Frame:
 def _join_target(
     tables: SparkTables, node: Expand, target_type: str, rows: Frame, links: SparkLinks
 ) -> Frame:
-    """The target variable bound to the far ends, as far as they pass their filters."""
+    """Return the target variable bound to the far ends, as far as they pass their filters."""
     most = rows.most * links.pairs.most
     if node.target_columns or node.target_filters:
         scan = NodeScan(node.target, (target_type,), node.target_filters, node.target_columns)
@@ -163,7 +163,7 @@ def _join_target(
 
 
 def _list_ends(tables: SparkTables, step: EdgeStep) -> tuple[str, str]:
-    """The node types a step leads from and to."""
+    """Return the node types a step leads from and to."""
     edge = tables.catalog.edges[step.edge_type]
     if step.direction is Direction.IN:
         return edge.to_type, edge.from_type
@@ -191,7 +191,7 @@ def _build_links(
 def _count_pairs(
     tables: SparkTables, node: Expand, pairs: NodePairs, data: DataFrame, hops: Column
 ) -> SparkLinks:
-    """The pairs, with the number of hops if a variable asks for it."""
+    """Return the pairs, with the number of hops if a variable asks for it."""
     if node.hop_variable is None:
         kept = data.select(pairs.near, pairs.far)
         return SparkLinks(NodePairs(kept, pairs.near, pairs.far, pairs.most), {})
@@ -202,9 +202,9 @@ def _count_pairs(
 
 
 class _Walk:
-    """Everything within a number of hops of some starts, at its shortest distance.
+    """Nodes within a number of hops of some starts, at their shortest distance.
 
-    Every hop is worked out once and kept by the executors; only whether it found anything comes
+    Every hop is computed once and cached by the executors; only whether it found anything comes
     to the driver. An edge from a node to itself leads nowhere new, but a node one hop below the
     lower bound may spend a hop on it: forward the node that is reached, backward the start.
     """
@@ -226,11 +226,11 @@ class _Walk:
         self.start, self.node, self.hops = names.fresh(), names.fresh(), names.fresh()
 
     def ends(self, starts: float) -> NodePairs:
-        """The columns of what is reached; at most every node from every start."""
+        """Return the columns of the reached nodes; at most every node from every start."""
         return NodePairs(self._pairs, self.start, self.node, starts * self._most)
 
     def walk(self, starts: DataFrame) -> DataFrame:
-        """(start, node, hops) for everything in reach."""
+        """Return (start, node, hops) for every reached node."""
         begin = F.col(starts.columns[0])
         level = starts.select(begin.alias(self.start), begin.alias(self.node)).localCheckpoint()
         known, found = level, [self._project_at(level.where(F.lit(False)), 0)]
@@ -259,7 +259,7 @@ class _Walk:
         return fresh.join(known, [self.start, self.node], "left_anti")
 
     def _take_loops(self, level: DataFrame) -> DataFrame:
-        """Of the nodes just below the lower bound those that a loop lifts to it."""
+        """Return the nodes just below the lower bound that a loop lifts to it."""
         near = F.col(self._near)
         loops = mark_broadcast(self._pairs.where(near == F.col(self._far)), self._most)
         at = self.start if self._is_backward else self.node
@@ -272,9 +272,9 @@ _IDENTITY = frozenset({ID, TYPE, HOPS})
 def run_plan(
     plan: ReadPlan, snapshot: Snapshot, catalog: Catalog, given: Given, session: SparkSession
 ) -> DataFrame:
-    """The result of a plan as a data frame, in the order the plan asks for.
+    """Run a plan; return the result as a data frame, in the order of the plan.
 
-    Walks of more than one hop are worked out now; everything else when rows are asked for.
+    Walks of more than one hop are computed now; everything else when rows are fetched.
     """
     allow_missing_pandas()
     return (
@@ -335,7 +335,7 @@ class _SparkRun:
                 assert_never(node)
 
     def _filter(self, node: FilterRows, outer: Frame | None) -> Frame:
-        """Filters in a row, asked in one go; equalities between two parts join them."""
+        """Apply consecutive filters at once; equalities between two parts join them."""
         predicates, child = [node.predicate], node.child
         while isinstance(child, FilterRows):
             predicates.insert(0, child.predicate)
@@ -380,7 +380,7 @@ class _SparkRun:
         return Frame(kept, slots, child.most * max(1.0, inner.most))
 
     def _run_block(self, inner: Node, child: Frame) -> tuple[Frame, Column]:
-        """The rows of a block for every different combination around it, and how they fit."""
+        """Run a block for each distinct combination of outer variables; return rows and join."""
         around = self._run_around(child, set(_list_outer_variables(inner)))
         rows = self.rows(inner, around)
         keys = [slot for slot in around.slots if slot[1] in _IDENTITY]
@@ -388,7 +388,7 @@ class _SparkRun:
         return rows, conjoin(same)
 
     def _run_around(self, child: Frame, variables: set[str]) -> Frame:
-        """The combinations of some variables, under names of their own."""
+        """Return the combinations of some variables, under names of their own."""
         if not variables:
             return Frame(self._tables.session.range(1).toDF(self._tables.names.fresh()), {}, 1)
         slots: dict[Slot, Held] = {
@@ -400,7 +400,7 @@ class _SparkRun:
 
 
 def _list_outer_variables(node: Node) -> Iterator[str]:
-    """The variables of the rows around a block that it is about."""
+    """Yield the variables of the rows around a block that it is about."""
     if isinstance(node, OuterRows):
         yield from node.variables
     for child in list_children(node):

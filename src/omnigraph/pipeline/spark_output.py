@@ -51,7 +51,7 @@ _WIDE = "decimal(20,0)"
 
 
 def aggregate_columns(node: Aggregate, value: AggregateValue, rows: Frame, given: Given) -> Column:
-    """One value for each group; NULLs are skipped."""
+    """Return one value for each group; NULLs are skipped."""
     if is_row_count(value):
         return F.count(F.lit(1))
     argument = build_column(rows, value.argument, given)
@@ -70,7 +70,7 @@ def aggregate_columns(node: Aggregate, value: AggregateValue, rows: Frame, given
 
 
 def _sum_column(value: AggregateValue, argument: Column) -> Column:
-    """Whole numbers are added exactly; floats in whatever order Spark meets them."""
+    """Sum a column: whole numbers exactly, floats in any order."""
     assert isinstance(value.argument.type, PropertyType), "only numbers are added"
     if value.argument.type.scalar in FLOATS:
         total = F.sum(argument.cast("double"))
@@ -115,7 +115,7 @@ Path = tuple[str, ...]
 def add_text_columns(
     data: DataFrame, columns: Sequence[tuple[str, pa.DataType]], names: ColumnNames
 ) -> tuple[DataFrame, dict[Path, str]]:
-    """The frame with one more column for each list in some columns, and which one that is."""
+    """Add a text column for each list in some columns; return the frame and their names."""
     lists = [found for name, kind in columns for found in _render_lists((name,), kind)]
     if not lists:
         return data, {}
@@ -144,7 +144,7 @@ def _render_lists(path: Path, kind: pa.DataType) -> Iterator[tuple[Path, pa.Data
 def add_texts(
     added: Mapping[Path, str], kinds: Mapping[Path, pa.DataType], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Batches with the texts of their lists, in a worker."""
+    """Add the texts of lists to batches, in a worker."""
     for batch in batches:
         whole = batch
         for path, column in added.items():
@@ -174,7 +174,7 @@ class Results:
         return get_output_type(self.columns[place].type)
 
     def name_columns(self) -> DataFrame:
-        """The result as a caller sees it."""
+        """Return the result with its names."""
         shown = [
             F.col(_build_output(place)).cast(from_arrow_type(to_spark_type(self.kind(place))))
             for place in range(len(self.columns))
@@ -190,7 +190,7 @@ def _build_output(place: int) -> str:
 
 
 def project_frame(node: Project, rows: Frame, given: Given) -> Results:
-    """One output row for each row, or for each that is different."""
+    """Return one output row for each row, or for each that is different."""
     values = [
         build_column(rows, column.value, given).alias(_build_output(place))
         for place, column in enumerate(node.columns)
@@ -210,7 +210,7 @@ def _to_unsigned(results: Results, place: int) -> Column:
 
 
 def aggregate_frame(node: Aggregate, rows: Frame, given: Given) -> Results:
-    """One row for each group; without keys exactly one."""
+    """Return one row for each group; without keys exactly one."""
     results = Results(rows.data, node.columns)
     keys, computed = [], []
     for place, column in enumerate(node.columns):
@@ -228,7 +228,7 @@ def aggregate_frame(node: Aggregate, rows: Frame, given: Given) -> Results:
 
 
 def sort_frame(node: Sort, rows: Frame, given: Given) -> Frame:
-    """Rows by their keys, then by ids; where ids are equal, by types."""
+    """Sort rows by their keys, then by ids, then by types."""
     order = [
         _order_column(build_column(rows, key.value, given), descending=key.descending)
         for key in node.keys
@@ -239,7 +239,7 @@ def sort_frame(node: Sort, rows: Frame, given: Given) -> Frame:
 
 
 def sort_output(node: Sort, results: Results, names: ColumnNames) -> Results:
-    """Output rows by their keys, then by whole columns; lists by the text they make."""
+    """Sort output rows by their keys, then by whole columns; lists by their text."""
     order = []
     for key in node.keys:
         assert isinstance(key.value, OutputValue), "above the output there are only its columns"
@@ -272,7 +272,7 @@ def _order_ties(
 
 
 def _order_column(column: Column, *, descending: bool = False) -> Column:
-    """NULL is smaller than every value."""
+    """Return the sort order of a column; NULL is smaller than every value."""
     return column.desc_nulls_last() if descending else column.asc_nulls_first()
 
 
@@ -289,7 +289,7 @@ def slice_frame(node: Slice, results: Results, given: Given) -> Results:
 
 
 _MAX_ROWS = 2**31 - 1
-"""Spark counts rows of a slice in 32 bits; no one looks at that many."""
+"""Most rows of a slice: Spark counts them in 32 bits."""
 
 
 def _evaluate_row_count(given: Given, value: Constant | ParameterValue, word: str) -> int:
@@ -304,7 +304,7 @@ def _evaluate_row_count(given: Given, value: Constant | ParameterValue, word: st
 
 
 class SparkRead(ReadResult):
-    """Rows that stay with Spark until they are asked for; then they come at once."""
+    """Rows that stay on Spark until they are fetched, then all at once."""
 
     def __init__(self, plan: ReadPlan, frame: DataFrame) -> None:
         self.schema, self.profile = build_output_schema(plan.columns), ExecutionProfile(plan.root)

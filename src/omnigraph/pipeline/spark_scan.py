@@ -1,4 +1,4 @@
-"""Scan tables of a snapshot as data frames; workers read the fragments and check conditions."""
+"""Scan tables of a snapshot as data frames; workers read fragments and filter rows."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ScanTask:
 
 
 def read_task(task: ScanTask, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of a task in the schema Spark was promised."""
+    """Yield the rows of a task in the schema declared to Spark."""
     batches = (batch for part in task.parts for batch in _read_part(part, schema))
     if not task.is_set:
         yield from batches
@@ -119,7 +119,7 @@ class RowFilter:
 
 
 def filter_rows(spec: RowFilter, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows all conditions are true for."""
+    """Yield the rows all conditions are true for."""
     for batch in batches:
         kept = batch
         for predicate in spec.predicates:
@@ -155,7 +155,7 @@ _STRUCTURAL = frozenset({"id", "src", "dst", TYPE_NAME})
 
 @dataclass
 class SparkTables:
-    """Makes data frames of the tables of one snapshot."""
+    """Data frames of the tables of one snapshot."""
 
     session: SparkSession
     snapshot: Snapshot
@@ -169,7 +169,7 @@ class SparkTables:
     # --- nodes -----------------------------------------------------------------------------------
 
     def nodes(self, node: NodeScan) -> Frame:
-        """The nodes of some types that pass conditions, with the properties asked for."""
+        """Return the nodes of some types that pass conditions, with the named properties."""
         types = [self.catalog.nodes[name] for name in node.types]
         outputs = ("id", TYPE_NAME, *node.columns)
         parts = [
@@ -209,7 +209,7 @@ class SparkTables:
         filters: Sequence[Predicate],
         columns: Sequence[str],
     ) -> tuple[NodePairs, dict[Slot, Held]]:
-        """Every edge that a step follows, once for each way it is followed."""
+        """Return every edge that a step follows, once for each way it is followed."""
         near, far = Held(self.names.fresh(), pa.string()), Held(self.names.fresh(), pa.string())
         types = [self.catalog.edges[step.edge_type] for step in steps]
         kinds = [self._find_kind(types, name) for name in ("id", TYPE_NAME, *columns)]
@@ -287,7 +287,7 @@ class SparkTables:
 
 
 def read_in_tasks(session: SparkSession, tasks: Sequence[ScanTask], schema: pa.Schema) -> DataFrame:
-    """The rows of all tasks, which have these columns, as a frame; nothing is read yet."""
+    """Return the rows of all tasks, which have these columns, as a frame; nothing is read yet."""
     promised = to_struct_type(schema)
     blob = pickle.dumps((tasks, make_arrow_schema(promised)))
 
@@ -305,7 +305,7 @@ def read_in_tasks(session: SparkSession, tasks: Sequence[ScanTask], schema: pa.S
 
 @dataclass(frozen=True)
 class NodePairs:
-    """Links between nodes: where each starts and ends, and at most how many there are."""
+    """Links between nodes by their ends, and a bound of their number."""
 
     data: DataFrame
     near: str
@@ -314,7 +314,7 @@ class NodePairs:
 
 
 def list_followed_ends(direction: Direction) -> tuple[tuple[str, str], ...]:
-    """(near, far) columns of an edge for each way it may be followed."""
+    """List the (near, far) columns of an edge for each direction of a step."""
     match direction:
         case Direction.OUT:
             return (("src", "dst"),)
@@ -325,7 +325,7 @@ def list_followed_ends(direction: Direction) -> tuple[tuple[str, str], ...]:
 
 
 def _group_parts(parts: Sequence[ScanPart]) -> Iterator[list[ScanPart]]:
-    """Neighbouring parts together, as long as they are worth one task."""
+    """Group neighbouring parts so that each group is worth a task."""
     waiting: list[ScanPart] = []
     rows = 0
     for part in parts:
@@ -343,7 +343,7 @@ def _fits_one_task(parts: Sequence[ScanPart]) -> bool:
 
 
 def filter_frame(frame: Frame, predicates: Sequence[Predicate], given: Given) -> Frame:
-    """The rows all conditions are true for, asked of Arrow batches in the workers."""
+    """Filter a frame by conditions, evaluated on Arrow batches in the workers."""
     blob = pickle.dumps(
         RowFilter(predicates=tuple(predicates), slots=dict(frame.slots), given=given)
     )
@@ -364,7 +364,7 @@ def build_type_frame(
     columns: Sequence[str] | None,
     where: str | None,
 ) -> DataFrame:
-    """The rows of a type that pass a condition, read when the frame is used."""
+    """Return the rows of a type that pass a condition, read when the frame is used."""
     allow_missing_pandas()
     scan = scan_type(snapshot, catalog, type_, columns, where)
     rows = {fragment.id: fragment.rows for fragment in scan.table.fragments()}

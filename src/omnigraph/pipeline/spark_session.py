@@ -1,4 +1,4 @@
-"""The Spark session that work runs in: the caller's, one the environment names, or our own."""
+"""Open the Spark session of bulk work: of the caller, of the environment, or a new one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 ATTEMPTS = 4
-"""So often a task is tried in all; with one attempt a killed worker would end the job."""
+"""Attempts of a task; with one, a killed worker would end the job."""
 
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _CONNECT_NEEDS = ("pandas", "grpc", "grpc_status", "zstandard")
@@ -45,7 +45,7 @@ def spark(
     settings: Settings | None = None,
     conf: Mapping[str, str] | None = None,
 ) -> SparkSession:
-    """The session to work in.
+    """Open the session for bulk work.
 
     In this order: the one given; the one that is active in this process; a Spark Connect server
     (`SPARK_REMOTE`); a master (`OMNIGRAPH_SPARK_MASTER`, or `spark.master` in `conf`); all cores
@@ -76,7 +76,7 @@ def spark(
 
 
 def parse_options(options: Sequence[str]) -> dict[str, str]:
-    """`key=value` texts, as a command line gives them, by key."""
+    """Parse `key=value` options of a command line."""
     parsed = {}
     for option in options:
         key, sign, value = option.partition("=")
@@ -87,7 +87,7 @@ def parse_options(options: Sequence[str]) -> dict[str, str]:
 
 
 def get_application_id(session: SparkSession) -> str:
-    """The name Spark gives the application; for Spark Connect that of the session."""
+    """Return the id of the application; for Spark Connect that of the session."""
     if is_connect(session):
         return str(session.session_id)  # type: ignore[attr-defined]
     return str(session.sparkContext.applicationId)
@@ -114,7 +114,7 @@ def get_parallelism(session: SparkSession) -> int:
 
 
 def find_active_session() -> SparkSession | None:
-    """The session this process has already, if any; looking for it must not load Spark."""
+    """Return the active session of this process, if any, without loading Spark."""
     if "pyspark.sql" not in sys.modules:
         return None
     from pyspark.sql import SparkSession  # noqa: PLC0415 - loaded already
@@ -179,7 +179,7 @@ def _open_classic_session(master: str, asked: Mapping[str, str]) -> SparkSession
 
 @contextmanager
 def _translate_start_errors(master: str) -> Iterator[None]:
-    """Say in one line why Spark did not start, and leave nothing of a start that failed."""
+    """Report a failed start of Spark in one line, and clean up after it."""
     from py4j.protocol import (  # type: ignore[import-untyped]  # noqa: PLC0415 - as above
         Py4JError,
     )
@@ -202,9 +202,9 @@ def _translate_start_errors(master: str) -> Iterator[None]:
 
 @contextmanager
 def _end_orphaned_java() -> Iterator[None]:
-    """End the Java that is being started if that is given up, such as by an interrupt.
+    """End a Java process whose start is abandoned, such as by an interrupt.
 
-    It watches over its parent only once it has told where it listens; before that it would stay.
+    It watches its parent only once it has reported its port; before that it would stay.
     """
     from pyspark import SparkContext, java_gateway  # noqa: PLC0415 - as above
 
@@ -272,7 +272,7 @@ def _list_defaults(master: str) -> dict[str, str]:
 
 @contextmanager
 def _build_environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Variables set while the program they are for is started, and put back afterwards."""
+    """Set variables while a program is started, and restore them afterwards."""
     before = {name: os.environ.get(name) for name in changes}
     os.environ.update(changes)
     try:
@@ -295,7 +295,7 @@ _JOB_PROPERTIES = (
 
 @contextmanager
 def watch_jobs(session: SparkSession, stage: str, group: str, tasks: int) -> Iterator[None]:
-    """Tell about the Spark jobs that run inside, and give them a name to cancel them by."""
+    """Report progress of the Spark jobs in the block, under a name to cancel them by."""
     with (
         working(stage, total=tasks or None, unit="tasks") as work,
         _name_jobs(session, stage, group),
@@ -357,7 +357,7 @@ def _count_completed(tracker: Any, group: str) -> int:  # noqa: ANN401 - an obje
 
 
 def extract_reason(error: Exception) -> str:
-    """The one line of what Spark said that tells most, without the trace of Java."""
+    """Extract the most specific line of an error of Spark, without the trace of Java."""
     lines = [line.strip(" :") for line in str(error).splitlines() if line.strip(" :")]
     named = [line for line in lines if _is_error_line(line)]
     return named[-1] if named else (lines[0] if lines else type(error).__name__)
@@ -369,7 +369,7 @@ def _is_error_line(line: str) -> bool:
 
 
 def find_missing_module(error: Exception) -> str | None:
-    """The module that an executor could not import, if that was the failure."""
+    """Find the module that an executor could not import, if that was the failure."""
     found = re.search(r"No module named '(\w+)", str(error))
     return found[1] if found is not None else None
 

@@ -51,7 +51,7 @@ from omnigraph.storage.tables import Table, write_fragments
 
 @dataclass(frozen=True, slots=True)
 class StagedRows:
-    """Rows that executors staged in an area, for a schema."""
+    """Rows that executors staged in an area, and their schema."""
 
     area: str
     ir: str
@@ -64,7 +64,7 @@ Source = FileSource | TableSource | FrameSource | StagedRows
 def list_vector_tables(
     snapshot: Snapshot, catalog: Catalog, mode: LoadMode
 ) -> dict[TableKey, Table]:
-    """List the tables whose rows keep their vectors in a merge, if vectors are made at all."""
+    """List the tables whose rows may keep their vectors in a merge; none without a provider."""
     if mode is not LoadMode.MERGE or not is_configured(snapshot.root.settings.embed):
         return {}
     return {
@@ -94,7 +94,7 @@ class StagedInput:
         self._versions: dict[TableKey, int | None] = {}
         """Versions of the tables that the input was matched with."""
         self._without_ids: dict[TableKey, Staged] = {}
-        """Edges that were staged without ids, of types that they are looked up in."""
+        """Staged edges without ids, of types whose stored edges they are matched with."""
 
     def close(self) -> None:
         """Remove what was staged."""
@@ -116,12 +116,12 @@ class StagedInput:
         return frozenset(self.tables) - explicit
 
     def commit_rejects(self) -> Table | None:
-        """The table of the records that cannot be read; None without any."""
+        """Return the table of the records that cannot be read; None without any."""
         texts = [text for split in self.splits for text in split.rejects]
         return commit_staging(self.area.location("rejects"), REJECTS, texts)
 
     def stage(self, snapshot: Snapshot, catalog: Catalog) -> bool:
-        """Stage the input for a state; tells whether the staged rows are other than before."""
+        """Stage the input for a state; return whether the staged rows changed."""
         matched = self._list_matched(snapshot, catalog)
         if not isinstance(self._source, StagedRows):
             vectors = list_vector_tables(snapshot, catalog, self._options.mode)
@@ -186,7 +186,7 @@ class StagedInput:
         return True
 
     def _read(self, spec: StageSpec, catalog: Catalog) -> list[Origin]:
-        """Stage the whole input; returns the origin of each piece."""
+        """Stage the whole input; return the origin of each piece."""
         match self._source:
             case FileSource():
                 return self._read_files(self._source, spec, catalog)
@@ -243,7 +243,7 @@ class StagedInput:
         return mapping
 
     def _match(self, key: TableKey, staged: Staged, base: Table | None, catalog: Catalog) -> Staged:
-        """Stage edges anew with the ids of the stored edges they match."""
+        """Stage edges again, with the ids of the stored edges they match."""
         type_, partial = catalog.by_table_key[key], self._options.partial
         schema = build_staging_schema(type_, with_presence=partial)
         target = self.area.fresh("matched")

@@ -32,7 +32,7 @@ from omnigraph.storage.tables import (
 AT = "__at"
 """Position of a row: the number of its split and its line in it, as one number."""
 PRESENT = "__has_"
-"""Before the name of a property: whether the record gave it."""
+"""Prefix of a column that marks the records that give a property."""
 
 _LINE_BITS = 40
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]")
@@ -65,7 +65,7 @@ REJECTS = pa.schema(
         pa.field("record", pa.string()),
     ]
 )
-"""Every record that was refused, for the file of rejects."""
+"""Refused records, for the file of rejects."""
 
 
 def encode_position(split: int, line: int) -> int:
@@ -77,7 +77,7 @@ def split_and_line(at: int) -> tuple[int, int]:
 
 
 def build_staging_schema(type_: NodeType | EdgeType, *, with_presence: bool = False) -> pa.Schema:
-    """The columns of a staging table: those of the rows, where each came from, what it gave."""
+    """Return the columns of a staging table: the rows, their positions, what they give."""
     fields = [pa.field(f.name, f.type) for f in build_logical_schema(type_)]
     fields.append(pa.field(AT, pa.int64(), nullable=False))
     if with_presence:
@@ -87,13 +87,13 @@ def build_staging_schema(type_: NodeType | EdgeType, *, with_presence: bool = Fa
 
 @lru_cache(maxsize=16)
 def decode_catalog_cached(ir: str) -> Catalog:
-    """The schema a specification carries as text, read once per process."""
+    """Decode the schema of a specification, once per process."""
     return decode_ir(ir)
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """The staged rows of one type; rows that the table of outcomes drops no longer count."""
+    """The staged rows of one type, less those that the tables of outcomes drop."""
 
     table: Table
     rows: int
@@ -111,13 +111,13 @@ class Staged:
 
 @dataclass(frozen=True, slots=True)
 class StagingArea:
-    """The folder of one load; whatever is in it belongs to this load alone."""
+    """The folder of one load, with files of this load only."""
 
     root: GraphRoot
     id: str
 
     def location(self, name: str) -> TableLocation:
-        """A place for a table; every call with another name gives another place."""
+        """Return the location of a table; every name has a location of its own."""
         return self.root.location(f"{make_staging_path(self.id)}/{_UNSAFE.sub('-', name)}")
 
     def table_location(self, key: TableKey, purpose: str = "rows") -> TableLocation:
@@ -132,7 +132,7 @@ class StagingArea:
         return f"{make_staging_path(self.id)}/at-work"
 
     def remove(self) -> None:
-        """Remove everything; should that fail, it is garbage and harmless."""
+        """Remove the folder; on failure it remains as garbage for cleanup."""
         with suppress(StorageError):
             self.root.store.delete_prefix(make_staging_path(self.id))
 
@@ -140,7 +140,7 @@ class StagingArea:
 def commit_staging(
     location: TableLocation, schema: pa.Schema, fragments: Sequence[str]
 ) -> Table | None:
-    """The fragments as a table, in their order; None without any."""
+    """Commit fragments as a table, in their order; None without any."""
     if not fragments:
         return None
     staged = stage_first_version(location, schema, parse_fragments(fragments), properties={})
@@ -149,7 +149,7 @@ def commit_staging(
 
 @contextmanager
 def spool_input(root: GraphRoot, data: Iterable[bytes]) -> Iterator[str]:
-    """A file with these bytes, which come in pieces.
+    """Provide a file with these bytes, which come in pieces.
 
     It is next to the graph where that is shared, and a temporary one elsewhere.
     """

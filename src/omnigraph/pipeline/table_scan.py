@@ -39,7 +39,7 @@ class TableScan:
     table_key: TableKey
     table: Table
     made_at_ns: int
-    """Of the table when the scan was planned: Spark keeps a scan as long as it keeps a frame."""
+    """Commit time of the version when the scan was planned; a frame may outlive the table."""
     columns: tuple[str, ...]
     given: Given
     filters: tuple[Predicate, ...] = ()
@@ -53,12 +53,12 @@ class TableScan:
 
 
 def plan_partitions(table: Table, rows_each: int = ROWS_PER_PARTITION) -> list[tuple[int, ...]]:
-    """The fragments of a table in groups that are worth a task each."""
+    """Group the fragments of a table so that each group is worth a task."""
     return group_fragments(table, rows_each)
 
 
 def scan_rows(scan: TableScan, fragments: Sequence[int]) -> Iterator[pa.RecordBatch]:
-    """The rows of some fragments that pass the filters, in the types of the schema.
+    """Yield the rows of fragments that pass the filters, in the types of the schema.
 
     Raises:
         BadRequest: the graph was replaced since the scan was planned, as by a copy of itself.
@@ -130,7 +130,7 @@ class _Columns:
         return found if found.type == wanted else found.cast(wanted)
 
     def passing(self, values: Mapping[str, pa.Array], rows: int) -> pa.RecordBatch:
-        """The asked columns of the rows that pass what the scan could not check."""
+        """Filter rows by the conditions that the scan could not check; return the named columns."""
         mask: pa.Array | None = None
         scope = RowScope(
             rows, lambda _, name: values[name], self.scan.given.parameters, self.scan.given.now
@@ -151,7 +151,7 @@ def _read_blobs(values: pa.Array, *, with_bytes: bool) -> pa.Array:
 
 
 def choose_columns(schema: pa.Schema, names: Sequence[str] | None) -> pa.Schema:
-    """The named columns of a schema, in the order of the names; all without names."""
+    """Return the named columns of a schema, in the order of the names; all without names."""
     if names is None:
         return schema
     for name in names:
@@ -167,7 +167,7 @@ def scan_type(
     columns: Sequence[str] | None = None,
     where: str | None = None,
 ) -> TableScan:
-    """A scan of the rows of a type, blobs included, for which a condition is true."""
+    """Return a scan of the rows of a type, blobs included, for which a condition is true."""
     key = TableKey(type_.table_key)
     filters: tuple[Predicate, ...] = ()
     if where is not None:

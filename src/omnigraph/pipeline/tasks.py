@@ -55,7 +55,7 @@ Value_co = TypeVar("Value_co", covariant=True)
 _SCHEMA = "task long, result binary"
 
 _checked: set[str] = set()
-"""The applications whose executors were looked at."""
+"""The applications whose executors were checked."""
 
 
 class StageTime(Result, frozen=True):
@@ -68,7 +68,7 @@ class StageTime(Result, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[Spec, Task, Value_co]):
-    """Tasks of one kind: their kernel, what all of them share, and each one's own part."""
+    """Tasks of one kernel, and the specification they share."""
 
     kernel: Callable[[Spec, Task], Value_co]
     tasks: Sequence[Task]
@@ -115,7 +115,7 @@ class Tasks(Protocol):
 
     @property
     def application(self) -> str | None:
-        """The name Spark gives the application, where there is one."""
+        """The id of the Spark application, if any."""
         ...
 
     @property
@@ -132,7 +132,7 @@ class Tasks(Protocol):
         *,
         stage: str = "",
     ) -> list[Value]:
-        """The results of all tasks, in their order.
+        """Run tasks; return their results in order.
 
         Args:
             kernel: A function of a module; called with the specification and one task.
@@ -145,14 +145,14 @@ class Tasks(Protocol):
     def run_all(
         self, jobs: Sequence[Job[Any, Any, Value]], *, stage: str = ""
     ) -> list[list[Value]]:
-        """The results of several jobs that do not depend on each other, run at the same time."""
+        """Run several independent jobs at the same time; return the results of each."""
         ...
 
 
 def run_kernel(
     kernel: Callable[[Spec, Task], Value], spec: Spec, task: Task
 ) -> Done[Value] | Refused:
-    """The result of one task; what no second attempt would change is a result too."""
+    """Run one task; an error that no second attempt would change is a result too."""
     try:
         return Done(kernel(spec, task))
     except (InputError, NotFoundError, EmbeddingFailed) as refused:
@@ -171,13 +171,13 @@ def _collect_results(outcomes: Sequence[Outcome[Value]]) -> list[Value]:
 def _divide_results(
     jobs: Sequence[Job[Any, Any, Value]], results: list[Value]
 ) -> list[list[Value]]:
-    """The results of all tasks, job by job."""
+    """Return the results of all tasks, job by job."""
     ends = list(accumulate((len(job.tasks) for job in jobs), initial=0))
     return [results[start:end] for start, end in pairwise(ends)]
 
 
 class _OneJob:
-    """Runs one job as several are run."""
+    """Mixin that runs one job through `run_all`."""
 
     def run(
         self: Tasks,
@@ -269,7 +269,7 @@ class SparkTasks(_OneJob):
         *,
         stage: str = "",
     ) -> list[Value]:
-        """The results of a kernel whose tasks are the partitions of a frame, in their order."""
+        """Run a kernel on the partitions of a frame; return the results in their order."""
         blob = pickle.dumps((kernel, spec))
 
         def body(batches: Any) -> Any:  # noqa: ANN401 - what Spark hands over
@@ -288,7 +288,7 @@ class SparkTasks(_OneJob):
         return _collect_results(outcomes)
 
     def collect(self, frame: DataFrame, stage: str, count: int) -> list[Any]:
-        """The answers of a frame of answers, in order, while progress is shown."""
+        """Collect the results of tasks, in order, while progress is shown."""
         started = time.monotonic()
         group = f"omnigraph-{uuid4().hex[:12]}"
         try:
@@ -307,7 +307,7 @@ class SparkTasks(_OneJob):
 def run_task(
     kernel: Callable[[Spec, Task], object], spec: Spec, task: Task, place: int
 ) -> pa.RecordBatch:
-    """The batch a Spark task gives back: its number, and its pickled outcome."""
+    """Run one task on Spark; return a batch of its number and its pickled outcome."""
     import pyarrow as pa  # noqa: PLC0415 - the command line starts without Arrow
 
     outcome = pickle.dumps(run_kernel(kernel, spec, task))
@@ -316,7 +316,7 @@ def run_task(
 
 
 def allow_missing_pandas() -> None:
-    """Let Spark hand over Arrow batches without pandas, which it asks for and does not use.
+    """Let Spark pass Arrow batches without pandas, which it checks for and does not use.
 
     Where pandas is installed, importing Arrow's datasets imports it, and every start of a Python
     worker takes twice as long; hence it is left out.
@@ -332,7 +332,7 @@ PACKAGES = ("omnigraph", "pylance", "pyarrow", "msgspec")
 
 
 def describe(spec: object, task: object) -> dict[str, str | None]:
-    """The versions here: of Python without the patch, and of the packages kernels need."""
+    """Return the versions of this process: Python without the patch, and those of packages."""
     del spec, task
     return {
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
@@ -351,7 +351,7 @@ def read_package_versions() -> dict[str, str | None]:
 
 
 def check_executors(session: SparkSession) -> None:
-    """Raise unless executors have what kernels need, in the versions of this process.
+    """Raise unless executors have the packages of kernels, in the versions of this process.
 
     Where tasks run in this machine with this Python, there is nothing to ask.
     """

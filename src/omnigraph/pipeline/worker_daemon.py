@@ -1,4 +1,4 @@
-"""The program that starts Python workers: that of PySpark, without traces that are no news.
+"""The daemon of Python workers: that of PySpark, without traces of finished tasks.
 
 A task may end before its worker has written everything: the stage is cancelled, another attempt
 was faster, the session is stopped. Its socket is closed then, and the worker cannot flush what it
@@ -19,7 +19,7 @@ _work = daemon.worker
 
 
 def _work_until_gone(sock: socket.socket, authenticated: bool) -> int:  # noqa: FBT001 - PySpark's
-    """Run tasks; the exit code is the same whether or not anybody still waits for the rows."""
+    """Run tasks; end with an exit code where Spark has closed the connection."""
     try:
         return _work(sock, authenticated)
     except _GONE:
@@ -27,7 +27,7 @@ def _work_until_gone(sock: socket.socket, authenticated: bool) -> int:  # noqa: 
 
 
 def _print_unless_gone(*words: object, **options: object) -> None:
-    """Print an error as the program would, unless it is this one."""
+    """Print an error as the daemon does, unless it is a closed connection."""
     if not isinstance(sys.exc_info()[1], _GONE):
         print(*words, **options)  # type: ignore[call-overload]  # noqa: T201
 

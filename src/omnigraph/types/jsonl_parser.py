@@ -221,7 +221,7 @@ class _Group:
 def read_block(
     lines: Sequence[bytes], types: RecordTypes, options: LineOptions
 ) -> tuple[list[TypedBatch], list[tuple[int, RowProblem]]]:
-    """The good rows by type, and the problems of the other lines, in the order of lines."""
+    """Read a block: the valid rows by type, and the problems of other lines, in line order."""
     block = _Block(list(lines), types, options)
     _drop_oversized(block)
     groups = _decode(block)
@@ -268,7 +268,7 @@ def _decode(block: _Block) -> dict[RecordType, _Group]:
 
 
 def _add_suspect(index: int, groups: dict[RecordType, _Group], block: _Block) -> RecordType | None:
-    """Read a line again, as an edge that begins with another member; else by the slow path."""
+    """Read a line again: an edge with other first members, or by the slow path."""
     line = block.lines[index]
     if not line.strip(_BLANK):
         return None
@@ -296,7 +296,7 @@ def _add_examined(index: int, groups: dict[RecordType, _Group], block: _Block) -
 
 
 def _build_batch(type: RecordType, group: _Group, bounds: Integers, block: _Block) -> TypedBatch:
-    """The columns of one type, without the rows that have a problem."""
+    """Build the columns of one type, without the rows that have a problem."""
     spec, indexes = type.spec, np.array(group.indexes, np.int64)
     ids, absent_id = _take(group.records, type.id)
     taken = [_take(group.records, value) for value in type.values]
@@ -365,7 +365,7 @@ def _build_structural_columns(
 def _build_property(
     property_: PropertySpec, values: list[object], excused: Flags | None
 ) -> tuple[pa.Array, list[tuple[int, RowProblem]]]:
-    """The column of one property, and its problems by row; `excused` rows may lack a value."""
+    """Build the column of a property and its problems by row; `excused` rows may lack a value."""
     converted = convert_column(values, property_.type)
     wrong = dict(converted.errors)
     problems = [(row, make_bad_value(reason, property_)) for row, reason in wrong.items()]
@@ -385,7 +385,7 @@ def _read_presence(spec: TypeSpec, absent: list[Flags | None], count: int) -> pa
 
 
 def _keep(batch: TypedBatch, refused: set[int]) -> TypedBatch:
-    """The batch without the refused rows."""
+    """Return the batch without the refused rows."""
     if not refused:
         return batch
     flags = np.ones(len(batch.indexes), np.bool_)
@@ -407,7 +407,7 @@ _BEFORE_A_COLON[list(b'" \t\r')] = True
 
 
 def check_limits(line: bytes, limits: LineLimits) -> RowProblem | None:
-    """The limit a line exceeds, if it does."""
+    """Return the limit a line exceeds, if it does."""
     if len(line) > limits.line_bytes:
         return _make_problem("graph_batch_line_bytes", limits.line_bytes, len(line))
     slots = limits.structural_slots

@@ -1,4 +1,4 @@
-"""JSON lines as records: the types a line may have, and the exact reading of a refused line."""
+"""Decode JSON lines as records: the types of lines, and the exact problems of refused ones."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class EdgeEnvelope(
 
 @dataclass(frozen=True, eq=False)
 class RecordType:
-    """One type ready to be read: `record` is the shape of `data`, absent members `UNSET`."""
+    """Decoder of one type: `record` is the shape of `data`, absent members are `UNSET`."""
 
     spec: TypeSpec
     record: Callable[..., msgspec.Struct]
@@ -127,7 +127,7 @@ class _EdgeNames(dict[str, RecordType]):
 
 @dataclass(frozen=True, slots=True)
 class RecordTypes:
-    """All types that lines may be of; an unknown name raises `KeyError`."""
+    """The types of lines; an unknown name raises `KeyError`."""
 
     nodes: Mapping[str, RecordType]
     edges: Mapping[str, RecordType]
@@ -161,7 +161,7 @@ def _build_record_type(spec: TypeSpec) -> RecordType:
 
 
 def _build_json_type(type: PropertyType) -> object:
-    """The Python type the decoder must find: only the kind of JSON value, ranges come later."""
+    """Return the Python type of a property for the decoder: the kind of its JSON value."""
     if type.is_vector:
         return list[float]
     scalar = _SCALARS[type.scalar]
@@ -187,7 +187,7 @@ _ENVELOPE_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class ExaminedLine:
-    """A line that is right after all: its type, its ends if it is an edge, and its data."""
+    """A valid line: its type, its ends if it is an edge, and its data."""
 
     type: RecordType
     src: str | None
@@ -230,7 +230,7 @@ def examine_line(line: bytes, types: RecordTypes, *, partial: bool) -> ExaminedL
 
 
 def make_bad_value(reason: str, property_: PropertySpec) -> RowProblem:
-    """The problem of a value that does not fit its property."""
+    """Build the problem of a value that does not fit its property."""
     reason = f"property '{property_.name}': {reason}"
     return RowProblem(reason, ProblemCode.BAD_VALUE, property=property_.name)
 

@@ -43,22 +43,22 @@ from omnigraph.types.property import FLOATS, INTEGERS, PropertyType, Scalar
 from omnigraph.types.row_problems import ValueRefused
 
 MANY_BYTES = 8 << 20
-"""More input than this goes through the tasks of the pipeline, which need less memory and time."""
+"""Bytes of input above which tasks of the pipeline need less memory and time."""
 
 _OTHER_FORMATS = (".gz", ".zst", ".parquet", ".csv", ".tsv")
-"""The ends of names of files that are not plain lines."""
+"""Suffixes of files that are not plain lines."""
 
 Records = str | Path | bytes | BinaryIO | Iterable[Mapping[str, object]]
 """A file of JSON lines, its content, a stream of it, or the records themselves."""
 Input: TypeAlias = Records | Sequence[str | Path] | pa.Table | pa.RecordBatch
-"""Whatever can be loaded; a Spark data frame too, which is not named here."""
+"""Any input of a load; also a Spark data frame, whose type needs Spark."""
 
 FindCatalog = Callable[[], Catalog]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamInput:
-    """Lines that are not loaded in one piece: the first ones, and a stream that is read once."""
+    """Lines of a stream that is read once, and the first of them."""
 
     start: bytes
     rest: BinaryIO | None = None
@@ -114,12 +114,12 @@ def as_input(
 
 
 def _is_frame(records: object) -> bool:
-    """Return whether these are rows of Spark; asking must not load it."""
+    """Return whether records are a frame of Spark, without loading Spark."""
     return type(records).__module__.startswith("pyspark.")
 
 
 def plan_input(given: LoadInput, engine: str, options: LoadOptions) -> LoadInput:
-    """Choose the form of a load: records in memory, or tasks for whatever is larger or other.
+    """Choose the form of a load: records in memory, or tasks for larger and other input.
 
     Raises:
         BadRequest: the input cannot be read.
@@ -169,7 +169,7 @@ def read_records(place: str | Path) -> RecordInput:
 
 
 def _is_one_file(place: str | Path) -> bool:
-    """Return whether this names one file of plain records, which need not be there."""
+    """Return whether a place names one file of plain records, which need not exist."""
     path, text = Path(place), str(place)
     if "://" in text or path.suffix in _OTHER_FORMATS or path.is_dir():
         return False
@@ -199,7 +199,7 @@ def _start_of(stream: BinaryIO) -> RecordInput | StreamInput:
 
 
 def _decode_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Write out values that a library keeps by reference."""
+    """Decode dictionary-encoded values and views."""
     if not pa.types.is_dictionary(column.type):
         return column.cast(_drop_view_types(column.type))
     kind = _drop_view_types(column.type.value_type)
@@ -208,7 +208,7 @@ def _decode_dictionaries(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _drop_view_types(kind: pa.DataType) -> pa.DataType:
-    """Return the type whose values stand in one piece, as files of tables keep them."""
+    """Return the type without views, as tables store it."""
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return pa.large_list(_drop_view_types(kind.value_type))
     if kind == pa.string_view():
@@ -220,9 +220,9 @@ def _drop_view_types(kind: pa.DataType) -> pa.DataType:
 
 
 def identify_input(given: LoadInput, aws: AwsSettings) -> object:
-    """Return bytes, or something that can be written as JSON; different where the content is.
+    """Return bytes, or a value for JSON, that identifies the content.
 
-    Of a long stream only the beginning is known, and a data frame is known by what it computes.
+    A long stream is identified by its beginning, a data frame by its plan.
     """
     match given:
         case RecordInput():
@@ -325,7 +325,7 @@ def _needs_conversion(value: object) -> bool:
 
 
 def _is_sum_finite(numbers: list[Any]) -> bool:
-    """False if any of them is not finite, at the cost of one call for a whole vector."""
+    """Return False if a number is not finite, by one call for a whole vector."""
     try:
         return math.isfinite(sum(numbers))
     except OverflowError:
@@ -374,7 +374,7 @@ def _convert_record(record: object, number: int, types: _RecordTypes) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Member:
-    """A member of a record, and the type its value must suit; None if nobody knows the member."""
+    """A member of a record, and the type its value must suit; None if it is unknown."""
 
     record: int
     name: str

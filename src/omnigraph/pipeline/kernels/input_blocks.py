@@ -15,12 +15,12 @@ from omnigraph.pipeline.input_splits import InputFile, InputSplit, open_filesyst
 from omnigraph.settings import AwsSettings, InputSettings
 
 _ALWAYS_BYTES = 64 << 20
-"""So much is read whatever the ratio is: it does no harm, and little input may compress well."""
+"""Bytes that are read at any compression ratio: short input may compress well."""
 
 
 @contextmanager
 def open_whole(file: InputFile, aws: AwsSettings, limits: InputSettings) -> Iterator[BinaryIO]:
-    """A file to be read from start to end, decompressed.
+    """Open a file for reading from start to end, decompressed.
 
     Raises:
         InputTooLarge: it expands to more than the limits allow; known only while it is read.
@@ -35,7 +35,7 @@ def open_whole(file: InputFile, aws: AwsSettings, limits: InputSettings) -> Iter
 
 
 class _Limited(io.RawIOBase):
-    """A stream that ends with an error where it has given too much."""
+    """A stream that raises when it exceeds its limit."""
 
     def __init__(self, stream: BinaryIO, file: InputFile, limits: InputSettings) -> None:
         self._stream, self._file, self._limits = stream, file, limits
@@ -52,7 +52,7 @@ class _Limited(io.RawIOBase):
 
 
 def require_allowed(given: int, file: InputFile, limits: InputSettings) -> None:
-    """Raise if a file that gave so many bytes gave more than its size and the limits allow."""
+    """Raise if the bytes read from a file exceed what its size and the limits allow."""
     most, ratio = limits.expanded_bytes, limits.expansion_ratio
     if most and given > most:
         raise InputTooLarge(
@@ -73,7 +73,7 @@ _STEP_BYTES = 1 << 16
 
 
 def read_lines_between(stream: BinaryIO, start: int, end: int, longest: int) -> bytes:
-    """The lines that start in this range; the last one is read to its end."""
+    """Read the lines that start in a range; the last one is read to its end."""
     stream.seek(max(0, start - 1))
     data = stream.read(end - max(0, start - 1))
     if start:
@@ -95,7 +95,7 @@ def read_lines_between(stream: BinaryIO, start: int, end: int, longest: int) -> 
 
 
 def read_line_blocks(stream: BinaryIO, longest: int) -> Iterator[tuple[bytes, bool]]:
-    """Blocks of whole lines from a stream that cannot be cut, and whether they start it."""
+    """Yield blocks of whole lines from a stream, each with True if it is the first."""
     begun, is_start = bytearray(), True
     while block := stream.read(BLOCK_BYTES):
         end = block.rfind(b"\n") + 1
@@ -130,7 +130,7 @@ class ParquetRows:
         return names
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
-        """The rows of these columns, in batches of a bounded size.
+        """Yield the rows of these columns, in batches of a bounded size.
 
         Raises:
             InputTooLarge: they expand to more than the limits allow.
@@ -151,7 +151,7 @@ class ParquetRows:
                 yield self._write_out(batch.slice(start, rows))
 
     def _list_texts(self, columns: set[str]) -> list[str]:
-        """The texts in these columns, by their paths in the file."""
+        """List the text columns, by their paths in the file."""
         schema = self._metadata.schema
         leaves = (schema.column(number) for number in range(len(schema)))
         return [
@@ -171,7 +171,7 @@ class ParquetRows:
         return pa.RecordBatch.from_arrays(columns, names=names)
 
     def _require_declared(self, groups: Sequence[int], columns: set[str]) -> None:
-        """Refuse by what the file says of itself, before anything is decompressed."""
+        """Refuse by the sizes that the file declares, before anything is decompressed."""
         declared = 0
         for group in (self._metadata.row_group(number) for number in groups):
             chunks = (group.column(number) for number in range(group.num_columns))

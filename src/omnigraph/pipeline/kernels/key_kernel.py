@@ -41,14 +41,14 @@ class KeyTask:
     table_key: TableKey
     staged: Staged
     base: Table | None
-    """The committed rows they may meet; None where there are none, or where all are replaced."""
+    """The committed rows with possibly equal ids; None if there are none or all are replaced."""
     bucket: Bucket
     row_outcomes: TableLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:
-    """An id that was taken: where it first stands, and where its conflict was noticed."""
+    """An id that is taken: the position of its first row, and that of the conflicting row."""
 
     first_at: int
     at: int
@@ -65,9 +65,9 @@ class KeyFindings:
     violations: tuple[Violation, ...] = ()
     """The first of them."""
     repeated: Conflict | None = None
-    """The first id that occurs twice where it may not."""
+    """The first id that occurs twice and must be unique."""
     taken: Conflict | None = None
-    """The first id that is there already where it must be new."""
+    """The first id that is stored already and must be new."""
     skipped: int = 0
     """Number of rows that are skipped."""
     first_skipped: tuple[Violation, ...] = ()

@@ -1,4 +1,4 @@
-"""The first stage: a piece of input as staged rows, in one pass whatever types it holds."""
+"""Stage a piece of input, the first stage of a load: one pass for all its types."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ class StageSpec:
     vectors: TextVectors | None = None
     """Requests the vectors that records leave out."""
     matched: Mapping[TableKey, Table | None] | None = None
-    """The edges that are there, of types whose edges without ids are looked up among them. None
-    leaves looking them up to whoever commits the rows: they are staged without ids."""
+    """The stored edges of types whose edges without ids are matched with them. None
+    leaves matching to the process that commits the rows: they are staged without ids."""
     stored: Mapping[TableKey, Table] = field(default_factory=dict)
-    """The rows that are there, of types whose rows may keep the vectors they have."""
+    """The stored rows of types whose rows may keep their vectors."""
 
 
 @dataclass
@@ -96,13 +96,13 @@ class StagedSplit:
     problems: list[RowProblem] = field(default_factory=list)
     problem_count: int = 0
     mismatches: dict[TableKey, list[RowProblem]] = field(default_factory=dict)
-    """Records whose id or key does not hold, which is looked at once all records can be read."""
+    """Records whose id contradicts their key, checked once all records can be read."""
     mismatch_counts: Counter[TableKey] = field(default_factory=Counter)
     rejects: list[str] = field(default_factory=list)
 
 
 def stage_split(spec: StageSpec, split: InputSplit) -> StagedSplit:
-    """The rows of one piece of a file, staged."""
+    """Stage the rows of one piece of a file."""
     # Millions of small objects live for moments; looking for cycles among them is all loss.
     gc.disable()
     try:
@@ -121,7 +121,7 @@ def stage_split(spec: StageSpec, split: InputSplit) -> StagedSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TablePiece:
-    """Some fragments of a table that was handed over as a whole."""
+    """Some fragments of an input table."""
 
     number: int
     table: Table
@@ -130,7 +130,7 @@ class TablePiece:
 
 
 def stage_table(spec: StageSpec, piece: TablePiece) -> StagedSplit:
-    """The rows of a table in memory, which was written down before."""
+    """Stage the rows of a table in memory, which the driver wrote to the staging area."""
     stager = _Stager(spec, piece.number)
     batches = piece.table.batches(fragments=piece.fragments)
     _stage_batches(stager, batches, piece.mapping, "the table")
@@ -139,21 +139,21 @@ def stage_table(spec: StageSpec, piece: TablePiece) -> StagedSplit:
 
 @dataclass(frozen=True, slots=True)
 class FrameSpec:
-    """Settings for staging the rows of a data frame."""
+    """Settings of the tasks that stage a data frame."""
 
     stage: StageSpec
     mapping: ColumnMapping
 
 
 def stage_partition(spec: FrameSpec, task: Partition) -> StagedSplit:
-    """The rows of one partition of a data frame."""
+    """Stage the rows of one partition of a data frame."""
     stager = _Stager(spec.stage, task.number)
     _stage_batches(stager, task.batches, spec.mapping, "the data frame")
     return stager.result
 
 
 class _Stager:
-    """Collects what one piece of input gives."""
+    """Collects the rows and problems of one piece of input."""
 
     def __init__(self, spec: StageSpec, number: int) -> None:
         self.spec, self.result = spec, StagedSplit(number)
@@ -254,7 +254,7 @@ def _stage_lines(stager: _Stager, split: InputSplit) -> None:
 
 
 def _read_blocks(split: InputSplit, spec: StageSpec, longest: int) -> Iterator[tuple[bytes, bool]]:
-    """Yield blocks of whole lines, and whether they start the file."""
+    """Yield blocks of whole lines, each with True if it is the first of the file."""
     try:
         if split.file.compression is None:
             store = open_filesystem(split.file.place, spec.aws)
@@ -313,7 +313,7 @@ def _stage_csv(stager: _Stager, split: InputSplit) -> None:
 
 
 def _read_csv_names(file: InputFile, spec: StageSpec) -> list[str]:
-    """The names in the header, by which every column is declared to be text."""
+    """Read the names in the header, by which every column is declared to be text."""
     import pyarrow.csv as csv  # noqa: PLC0415 - only where a CSV file is given
 
     with open_whole(file, spec.aws, spec.input) as stream:
@@ -348,7 +348,7 @@ def _stage_chosen(
     *,
     is_text: bool = False,
 ) -> None:
-    """Rows gathered into pieces worth a file each, converted and staged."""
+    """Gather rows into batches worth a file each, convert and stage them."""
     type_ = stager.catalog.by_table_key[TableKey(mapping.table_key)]
     for rows in _gather_batches(batches):
         parsed = convert_table_rows(

@@ -106,7 +106,7 @@ def _refuse_addresses(block: RowBlock) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MatchTask:
-    """One fragment of staged edges, and the edges of their type that are there, if any."""
+    """One fragment of staged edges, and the stored edges of their type, if any."""
 
     table_key: TableKey
     staged: Table
@@ -130,7 +130,7 @@ def match_rows(ir: str, task: MatchTask) -> list[str]:
 
 
 def find_edges(table: Table | None, by: str, values: pa.Array, columns: Sequence[str]) -> pa.Table:
-    """Look up stored edges; of a type that has none, none."""
+    """Look up stored edges of a type, which may have none."""
     if table is None or not len(values):
         return pa.table({name: pa.array([], pa.string()) for name in columns})
     return table.lookup(by, values, columns)

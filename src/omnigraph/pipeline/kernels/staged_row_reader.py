@@ -23,7 +23,7 @@ _MIXERS = (np.uint64(0xFF51AFD7ED558CCD), np.uint64(0xC4CEB9FE1A85EC53))
 
 
 def hash_strings(keys: pa.Array) -> Hashes:
-    """A number for each string; NULL counts as the empty string."""
+    """Hash each string; NULL counts as the empty string."""
     binary = keys.cast(pa.large_binary()).fill_null(b"")
     if not len(binary):
         return np.empty(0, np.uint64)
@@ -46,7 +46,7 @@ def _compute_powers(count: int) -> Hashes:
 
 
 def _mix_hashes(hashes: Hashes) -> Hashes:
-    """Every bit of the sum in every bit of the result."""
+    """Mix every bit of a hash into every bit of the result."""
     for mixer in _MIXERS:
         hashes = (hashes ^ (hashes >> _SHIFT)) * mixer
     return hashes ^ (hashes >> _SHIFT)
@@ -57,7 +57,7 @@ FRAGMENT_BITS = 32
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """One of several shares of all keys, told apart by a hash."""
+    """One of several shares of all keys, by their hash."""
 
     number: int = 0
     of: int = 1
@@ -90,7 +90,7 @@ class RuleSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFindings:
-    """Broken rules: the first ones in order, how many in all, and the rows they drop."""
+    """Violations: their number, the first ones in order, and the rows they drop."""
 
     total: int = 0
     first: tuple[Violation, ...] = ()
@@ -119,7 +119,7 @@ def encode_findings(
 
 
 def write_rejects(rejects: TableLocation | None, found: Sequence[Violation]) -> tuple[str, ...]:
-    """Broken rules as rows of the table of rejects."""
+    """Write violations as rows of the table of rejects."""
     if rejects is None or not found:
         return ()
     rows = [
@@ -143,9 +143,9 @@ def read_staged_rows(
     bucket: Bucket = ALL,
     by: str | Callable[[pa.Table], pa.Array] = "id",
 ) -> pa.Table:
-    """Staged rows that still count, with their positions and addresses, in the input's order.
+    """Read the staged rows that are not dropped, with positions and addresses, in input order.
 
-    `by` is the column, or makes the column, that says which bucket a row belongs to. Only rows of
+    `by` is the column, or computes the column, that determines the bucket of a row. Only rows of
     the bucket are kept in memory.
     """
     wanted = [*columns, AT] if AT not in columns else list(columns)
@@ -160,7 +160,7 @@ def read_staged_rows(
 
 
 def read_staged_ids(staged: Staged | None, bucket: Bucket = ALL) -> pa.Array:
-    """The ids of the staged rows that still count."""
+    """Read the ids of the staged rows that are not dropped."""
     if staged is None:
         return pa.array([], pa.string())
     if not staged.row_outcomes:
@@ -171,7 +171,7 @@ def read_staged_ids(staged: Staged | None, bucket: Bucket = ALL) -> pa.Array:
 
 
 def filter_staged(staged: Staged, ids: pa.Array) -> pa.Array:
-    """Those of the ids that the load writes; looks through the staged rows piece by piece."""
+    """Return the ids that the load writes, by a lookup in the staged rows."""
     found = staged.table.lookup("id", ids, ["id", ROW_ADDRESS])
     gone = read_dropped_addresses(staged.row_outcomes)
     if len(gone) and found.num_rows:
@@ -195,7 +195,7 @@ def read_replacements(
     fragments: Sequence[int] | None = None,
     by: str = "fragment",
 ) -> pa.Table:
-    """The staged rows that replace committed ones; `by` says whose fragments are meant.
+    """Read the staged rows that replace committed ones; `by` names the column of the fragments.
 
     A row that another table drops replaces nothing.
     """
@@ -213,7 +213,7 @@ def read_replacements(
 
 
 def read_rows_at(staged: Staged, addresses: pa.Array, columns: Sequence[str]) -> pa.Table:
-    """The staged rows at these addresses, with their positions; looks through all of them."""
+    """Read the staged rows at addresses, with their positions, by a scan of their fragments."""
     wanted = [*columns, AT]
     schema = pa.schema([staged.table.schema.field(name) for name in wanted])
     schema = schema.append(pa.field(ROW_ADDRESS, pa.uint64()))
@@ -252,7 +252,7 @@ def write_row_outcomes(location: TableLocation, row_outcomes: pa.Table) -> tuple
 
 
 def drop_rows(location: TableLocation | None, addresses: pa.Array) -> tuple[str, ...]:
-    """A table of outcomes that drops these rows; nothing without a place to write it."""
+    """Write outcomes that drop rows; nothing without a location."""
     if location is None or not len(addresses):
         return ()
     return write_row_outcomes(location, encode_dropped(addresses))
@@ -290,6 +290,6 @@ def count_findings(
 
 
 def compute_addresses(rows: pa.Table, positions: Iterable[int | None]) -> pa.Array:
-    """The addresses of the rows that stand at these positions of the input."""
+    """Return the addresses of the rows at positions of the input."""
     wanted = pa.array([at for at in positions if at is not None], pa.int64())
     return get_column(rows, ROW_ADDRESS).filter(pc.is_in(get_column(rows, AT), value_set=wanted))

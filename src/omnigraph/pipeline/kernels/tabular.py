@@ -1,4 +1,4 @@
-"""Columns of a table as the rows of a type: named, converted, and refused row by row."""
+"""Convert the columns of a table to the rows of a type; bad values are refused row by row."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def convert_table_rows(
     *,
     is_text: bool = False,
 ) -> ParsedLines:
-    """The rows that fit, and what is wrong with the others.
+    """Convert rows; return the valid ones, and the problems of the others.
 
     With `is_text` every column holds text, as in CSV, and numbers are read from it.
     """
@@ -189,7 +189,7 @@ def _convert_property(
 
 
 def parse_texts(values: pa.Array, wanted: PropertyType) -> Converted:
-    """Texts as the column of a property type: numbers and truth values are read from them."""
+    """Parse texts to the column of a property type."""
     if wanted.is_list or wanted.is_vector:
         return _from_json_text(values, wanted)
     if wanted.scalar is Scalar.BOOL:

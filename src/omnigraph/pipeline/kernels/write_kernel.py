@@ -1,4 +1,4 @@
-"""The last stage: staged rows as files of their tables, and marks on the rows they replace."""
+"""Write staged rows to files of their tables, and deletion marks on the rows they replace."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Written:
 
 
 def write_rows(ir: str, task: WriteTask) -> Written:
-    """Fragments of the target that hold these rows."""
+    """Write staged rows to fragments of the target."""
     type_ = decode_catalog_cached(ir).by_table_key[task.table_key]
     batches = _iterate_rows(type_, task)
     first = next(batches, None)
@@ -100,7 +100,7 @@ class _Counter:
 
 
 def _iterate_rows(type_: NodeType | EdgeType, task: WriteTask) -> Iterator[pa.RecordBatch]:
-    """The staged rows that are not dropped, in the form of the target."""
+    """Yield the staged rows that are not dropped, in the form of the target."""
     wanted = build_logical_schema(type_)
     gone = read_dropped_addresses(task.staged.row_outcomes, task.fragments)
     dropped = _Addresses(gone) if len(gone) else None
@@ -118,13 +118,13 @@ def _iterate_rows(type_: NodeType | EdgeType, task: WriteTask) -> Iterator[pa.Re
 
 
 class _Addresses:
-    """Many addresses to be looked for again and again; a hash would be rebuilt each time."""
+    """A sorted set of addresses for repeated lookups; a hash would be rebuilt each time."""
 
     def __init__(self, addresses: pa.Array) -> None:
         self._sorted = np.sort(addresses.to_numpy(zero_copy_only=False))
 
     def find_others(self, rows: pa.Table) -> pa.Table:
-        """The rows that are not at any of them."""
+        """Return the rows at other addresses."""
         asked = get_column(rows, ROW_ADDRESS).to_numpy(zero_copy_only=False)
         places = np.minimum(np.searchsorted(self._sorted, asked), len(self._sorted) - 1)
         return rows.filter(pa.array(self._sorted[places] != asked))
@@ -141,7 +141,7 @@ class DeleteTask:
 
 
 def delete_rows(spec: None, task: DeleteTask) -> Written:
-    """Marks on the replaced rows of these fragments, as files nothing refers to yet."""
+    """Write deletion marks on the replaced rows of fragments; nothing refers to them yet."""
     del spec
     found = read_replacements(
         task.row_outcomes, ["row_address"], fragments=task.fragments, by="row_fragment"
@@ -178,7 +178,7 @@ class PlacedProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFill:
-    """Files of whole rows, and the first of those that cannot be made whole."""
+    """Files of complete rows, and the first records that cannot be completed."""
 
     table_key: TableKey
     fragments: tuple[str, ...]
@@ -188,7 +188,7 @@ class WrittenFill:
 
 
 def fill_rows(ir: str, task: FillTask) -> WrittenFill:
-    """Partial records made whole: from the row they replace, or from defaults.
+    """Complete partial records from the rows they replace, or from defaults.
 
     Rows keep their order and number, so that what refers to them by address still does.
     """
@@ -236,7 +236,7 @@ def _insert_rows(type_: NodeType | EdgeType, property_: Property, count: int) ->
 
 
 def _choose(mask: pa.Array, one: pa.Array, other: pa.Array) -> pa.Array:
-    """One column or the other, row by row; also for types `if_else` does not know."""
+    """Choose from two columns, row by row; also for types that `if_else` lacks."""
     count = len(mask)
     picks = np.where(
         mask.to_numpy(zero_copy_only=False), np.arange(count), np.arange(count) + count
@@ -247,7 +247,7 @@ def _choose(mask: pa.Array, one: pa.Array, other: pa.Array) -> pa.Array:
 def _read_stored_rows(
     base: Table | None, row_ids: pa.Array, type_: NodeType | EdgeType
 ) -> pa.Table:
-    """The committed rows with these ids, in that order, blobs included."""
+    """Read the committed rows with these ids, in that order, blobs included."""
     wanted = build_logical_schema(type_)
     if base is None or not len(row_ids):
         return wanted.empty_table()
@@ -263,7 +263,7 @@ def _read_stored_rows(
 def _find_lacking(
     type_: NodeType | EdgeType, rows: pa.Table, counts: pa.Array
 ) -> Iterator[PlacedProblem]:
-    """Rows that lack a value they need, with nothing to take it from."""
+    """Find the rows that lack a required value."""
     for property_ in type_.properties:
         if property_.type.nullable:
             continue
@@ -276,7 +276,7 @@ def _find_lacking(
 
 
 def group_fragments(table: Table, rows_each: int) -> list[tuple[int, ...]]:
-    """The fragments of a table in neighbouring groups of about this many rows."""
+    """Group neighbouring fragments of a table to about this many rows."""
     groups: list[tuple[int, ...]] = []
     current: list[int] = []
     rows = 0
