@@ -151,6 +151,7 @@ def _read(path: Path) -> bytes:
 
 
 _LINES_AT_ONCE = 256
+_LINES_OF_TASK = 512
 
 
 class EmbedMode(StrEnum):
@@ -406,8 +407,10 @@ class _FileRun:
 
     def _embed_lines(self) -> int:
         # An answer of a provider costs money: it is stored, or its line is written at once.
+        if self._answers is not None:
+            return _LINES_OF_TASK
         is_free = isinstance(self._embedder, LocalEmbedder) and self._pace.per_minute is None
-        return _LINES_AT_ONCE if is_free or self._answers is not None else 1
+        return _LINES_AT_ONCE if is_free else 1
 
     def _begin(self, number: int, line: bytes, made: bytes | None) -> bytes | _PendingText:
         self._records += 1
@@ -487,7 +490,7 @@ class _FileRun:
         return _write_record(record)
 
 
-def build_embed_text(type_name: str, data: Mapping[str, object], fields: tuple[str, ...]) -> str:
+def build_embed_text(type_name: str, data: Mapping[str, object], fields: Sequence[str]) -> str:
     """Build the text of a record: its type, then each field that is not blank, one per line."""
     values = ((field, render_field(data.get(field))) for field in fields)
     return "\n".join(

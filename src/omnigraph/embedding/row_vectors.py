@@ -6,7 +6,7 @@ settings it stays null, and a required one is rejected with the settings to chan
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,8 +137,9 @@ def complete_vectors(
         if find_stored is not None:
             rows = reuse_stored_vectors(rows, property_, stale, find_stored())
             stale = stale & mask_null(get_column(rows, property_.name))
-        says = mask_texts(get_column(rows, property_.embed.source))
-        rows = _fill_vectors(type_, rows, property_, stale & says, vectors)
+        source = property_.embed.source
+        says = mask_texts(get_column(rows, source))
+        rows = fill_vectors(type_, rows, property_, (source,), stale & says, vectors)
         silent = np.flatnonzero(stale & ~says)
         none = pa.nulls(len(silent), to_arrow_type(property_.type))
         rows = replace_cells(rows, property_.name, silent, none)
@@ -147,29 +148,28 @@ def complete_vectors(
     return CompletedVectors(rows, lacking, reason, is_computed)
 
 
-def _fill_vectors(
+def fill_vectors(
     type_: NodeType | EdgeType,
     rows: pa.Table,
     property_: Property,
+    fields: Sequence[str],
     chosen: Flags,
     vectors: TextVectors,
 ) -> pa.Table:
-    """Fill the vectors of the chosen rows from their texts.
+    """Fill the vectors of the chosen rows from the text of some properties.
 
     Raises:
         EmbeddingFailed: the provider failed.
     """
-    assert property_.embed is not None, "listed as embedded"
     assert property_.type.dimension is not None, "vectors have a dimension"
     positions = np.flatnonzero(chosen)
     if not len(positions):
         return rows
-    source = property_.embed.source
-    values = get_column(rows, source).take(pa.array(positions)).to_pylist()
-    texts = [build_embed_text(type_.name, {source: value}, (source,)) for value in values]
+    names = list(dict.fromkeys(fields))
+    sources = rows.select(names).take(pa.array(positions)).to_pylist()
+    texts = [build_embed_text(type_.name, source, fields) for source in sources]
     found = vectors.ask(texts, property_.type.dimension)
-    kind = to_arrow_type(property_.type)
-    made = pa.array([found[text] for text in texts], kind)
+    made = pa.array([found[text] for text in texts], to_arrow_type(property_.type))
     return replace_cells(rows, property_.name, positions, made)
 
 

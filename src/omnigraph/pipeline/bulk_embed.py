@@ -1,7 +1,7 @@
 """Embed the records of a file, or the rows of a graph, by tasks.
 
-A task first collects the texts it needs, then requests those without an answer, in batches, and
-writes every answer down before it goes on. A run that starts over finds them.
+A task requests the texts that have no stored answer, in batches, and stores each answer before the
+next request, so that a run that starts over finds them.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ import pyarrow as pa
 
 from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
 from omnigraph.catalog.codec import encode_ir
+from omnigraph.constraints.table_changes import get_column
 from omnigraph.embedding.embed_files import (
     EmbedRequest,
     EmbedSpec,
     EmbedSummary,
+    EmbedTarget,
     LineRange,
-    build_embed_text,
     check_request,
     embed_file,
     render_field,
 )
 from omnigraph.embedding.embedder_choice import choose_model, open_embedder
+from omnigraph.embedding.row_vectors import Flags, fill_vectors, mask_null
 from omnigraph.embedding.text_vectors import AnswerFolder, Pace, TextVectors, open_task_vectors
 from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
 from omnigraph.execution.load_options import LoadMode, LoadOptions
-from omnigraph.execution.read import Flags, Given
+from omnigraph.execution.read import Given
 from omnigraph.execution.stored_rows import build_logical_schema
 from omnigraph.identity import TableKey
 from omnigraph.output_files import OutputFile
@@ -56,7 +58,6 @@ from omnigraph.plan.plan_nodes import ROW
 from omnigraph.settings import EmbedSettings
 from omnigraph.storage.prepared_write import StagedTable, Ticket
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.types.arrow import to_arrow_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +106,6 @@ def embed_piece(work: FileWork, piece: Piece) -> EmbedSummary | Failed:
 # --- rows of a graph ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class VectorProperty:
-    """A vector property, and the properties its text is made of."""
-
-    target: str
-    fields: tuple[str, ...]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowTask:
     """Fragments of a type, and the vectors to fill."""
@@ -120,7 +113,7 @@ class RowTask:
     number: int
     scan: TableScan
     fragments: tuple[int, ...]
-    fills: tuple[VectorProperty, ...]
+    fills: tuple[EmbedTarget, ...]
     replaces: bool = False
 
 
@@ -142,53 +135,31 @@ class EmbeddedRows:
 
 def embed_rows(work: RowWork, task: RowTask) -> EmbeddedRows | Failed:
     """Stage the rows that get a vector; rows without text are left as they are."""
-    plain = pa.schema([(field.name, field.type) for field in build_logical_schema(task.scan.type_)])
+    type_ = task.scan.type_
+    plain = pa.schema([(field.name, field.type) for field in build_logical_schema(type_)])
     rows = pa.Table.from_batches(scan_rows(task.scan, task.fragments), plain)
     changed: Flags = np.zeros(rows.num_rows, dtype=np.bool_)
     count = 0
     for fill in task.fills:
-        texts = _build_texts(task, fill, rows)
+        chosen = _choose_rows(task, fill, rows)
+        property_ = type_.by_name[fill.target]
         try:
-            rows = _fill_vectors(work, task, fill, rows, texts)
+            rows = fill_vectors(type_, rows, property_, fill.fields, chosen, work.vectors)
         except EmbeddingFailed as failure:
             return Failed(failure.message)
-        got = np.array([text is not None for text in texts], dtype=np.bool_)
-        changed, count = changed | got, count + int(got.sum())
-    kept = rows.take(pa.array(np.flatnonzero(changed)))
-    mapping = ColumnMapping(task.scan.table_key)
-    spec, rows_kept = FrameSpec(work.stage, mapping), iter(kept.to_batches())
-    split = stage_partition(spec, Partition(task.number, rows_kept))
+        changed, count = changed | chosen, count + int(chosen.sum())
+    filled = rows.take(pa.array(np.flatnonzero(changed)))
+    spec = FrameSpec(work.stage, ColumnMapping(task.scan.table_key))
+    split = stage_partition(spec, Partition(task.number, iter(filled.to_batches())))
     return EmbeddedRows(split=split, vectors=count)
 
 
-def _build_texts(task: RowTask, fill: VectorProperty, rows: pa.Table) -> list[str | None]:
-    """Build the text of each row that gets a vector; None for the others."""
-    name = task.scan.type_.name
-    columns = [rows.column(field).to_pylist() for field in fill.fields]
-    vectors = rows.column(fill.target).is_valid().to_pylist()
-    found: list[str | None] = []
-    for has_vector, *values in zip(vectors, *columns, strict=True):
-        says = any(render_field(value) for value in values)
-        given = dict(zip(fill.fields, values, strict=True))
-        wanted = says and (task.replaces or not has_vector)
-        found.append(build_embed_text(name, given, fill.fields) if wanted else None)
-    return found
-
-
-def _fill_vectors(
-    work: RowWork, task: RowTask, fill: VectorProperty, rows: pa.Table, texts: Sequence[str | None]
-) -> pa.Table:
-    property_ = task.scan.type_.property(fill.target)
-    assert property_ is not None, "the driver looked it up"
-    assert property_.type.dimension is not None, "the driver lets only vectors through"
-    wanted = [text for text in texts if text is not None]
-    vectors = work.vectors.ask(wanted, property_.type.dimension)
-    old = rows.column(fill.target).to_pylist()
-    new = [
-        before if text is None else vectors[text] for before, text in zip(old, texts, strict=True)
-    ]
-    place = rows.schema.get_field_index(fill.target)
-    return rows.set_column(place, rows.field(place), pa.array(new, to_arrow_type(property_.type)))
+def _choose_rows(task: RowTask, fill: EmbedTarget, rows: pa.Table) -> Flags:
+    """Mask the rows that get a vector: those with a text, and without a vector unless replaced."""
+    columns = [rows.column(name).to_pylist() for name in fill.fields]
+    says = [any(map(render_field, values)) for values in zip(*columns, strict=True)]
+    chosen: Flags = np.array(says, dtype=np.bool_)
+    return chosen if task.replaces else chosen & mask_null(get_column(rows, fill.target))
 
 
 Result = TypeVar("Result")
@@ -230,7 +201,7 @@ def embed_file_in_tasks(
     """
     check_request(request)
     output = OutputFile(request.output)
-    open_embedder(settings)  # a missing key is said before anything is started
+    open_embedder(settings)  # a missing key is reported before anything is started
     folder = request.output.with_name(f"{request.output.name}.pieces")
     answers = request.output.with_name(f"{request.output.name}.vectors")
     pieces = list(_split_pieces(request.input))
@@ -454,7 +425,7 @@ class GraphEmbedding:
                 filters=self._build_filters(mine),
                 with_blobs=True,
             )
-            fills = tuple(VectorProperty(target.property.name, target.fields) for target in mine)
+            fills = tuple(EmbedTarget(target.property.name, target.fields) for target in mine)
             for fragments in plan_partitions(table, _ROWS_PER_TASK):
                 yield RowTask(
                     number=number,
