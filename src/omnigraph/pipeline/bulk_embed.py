@@ -19,7 +19,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.catalog.catalog import Catalog, EdgeType, NodeType, Property
+from omnigraph.catalog.catalog import Catalog
 from omnigraph.catalog.codec import encode_ir
 from omnigraph.constraints.table_changes import get_column
 from omnigraph.embedding.embed_files import (
@@ -33,9 +33,15 @@ from omnigraph.embedding.embed_files import (
     render_field,
 )
 from omnigraph.embedding.embedder_choice import choose_model, open_embedder
-from omnigraph.embedding.row_vectors import Flags, fill_vectors, mask_null
+from omnigraph.embedding.row_vectors import (
+    Flags,
+    GraphTarget,
+    fill_vectors,
+    list_graph_targets,
+    mask_null,
+)
 from omnigraph.embedding.text_vectors import AnswerFolder, Pace, TextVectors, open_task_vectors
-from omnigraph.errors import BadRequest, EmbeddingFailed, TypeNotFound
+from omnigraph.errors import BadRequest, EmbeddingFailed
 from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.execution.read import Given
 from omnigraph.execution.stored_rows import build_logical_schema
@@ -283,66 +289,6 @@ def _sum_counts(
 
 
 # --- graphs ---------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class GraphTarget:
-    """A vector property of a type, and the properties its text is made of."""
-
-    type_: NodeType | EdgeType
-    property: Property
-    fields: tuple[str, ...]
-
-
-def list_graph_targets(
-    catalog: Catalog, types: Sequence[str], spec: EmbedSpec | None, model: str
-) -> list[GraphTarget]:
-    """List the vectors to fill: those of the spec, or every vector with a source in the schema."""
-    if spec is not None:
-        found = [_list_specified(catalog, name, spec) for name in spec.types]
-    else:
-        found = [
-            GraphTarget(type_, one, (one.embed.source,))
-            for type_ in catalog.by_table_key.values()
-            for one in type_.properties
-            if one.embed is not None and one.type.is_vector
-        ]
-    for name in types:
-        if not any(target.type_.name == name for target in found):
-            raise BadRequest(f"the spec does not say how to build the vectors of '{name}'")
-    chosen = [target for target in found if not types or target.type_.name in types]
-    for target in chosen:
-        _require_model(target, model)
-    return sorted(chosen, key=lambda target: (target.type_.table_key, target.property.name))
-
-
-def _list_specified(catalog: Catalog, name: str, spec: EmbedSpec) -> GraphTarget:
-    type_ = catalog.nodes.get(name) or catalog.find_edge(name)
-    if type_ is None:
-        raise TypeNotFound(name, f"the schema has no type '{name}'")
-    wanted = spec.types[name]
-    property_ = type_.property(wanted.target)
-    if property_ is None or not property_.type.is_vector:
-        raise BadRequest(f"{name}.{wanted.target} is not a vector")
-    if property_.type.dimension != spec.dimension:
-        raise BadRequest(
-            f"{name}.{wanted.target} has {property_.type.dimension} dimensions, "
-            f"the spec says {spec.dimension}"
-        )
-    for field_name in wanted.fields:
-        source = type_.property(field_name)
-        if source is None or source.type.is_vector or source.type.is_blob:
-            raise BadRequest(f"{name}.{field_name} cannot be used as text")
-    return GraphTarget(type_, property_, wanted.fields)
-
-
-def _require_model(target: GraphTarget, model: str) -> None:
-    recorded = target.property.embed.model if target.property.embed is not None else None
-    if recorded is not None and recorded != model:
-        raise BadRequest(
-            f"the schema says that {target.type_.name}.{target.property.name} is made by model "
-            f"'{recorded}'; the embedder has '{model}'"
-        )
 
 
 @dataclass
