@@ -5,6 +5,8 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import omnigraph
+from omnigraph.operations.operation_table import ROUTES
+from server.route_requests import NOBODY, list_requests
 from server.serving import ADD, ALL, serving
 
 NDJSON = {"Content-Type": "application/x-ndjson"}
@@ -57,6 +59,37 @@ def test_a_conditional_write_needs_the_head(server) -> None:
     assert stale.body["precondition_failure"] == known
     assert (stale.body["code"], stale.body["kind"]) == ("conflict", "precondition_failed")
     assert "Di" not in names(server)
+
+
+def list_refusals(server, header: str, value: str) -> set[str]:
+    """The operations that refuse a request because of a header."""
+    given, head = {header: value}, server.get("commits").body["commits"][0]["graph_commit_id"]
+    refused = set()
+    for operation, asked in list_requests("main", {"main": head}).items():
+        answer = server.ask(
+            asked.method, asked.path, asked.body, headers={**asked.headers, **given}
+        )
+        if asked.method == "HEAD":
+            is_refused = answer.status == 400
+        else:
+            is_refused = f"{header} is not for this route".encode() in answer.data
+            assert is_refused <= (answer.status == 400)
+        refused |= {operation} if is_refused else set()
+    return refused
+
+
+def test_a_condition_is_refused_where_it_would_not_be_checked(server) -> None:
+    conditional = {route.operation for route in ROUTES if route.is_conditional}
+    assert conditional == {"mutate", "invoke_query"}
+    every = {route.operation for route in ROUTES if route.is_of_graph}
+    refused = list_refusals(server, "Omnigraph-If-Graph-Commit", NOBODY)
+    assert refused == every - conditional
+
+
+def test_a_key_is_refused_by_writes_that_take_none(server) -> None:
+    refused = list_refusals(server, "Idempotency-Key", "k")
+    assert refused == {"createTag", "deleteTag", "setConsumer", "deleteConsumer"}
+    assert refused == {one.operation for one in ROUTES if one.is_write and not one.takes_key}
 
 
 def test_a_write_with_a_key_is_made_once(server) -> None:

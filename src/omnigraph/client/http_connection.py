@@ -368,11 +368,6 @@ def send_keyless(connection: ServerConnection, request: ClientRequest) -> Server
         raise OutcomeUnknown(what, lost.reason) from lost
 
 
-def is_replayed(answer: ServerAnswer) -> bool:
-    """Return whether a response is that of an earlier write with the same key."""
-    return answer.headers.get(REPLAYED) == "true"
-
-
 def _describe_unknown(request: ClientRequest, key: str, lost: ServerError) -> OutcomeUnknown:
     what = (
         f"'{request.operation}' with the idempotency key '{key}', which can be looked up with "

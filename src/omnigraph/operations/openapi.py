@@ -160,7 +160,7 @@ def _describe_parameter(one: QueryParameter) -> dict[str, Any]:
 
 def _describe_headers(route: RouteSpec) -> list[dict[str, Any]]:
     found = [_describe_header(REQUEST_ID, "Names the request in the answer and in the log.")]
-    if route.is_write:
+    if route.takes_key:
         meaning = "Names the write: sent again, it is answered from the commit it made."
         found.append(_describe_header(IDEMPOTENCY_KEY, meaning, maxLength=MAX_KEY_LENGTH))
     if route.is_conditional:

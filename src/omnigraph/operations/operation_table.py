@@ -100,6 +100,7 @@ READING_ROUTES = (
         parameters=(*BLOB, BRANCH),
         body_media=OCTETS,
         is_write=True,
+        takes_key=True,
         statuses=(412, 415),
     ),
     make_post(
@@ -221,6 +222,7 @@ CHANGING_ROUTES = (
         ),
         body_media=NDJSON,
         is_write=True,
+        takes_key=True,
         statuses=(412, 415),
     ),
     make_post(
@@ -268,7 +270,7 @@ BRANCH_ROUTES = (
         "branches/{branch}",
         "Delete a branch.",
         DeletedBranch,
-        is_write=True,
+        takes_key=True,
     ),
 )
 
@@ -328,6 +330,7 @@ HISTORY_ROUTES = (
         "Give a commit a permanent name.",
         asks.TagCreateRequest,
         Tag,
+        is_write=True,
     ),
     make_delete("deleteTag", "tags/{tag}", "Delete a tag.", Tag),
     make_get(
@@ -405,6 +408,7 @@ FEED_ROUTES = (
         asks.ConsumerSetRequest,
         Consumer,
         is_body_optional=True,
+        is_write=True,
     ),
     make_delete("deleteConsumer", "consumers/{consumer}", "Delete a consumer.", Consumer),
     make_get(

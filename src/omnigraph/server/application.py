@@ -185,6 +185,7 @@ class _Endpoint:
             call.hosted = service.graphs.find(request.path_params["graph_id"])
             log.add(graph=call.hosted.id)
         call.read_parameters()
+        call.read_headers()
         try:
             answer = await HANDLERS[route.operation](call)
         except PolicyDenied as denied:
@@ -295,8 +296,7 @@ _CORS_REQUEST_HEADERS = (
     *(http_protocol.REQUEST_ID, http_protocol.IDEMPOTENCY_KEY, http_protocol.IF_GRAPH_COMMIT),
 )
 _CORS_RESPONSE_HEADERS = (
-    *("ETag", "Content-Range", "Accept-Ranges", "Location", "Retry-After"),
-    *("WWW-Authenticate"),
+    *("ETag", "Content-Range", "Accept-Ranges", "Location", "Retry-After", "WWW-Authenticate"),
     *(http_protocol.REQUEST_ID, http_protocol.COMMIT_ID, http_protocol.QUERY_NAME),
     *(http_protocol.SNAPSHOT_ID, http_protocol.ENTITY_KIND, http_protocol.REPLAYED),
 )

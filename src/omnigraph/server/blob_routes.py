@@ -185,21 +185,18 @@ async def put_blob(call: Call) -> Response:
     The response discloses the value's metadata, so the right to read is required as well.
     """
     branch = call.read_branch(call.find("branch"))
-    key = call.read_key()
     call.authorize(Action.CHANGE, branch)
     call.authorize(Action.READ, branch)
     call.require_media(OCTETS)
     data = await call.read_bytes(call.service.options.server.load_bytes, "blob_bytes")
     with call.admit(len(data)):
-        stat, done = await call.write(lambda: _write_blob(call, branch, data, key))
+        stat, done = await call.write(lambda: _write_blob(call, branch, data))
     assert done.commit is not None, "a blob that was written is in a commit"
     call.log_commit(done.commit, branch, replayed=done.is_replayed)
     return write_response(PutBlob(blob=stat, commit=done.commit, is_replayed=done.is_replayed))
 
 
-def _write_blob(
-    call: Call, branch: str, data: bytes, key: str | None
-) -> tuple[BlobStat, MutationResult]:
+def _write_blob(call: Call, branch: str, data: bytes) -> tuple[BlobStat, MutationResult]:
     type_name, id, property = (call.find(name) or "" for name in ("type", "id", "property"))
     is_conditional = any(name in call.request.headers for name in ("if-match", "if-none-match"))
     value = f"base64:{b64encode(data).decode()}"
@@ -214,7 +211,7 @@ def _write_blob(
                 branch=branch,
                 expected_head=view.commit_id if is_conditional else None,
                 actor=call.actor,
-                idempotency_key=key,
+                idempotency_key=call.key,
             )
         except PreconditionFailed:
             if not remaining:

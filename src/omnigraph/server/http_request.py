@@ -38,7 +38,6 @@ from omnigraph.wire.http_protocol import (
     IF_GRAPH_COMMIT,
     JSON,
     MAX_KEY_LENGTH,
-    REPLAYED,
     RouteSpec,
 )
 
@@ -64,6 +63,10 @@ class ParsedRequest:
     route: RouteSpec
     service: Service
     parameters: dict[str, list[str]] = field(init=False, default_factory=dict)
+    key: str | None = field(init=False, default=None)
+    """The idempotency key."""
+    expected_head: str | None = field(init=False, default=None)
+    """The commit that the branch must be at."""
 
     def read_parameters(self) -> None:
         """Check the parameters of the address against what the route declares."""
@@ -127,12 +130,16 @@ class ParsedRequest:
             raise BadRequest("give a branch or a snapshot, not both")
         return None
 
-    def read_condition(self) -> str | None:
-        """Return the commit the branch must be at, if the request is conditional.
+    def read_headers(self) -> None:
+        """Read the idempotency key and the condition of a request of a graph.
 
         Raises:
-            BadRequest: the header is malformed, or the route does not support it.
+            BadRequest: one is malformed, or the route takes none.
         """
+        if self.route.is_of_graph:
+            self.expected_head, self.key = self._read_condition(), self._read_key()
+
+    def _read_condition(self) -> str | None:
         given = self.request.headers.getlist(IF_GRAPH_COMMIT)
         if not given:
             return None
@@ -142,11 +149,12 @@ class ParsedRequest:
             raise BadRequest(f"give {IF_GRAPH_COMMIT} once, with the id of a commit")
         return given[0]
 
-    def read_key(self) -> str | None:
-        """The idempotency key of a write."""
+    def _read_key(self) -> str | None:
         given = self.request.headers.getlist(IDEMPOTENCY_KEY)
-        if not given:
-            return None
+        if not given or not self.route.is_write:
+            return None  # a read may be sent again without one
+        if not self.route.takes_key:
+            raise BadRequest(f"{IDEMPOTENCY_KEY} is not for this route")
         if len(given) > 1:
             raise BadRequest(f"{IDEMPOTENCY_KEY} is given twice")
         key = given[0].strip()
@@ -420,10 +428,6 @@ class Call(ParsedRequest):
             actor=self.actor,
             **facts,
         )
-
-    def replay_header(self, *, is_replayed: bool) -> dict[str, str]:
-        """Return the header that marks the response of a replayed write."""
-        return {REPLAYED: "true"} if is_replayed else {}
 
 
 def _discard_outcome(running: asyncio.Future[T]) -> None:

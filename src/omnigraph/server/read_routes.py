@@ -196,7 +196,7 @@ async def invoke_query(call: Call) -> Response:
         found,
         body.expect_mutation,
         is_pinned=body.snapshot is not None,
-        is_conditional=call.read_condition() is not None,
+        is_conditional=call.expected_head is not None,
     )
     if found.is_mutation:
         change = MutateRequest(

@@ -52,7 +52,6 @@ async def mutate(call: Call) -> Response:
 async def run_mutation(call: Call, body: MutateRequest, size: int) -> Response:
     """Run a mutation as one commit; at most once for an idempotency key."""
     branch = call.read_branch(body.branch)
-    expected, key = call.read_condition(), call.read_key()
     call.authorize(Action.CHANGE, branch)
     with call.admit(size):
         done = await call.write(
@@ -61,10 +60,10 @@ async def run_mutation(call: Call, body: MutateRequest, size: int) -> Response:
                 body.name,
                 body.params,
                 branch=branch,
-                expected_head=expected,
+                expected_head=call.expected_head,
                 actor=call.actor,
                 message=body.message,
-                idempotency_key=key,
+                idempotency_key=call.key,
             )
         )
     call.log_commit(done.commit, branch, replayed=done.is_replayed)
@@ -90,7 +89,7 @@ async def plan_schema(call: Call) -> Response:
 async def apply_schema(call: Call) -> Response:
     """Apply another schema to a branch as one commit."""
     body, size = await call.read_body(SchemaApplyRequest)
-    branch, key = call.read_branch(body.branch), call.read_key()
+    branch = call.read_branch(body.branch)
     call.authorize(Action.SCHEMA_APPLY, None, branch)
     if body.mutations:
         call.authorize(Action.CHANGE, branch)
@@ -112,7 +111,7 @@ async def apply_schema(call: Call) -> Response:
                 dry_run=body.dry_run,
                 actor=call.actor,
                 message=body.message,
-                idempotency_key=key,
+                idempotency_key=call.key,
             )
         )
     call.log_commit(done.commit, branch, replayed=done.is_replayed)
@@ -163,8 +162,7 @@ async def load_ndjson(call: Call) -> Response:
 
 
 async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> LoadResult:
-    branch, base, key = wanted.branch, wanted.base, call.read_key()
-    call.read_condition()
+    branch, base = wanted.branch, wanted.base
     await _authorize_load(call, branch, base)
     with call.admit(size):
         done = await call.write(
@@ -179,7 +177,7 @@ async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> Lo
                 actor=call.actor,
                 message=wanted.message,
                 engine="local",
-                idempotency_key=key,
+                idempotency_key=call.key,
             )
         )
     call.log_commit(done.commit, branch, replayed=done.is_replayed)
@@ -208,12 +206,11 @@ async def list_branches(call: Call) -> Response:
 async def create_branch(call: Call) -> Response:
     body, _ = await call.read_body(BranchCreateRequest)
     name, source = call.read_branch(body.name), call.read_branch(body.source)
-    key = call.read_key()
     call.authorize(Action.BRANCH_CREATE, source, name)
     with call.admit(_REQUEST_BYTES):
         created = await call.write(
             lambda: call.graph.create_branch(
-                name, source=source, commit=body.commit, actor=call.actor, idempotency_key=key
+                name, source=source, commit=body.commit, actor=call.actor, idempotency_key=call.key
             )
         )
     return _branch_response(call, name, created)
@@ -223,22 +220,21 @@ async def rename_branch(call: Call) -> Response:
     """Rename a branch; requires the rights to delete it and to create one of the new name."""
     body, _ = await call.read_body(BranchRenameRequest)
     name, new_name = call.read_branch(body.name), call.read_branch(body.new_name)
-    key = call.read_key()
     call.authorize(Action.BRANCH_DELETE, None, name)
     call.authorize(Action.BRANCH_CREATE, name, new_name)
     with call.admit(_REQUEST_BYTES):
         created = await call.write(
-            lambda: call.graph.rename_branch(name, new_name, idempotency_key=key)
+            lambda: call.graph.rename_branch(name, new_name, idempotency_key=call.key)
         )
     renamed = msgspec.structs.replace(created, renamed_from=name)
     return _branch_response(call, new_name, renamed)
 
 
 async def delete_branch(call: Call) -> Response:
-    name, key = call.read_branch(call.request.path_params["branch"]), call.read_key()
+    name = call.read_branch(call.request.path_params["branch"])
     call.authorize(Action.BRANCH_DELETE, None, name)
     with call.admit(_REQUEST_BYTES):
-        deleted = await call.write(lambda: call.graph.delete_branch(name, idempotency_key=key))
+        deleted = await call.write(lambda: call.graph.delete_branch(name, idempotency_key=call.key))
     return _branch_response(call, name, deleted)
 
 
@@ -251,7 +247,6 @@ def _branch_response(call: Call, branch: str, done: CreatedBranch | DeletedBranc
 async def merge_branches(call: Call) -> Response:
     body, size = await call.read_body(BranchMergeRequest)
     source, target = call.read_branch(body.source), call.read_branch(body.target)
-    key = call.read_key()
     call.authorize(Action.BRANCH_MERGE, source, target)
     if body.delete_branch:
         call.authorize(Action.BRANCH_DELETE, None, source)
@@ -269,7 +264,7 @@ async def merge_branches(call: Call) -> Response:
                     expected_head=body.expected_head,
                     actor=call.actor,
                     message=body.message,
-                    idempotency_key=key,
+                    idempotency_key=call.key,
                 )
             )
         except MergeConflicts:
@@ -291,7 +286,7 @@ async def _apply_commit(
     call: Call, choose_verb: Callable[[Graph], Callable[..., ApplyResult]]
 ) -> Response:
     body, size = await call.read_body(ApplyCommitRequest)
-    branch, key = call.read_branch(body.branch), call.read_key()
+    branch = call.read_branch(body.branch)
     return await _change_branch(
         call,
         branch,
@@ -307,14 +302,14 @@ async def _apply_commit(
             expected_head=body.expected_head,
             actor=call.actor,
             message=body.message,
-            idempotency_key=key,
+            idempotency_key=call.key,
         ),
     )
 
 
 async def restore(call: Call) -> Response:
     body, size = await call.read_body(RestoreRequest)
-    branch, key = call.read_branch(body.branch), call.read_key()
+    branch = call.read_branch(body.branch)
     return await _change_branch(
         call,
         branch,
@@ -326,7 +321,7 @@ async def restore(call: Call) -> Response:
             expected_head=body.expected_head,
             actor=call.actor,
             message=body.message,
-            idempotency_key=key,
+            idempotency_key=call.key,
         ),
     )
 

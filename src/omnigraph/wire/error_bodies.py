@@ -201,16 +201,6 @@ def _read_member(member: str, **renamed: str) -> Callable[[Body], dict[str, obje
     return read
 
 
-def read_problem(body: Body) -> RowProblem:
-    """Read a problem with an input row."""
-    return convert_into(body, RowProblem)
-
-
-def read_conflict(body: Body) -> MergeConflict:
-    """Read a merge conflict."""
-    return convert_into(body, MergeConflict)
-
-
 def join_type_key(body: Body) -> str:
     """Join the table key from its two members."""
     return f"{body['entity_kind']}:{body['type_name']}"

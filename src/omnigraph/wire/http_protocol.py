@@ -91,6 +91,8 @@ class RouteSpec:
     answer_media: tuple[str, ...] = (JSON,)
     is_body_optional: bool = False
     is_write: bool = False
+    """Whether it changes the graph."""
+    takes_key: bool = False
     """Whether it takes an idempotency key."""
     is_conditional: bool = False
     """Whether it can require the branch to be at a commit."""
@@ -112,6 +114,7 @@ class _More(TypedDict, total=False):
     answer_media: tuple[str, ...]
     is_body_optional: bool
     is_write: bool
+    takes_key: bool
     is_conditional: bool
     is_open: bool
     statuses: tuple[int, ...]
@@ -145,13 +148,16 @@ def make_keyed_post(
     **more: Unpack[_More],
 ) -> RouteSpec:
     """Return a POST route of a graph that accepts an idempotency key."""
-    return replace(make_post(operation, path, summary, request, response, **more), is_write=True)
+    route = make_post(operation, path, summary, request, response, **more)
+    return replace(route, is_write=True, takes_key=True)
 
 
 def make_delete(
     operation: str, path: str, summary: str, response: Body, **more: Unpack[_More]
 ) -> RouteSpec:
-    return RouteSpec(operation, "DELETE", f"{GRAPH}/{path}", summary, response=response, **more)
+    """Return a DELETE route of a graph."""
+    route = RouteSpec(operation, "DELETE", f"{GRAPH}/{path}", summary, response=response, **more)
+    return replace(route, is_write=True)
 
 
 BRANCH = QueryParameter("branch", "The branch; `main` by default.")
