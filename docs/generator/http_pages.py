@@ -7,8 +7,14 @@ from http import HTTPStatus
 
 from generator.body_tables import describe_media, render_bodies, render_body
 from generator.page_note import NOTE
-from generator.routes import Route, describe_parameter, list_routes, render_example
-from omnigraph.operations.openapi import describe_api
+from generator.routes import (
+    Route,
+    describe_parameter,
+    describe_right,
+    list_routes,
+    render_example,
+)
+from omnigraph.operations.openapi import RIGHTS, describe_api
 
 
 def render_http_page() -> str:
@@ -52,6 +58,12 @@ def render_route_page(route: Route) -> str:
     if rows:
         lines += ["", "## Parameters", ""]
         lines += ["| Parameter | In | Required | Meaning |", "|---|---|---|---|", *rows]
+    rights = one.get(RIGHTS, ())
+    if rights:
+        lines += ["", "## What it requires", ""]
+        lines += ["Under a [policy](../policy.md#actions), the actor needs these rights.", ""]
+        lines += ["| Action | Branch | Target branch | When |", "|---|---|---|---|"]
+        lines += [describe_right(right) for right in rights]
     taken = one.get("requestBody", {}).get("content", {})
     given = one["responses"]["200"].get("content", {})
     if taken:

@@ -67,3 +67,19 @@ def describe_parameter(parameter: dict[str, Any]) -> str:
     if "enum" in items:
         said += f" One of {', '.join(f'`{word}`' for word in items['enum'])}."
     return f"{said} May be given several times." if schema.get("type") == "array" else said
+
+
+def describe_right(right: Mapping[str, str]) -> str:
+    """A row about a right: its action, the branches that are presented, and the condition."""
+    words = {name: f"`{right[name]}`" for name in right}
+    branch = words.get("branch", "–")
+    if "branch_of" in right:
+        branch = f"that of {words['branch_of']}"
+    given = words.get("with") or words.get("branch_of")
+    conditions = [
+        f"with {given}" if given else "",
+        f"without {words['without']}" if "without" in right else "",
+        right.get("if", ""),
+    ]
+    condition = ", ".join(filter(None, conditions))
+    return f"| {words['action']} | {branch} | {words.get('target_branch', '–')} | {condition} |"

@@ -12,9 +12,16 @@ import pytest
 
 import omnigraph
 from omnigraph import Graph
-from omnigraph.errors import BadRequest, CommitNotFound, CompileError, MergeConflicts, PolicyDenied
+from omnigraph.errors import (
+    BadRequest,
+    CommitNotFound,
+    CompileError,
+    MergeConflicts,
+    NotFoundError,
+    PolicyDenied,
+)
 from omnigraph.language.source import SourceText
-from omnigraph.policy import Action, NoPolicy
+from omnigraph.policy import Action, Decision, NoPolicy
 from omnigraph.stored_queries import parse_registry
 from policy.bundles import bundle
 
@@ -180,6 +187,31 @@ VERBS: dict[str, tuple[Action | None, Callable[[Graph], object]]] = {
 
 def head(graph: Graph) -> str:
     return str(graph.as_actor("maria").commits()[0].commit_id)
+
+
+def test_only_readers_of_main_learn_that_a_state_is_missing(maria: Graph) -> None:
+    missing = "0" * 26
+    for given in ({"place": missing}, {"commit": missing}, {"snapshot": missing}, {"version": 99}):
+        with pytest.raises((NotFoundError, BadRequest)):
+            maria.at(**given)
+        with pytest.raises(PolicyDenied):
+            maria.as_actor("will").at(**given)
+    for places in ((missing,), ("main", missing)):
+        with pytest.raises(PolicyDenied):
+            maria.as_actor("will").diff(*places)
+    with pytest.raises(PolicyDenied):
+        maria.as_actor("will").at(branch="nothing")
+
+
+def test_a_view_asks_its_policy_once(maria: Graph) -> None:
+    decisions: list[Decision] = []
+    view = maria.as_actor("bot", observe=decisions.append).at()
+    assert [row["p.name"] for row in view.query(ALL_PEOPLE).rows] == ["Ada", "Ben"]
+    assert len(view.nodes("Person")) == 2
+    assert [(one.action, one.branch, one.allowed) for one in decisions] == [("read", "main", True)]
+    with pytest.raises(PolicyDenied):
+        maria.as_actor("eve", observe=decisions.append).snapshot()
+    assert [one.allowed for one in decisions] == [True, False]
 
 
 def test_every_verb_of_a_graph_is_in_the_table() -> None:

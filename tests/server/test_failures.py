@@ -15,8 +15,8 @@ from omnigraph import errors
 from omnigraph.errors import StorageKind
 from omnigraph.language.source import SourceText, Span
 from omnigraph.operations.operation_table import ROUTES
+from omnigraph.operations.route_spec import RouteSpec
 from omnigraph.wire.error_bodies import HIDDEN, SHOWN, describe_error
-from omnigraph.wire.http_protocol import RouteSpec
 from server.serving import ADD, ALL, serving
 
 CODES = {

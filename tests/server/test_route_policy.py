@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 from collections.abc import Iterator
-from urllib.parse import quote
+from urllib.parse import parse_qsl, quote
 
+import msgspec
 import pytest
 import yaml
 
 import omnigraph
-from omnigraph.operations.operation_table import ROUTES
+from omnigraph.operations.operation_table import ROUTES, find_route
+from omnigraph.operations.route_spec import GRAPH, RouteSpec
 from policy.oracle import rules_that_allow
 from server.route_requests import CLEAR, FIND, NOBODY, Asked, Right, list_requests
 from server.serving import ADD, PEOPLE, SCHEMA, Server, serving
@@ -79,6 +82,40 @@ def test_every_route_of_a_graph_is_in_the_table() -> None:
     known = {route.operation for route in ROUTES if route.is_of_graph}
     commits = dict.fromkeys(BRANCHES, NOBODY)
     assert set(list_requests("main", commits)) == known, "say which rights a new route takes"
+
+
+def read_members(route: RouteSpec, asked: Asked) -> dict[str, object]:
+    """Return the members of a request that are given, by the names that the table has for them."""
+    path, _, query = asked.path.partition("?")
+    pattern = re.sub(r"{(\w+)}", r"(?P<\1>.+)", route.path.removeprefix(GRAPH + "/"))
+    members: dict[str, object] = dict(parse_qsl(query))
+    members |= re.fullmatch(pattern, path).groupdict()
+    if route.request is not None:
+        body = msgspec.convert(asked.body, route.request)
+        members |= {name: getattr(body, name) for name in body.__struct_fields__}
+    return {name: value for name, value in members.items() if value not in (None, False, [])}
+
+
+@pytest.mark.parametrize("branch", BRANCHES)
+def test_the_table_of_operations_has_the_rights_of_every_route(branch: str) -> None:
+    for operation, asked in list_requests(branch, dict.fromkeys(BRANCHES, NOBODY)).items():
+        route = find_route(operation)
+        given = read_members(route, asked)
+        always, perhaps = [], []
+        for right in route.rights:
+            condition = right.when or right.of
+            if right.unless in given or (condition is not None and condition not in given):
+                continue
+            default = "main" if right.has_default else None
+            names = [
+                None if member is None else given.get(member, default)
+                for member in (right.branch, right.target)
+            ]
+            if right.of is not None:  # only the graph knows the branch
+                names = next(list(one[1:]) for one in asked.rights if one[0] == right.action)
+            (perhaps if right.only else always).append((str(right.action), *names))
+        assert set(always) <= set(asked.rights), operation
+        assert set(asked.rights) <= {*always, *perhaps}, operation
 
 
 @pytest.mark.parametrize("branch", BRANCHES)

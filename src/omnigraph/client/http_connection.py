@@ -30,11 +30,12 @@ from omnigraph.errors import (
     UnexpectedAnswer,
 )
 from omnigraph.operations.operation_table import find_route
+from omnigraph.operations.route_spec import RouteSpec
 from omnigraph.result import WriteResult
 from omnigraph.struct_decoding import decode_into
 from omnigraph.version import __version__
 from omnigraph.wire.error_bodies import is_error_body, rebuild_error
-from omnigraph.wire.http_protocol import IDEMPOTENCY_KEY, JSON, REPLAYED, REQUEST_ID, RouteSpec
+from omnigraph.wire.http_protocol import IDEMPOTENCY_KEY, JSON, REPLAYED, REQUEST_ID
 
 T = TypeVar("T")
 AnswerT = TypeVar("AnswerT", bound=msgspec.Struct)
@@ -100,7 +101,7 @@ class ClientRequest:
     accept: str = JSON
 
     @property
-    def route(self) -> RouteSpec:
+    def route(self) -> RouteSpec[Any]:
         return find_route(self.operation)
 
     def with_headers(self, headers: Mapping[str, str]) -> ClientRequest:

@@ -35,9 +35,8 @@ from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.wire import request_bodies as asks
 from omnigraph.wire.commit_results import Consumer, ConsumerList, Tag, TagList
-from omnigraph.wire.read_results import BranchList, render_types_html
+from omnigraph.wire.read_results import BranchList, GraphList, render_types_html
 from omnigraph.wire.request_bodies import BranchRenameRequest
-from omnigraph.wire.server_state import GraphList
 from omnigraph.wire.write_results import CreatedBranch, DeletedBranch
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -33,6 +33,7 @@ from omnigraph.wire.read_results import render_types_html
 from omnigraph.wire.write_results import CreatedBranch, DeletedBranch
 
 if TYPE_CHECKING:
+    from omnigraph.policy.decision import Decision
     from omnigraph.storage.clone_graph import CloneResult
     from omnigraph.wire.commit_results import Consumer, Tag
 
@@ -252,18 +253,26 @@ class Graph(Verbs, GraphMaintenance):
         super(Graph, other).__init__(self._open, MAIN, guard, registry)
         return other
 
-    def as_actor(self, actor: str | None, *, policy: Authority | None = None) -> Graph:
+    def as_actor(
+        self,
+        actor: str | None,
+        *,
+        policy: Authority | None = None,
+        observe: Callable[[Decision], None] | None = None,
+    ) -> Graph:
         """The same graph for another actor, under the same policy or another one.
 
-        Costs next to nothing: what is kept warm is shared.
+        Costs next to nothing: what is kept warm is shared. `observe` is called with every decision
+        of the policy on a verb of the handle.
 
         >>> graph.as_actor("ben").create_branch("review").actor_id
         'ben'
         """
         if policy is None or policy is self.policy:
-            guard = self._guard.with_actor(actor)
+            guard = self._guard.with_actor(actor, observe)
         else:
-            guard = Guard.make(policy, actor, lambda: self._open.views.read_newest(MAIN).catalog)
+            found = Guard.make(policy, None, lambda: self._open.views.read_newest(MAIN).catalog)
+            guard = found.with_actor(actor, observe)
         return self._share(guard, self._registry)
 
     def with_queries(self, registry: QueryRegistry) -> Graph:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,14 +50,15 @@ class GraphView:
         self._whole, self._settings, self._snapshot = view, settings, snapshot
         self._guard = guard
 
-    @property
+    @cached_property
     def _view(self) -> CatalogSnapshot:
         """What the actor may read of the view, if they may."""
         return self._guard.see(self._whole)
 
     def _view_to_export(self, types: Sequence[str] | None) -> CatalogSnapshot:
+        view = self._guard.see(self._whole, Action.EXPORT)
         self._guard.require_visible(self._whole, types or (), Action.EXPORT)
-        return self._guard.see(self._whole, Action.EXPORT)
+        return view
 
     def __repr__(self) -> str:
         snapshot = self._whole.snapshot
@@ -86,13 +88,15 @@ class GraphView:
 
     def nodes(self, type_name: str) -> TypeRows:
         """All nodes of a type."""
+        view = self._view
         self._guard.require_visible(self._whole, [type_name])
-        return TypeRows(self._view, self.catalog.nodes.get(type_name), type_name)
+        return TypeRows(view, view.catalog.nodes.get(type_name), type_name)
 
     def edges(self, type_name: str) -> TypeRows:
         """All edges of a type."""
+        view = self._view
         self._guard.require_visible(self._whole, [type_name])
-        return TypeRows(self._view, self.catalog.find_edge(type_name), type_name)
+        return TypeRows(view, view.catalog.find_edge(type_name), type_name)
 
     def query(
         self,
@@ -184,9 +188,10 @@ class GraphView:
         length: int | None = None,
     ) -> blobs.Blob:
         """The blob of one entity in this view, or a range of it; nothing is read yet."""
+        view = self._view
         self._guard.require_visible(self._whole, [f"{type_name}.{property}"])
         selector = blobs.BlobSelector(type_name, entity_id, property, kind)
-        return blobs.read_blob(self._view, selector, start, length)
+        return blobs.read_blob(view, selector, start, length)
 
     @property
     def commit_id(self) -> str | None:

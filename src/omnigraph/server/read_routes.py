@@ -8,12 +8,9 @@ import msgspec
 from starlette.responses import Response
 
 from omnigraph.errors import PolicyDenied, QueryNotFound
-from omnigraph.graph.graph import GraphView
 from omnigraph.graph.mutations import check_request
-from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText
 from omnigraph.plan.query_lint import LintReport
-from omnigraph.policy import Action
 from omnigraph.server.http_request import Call
 from omnigraph.server.http_responses import (
     StreamResponse,
@@ -24,9 +21,8 @@ from omnigraph.server.http_responses import (
 )
 from omnigraph.server.request_limits import CHUNK_BYTES, QueryLimits
 from omnigraph.server.write_routes import run_mutation
-from omnigraph.stored_queries import StoredQuery
 from omnigraph.wire.http_protocol import ARROW_STREAM, COMMIT_ID, JSON, LINES, NDJSON, QUERY_NAME
-from omnigraph.wire.read_results import Explanation, QueryList, SchemaText, SnapshotInfo
+from omnigraph.wire.read_results import Explanation, QueryList, SchemaText
 from omnigraph.wire.request_bodies import (
     ChangeBaselineRequest,
     ExplainRequest,
@@ -41,26 +37,15 @@ from omnigraph.wire.request_bodies import (
 async def get_snapshot(call: Call) -> Response:
     """Return the table versions of a branch or another revision, with the id to read it by."""
     branch, place = call.read_branch(call.find("branch")), call.find("at")
-    if place is None:
-        call.authorize(Action.READ, branch)
-
-    def work() -> SnapshotInfo:
-        if place is not None:
-            call.authorize_place(place, branch)
-        return call.graph.at(place, branch=branch).info()
-
-    return json_response(await call.read(work))
+    return json_response(await call.read(lambda: call.graph.at(place, branch=branch).info()))
 
 
 async def get_schema(call: Call) -> Response:
     given, snapshot = call.find("branch"), call.find("snapshot")
     if given is None and snapshot is None:
-        call.authorize(Action.READ)
         return json_response(SchemaText(await call.read(lambda: call.graph.schema)))
     branch = call.read_branch_unless(given, snapshot)
-    if branch is not None:
-        call.authorize(Action.READ, branch)
-    source = await call.read(lambda: _open_view(call, branch, snapshot).schema)
+    source = await call.read(lambda: call.graph.at(branch=branch, snapshot=snapshot).schema)
     return json_response(SchemaText(source))
 
 
@@ -69,12 +54,10 @@ async def list_rows(call: Call) -> Response:
     snapshot = call.find("snapshot")
     branch = call.read_branch_unless(call.find("branch"), snapshot)
     choose_media(call.request.headers.get("accept"), call.route.answer_media)
-    if branch is not None:
-        call.authorize(Action.READ, branch)
     type_name, is_node = call.find("type") or "", call.find("entity") == "node"
 
     def start() -> tuple[bytes, str | None, Iterator[bytes]]:
-        view = _open_view(call, branch, snapshot)
+        view = call.graph.at(branch=branch, snapshot=snapshot)
         rows = view.nodes(type_name) if is_node else view.edges(type_name)
         count = call.service.metrics.count_rows
         pieces = encode_arrow(rows.arrow_schema, rows.batches(), count)
@@ -90,13 +73,11 @@ async def explain(call: Call) -> Response:
     """Return the plan of a query; with `analyze` it is run, under the limits of a query."""
     body, _ = await call.read_body(ExplainRequest)
     branch = call.read_branch_unless(body.branch, body.snapshot)
-    if branch is not None:
-        call.authorize(Action.READ, branch)
     settings = call.service.options.server
     limits = QueryLimits(settings.query_timeout_s, settings.query_rows, settings.query_bytes)
 
     def work() -> Explanation:
-        view = _open_view(call, branch, body.snapshot)
+        view = call.graph.at(branch=branch, snapshot=body.snapshot)
         if body.analyze:
             result = view.query(body.query, body.name, body.params, limits=limits)
             return Explanation("\n".join(result.profile().lines()))
@@ -110,11 +91,9 @@ async def lint(call: Call) -> Response:
     """Check queries against the part of the schema that the actor may read."""
     body, _ = await call.read_body(LintRequest)
     branch = call.read_branch_unless(body.branch, body.snapshot)
-    if branch is not None:
-        call.authorize(Action.READ, branch)
 
     def work() -> LintReport:
-        view = _open_view(call, branch, body.snapshot)
+        view = call.graph.at(branch=branch, snapshot=body.snapshot)
         report = view.lint(SourceText(body.queries, body.name))
         origin = {"kind": "graph", "uri": call.graph_url}
         return msgspec.structs.replace(report, schema_source=origin)
@@ -131,15 +110,13 @@ async def query(call: Call) -> Response:
 async def run_query(call: Call, body: QueryRequest, media: str) -> Response:
     """Run a query; return its rows in one document or as a stream."""
     branch = call.read_branch_unless(body.branch, body.snapshot)
-    if branch is not None:
-        call.authorize(Action.READ, branch)
     settings = call.service.options.server
     if media != JSON:
         return await _stream_query(call, body, branch, media)
     limits = QueryLimits(settings.query_timeout_s, settings.query_rows, settings.query_bytes)
 
     def work() -> tuple[int, Response]:
-        view = _open_view(call, branch, body.snapshot)
+        view = call.graph.at(branch=branch, snapshot=body.snapshot)
         result = view.query(body.query, body.name, body.params, limits=limits)
         return len(result), json_response(result.document())
 
@@ -154,7 +131,7 @@ async def _stream_query(call: Call, body: QueryRequest, branch: str | None, medi
     limits = QueryLimits(settings.query_timeout_s)
 
     def start() -> tuple[bytes, dict[str, str], Iterator[bytes]]:
-        view = _open_view(call, branch, body.snapshot)
+        view = call.graph.at(branch=branch, snapshot=body.snapshot)
         result = view.query(body.query, body.name, body.params, limits=limits)
         pieces = encode_rows(result, media, call.service.metrics.count_rows)
         first = next(pieces, b"")  # errors in values are raised before the response begins
@@ -175,23 +152,22 @@ async def _stream_query(call: Call, body: QueryRequest, branch: str | None, medi
     )
 
 
-def _open_view(call: Call, branch: str | None, snapshot: str | None) -> GraphView:
-    if branch is not None:
-        return call.graph.at(branch=branch)
-    call.authorize_snapshot(snapshot)
-    return call.graph.at(snapshot=snapshot)
-
-
 async def list_queries(call: Call) -> Response:
     """List the stored queries that the actor may invoke."""
-    call.authorize(Action.READ, MAIN)
     return json_response(QueryList(await call.read(lambda: call.graph.stored_queries())))
 
 
 async def invoke_query(call: Call) -> Response:
     """Run a stored query: a read like `query`, a mutation like `mutate`."""
-    body, size = await call.read_body(InvokeQueryRequest)
-    found = _find_query(call, call.request.path_params["name"])
+    assert call.hosted is not None, "it is a route of a graph"
+    name = call.request.path_params["name"]
+    try:
+        body, size = await call.read_body(InvokeQueryRequest)
+    except PolicyDenied:  # as if there were none
+        raise QueryNotFound(name) from None
+    found = call.hosted.queries.find(name)
+    if found is None:
+        raise QueryNotFound(name)
     check_request(
         found,
         body.expect_mutation,
@@ -218,29 +194,12 @@ async def invoke_query(call: Call) -> Response:
     return await run_query(call, read, media)
 
 
-def _find_query(call: Call, name: str) -> StoredQuery:
-    """Find a stored query; one that the actor may not invoke is reported as missing."""
-    assert call.hosted is not None, "it is a route of a graph"
-    try:
-        call.authorize(Action.INVOKE_QUERY, query=name[:200])
-    except PolicyDenied:
-        raise QueryNotFound(name) from None
-    found = call.hosted.queries.find(name)
-    if found is None:
-        raise QueryNotFound(name)
-    return found
-
-
 async def export(call: Call) -> Response:
     """Stream every record of a branch or a snapshot as JSON lines."""
     body, _ = await call.read_body(ExportRequest)
     branch = call.read_branch_unless(body.branch, body.snapshot)
-    if branch is not None:
-        call.authorize(Action.EXPORT, branch)
 
     def start() -> Iterator[bytes]:
-        if branch is None:
-            call.authorize_snapshot(body.snapshot, Action.EXPORT)
         view = call.graph.at(branch=branch, snapshot=body.snapshot)
         return view.export_jsonl(body.type_names or None)
 
@@ -251,7 +210,6 @@ async def capture_baseline(call: Call) -> Response:
     """Stream every record of a branch; the last line has the cursor to follow its feed from."""
     body, _ = await call.read_body(ChangeBaselineRequest)
     branch = call.read_branch(body.branch)
-    call.authorize(Action.EXPORT, branch)
 
     def start() -> Iterator[bytes]:
         baseline = call.graph.baseline(kinds=body.kind, types=body.type, ops=body.op, branch=branch)

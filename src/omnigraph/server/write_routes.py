@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from omnigraph.errors import MergeConflicts, SchemaOfCluster
 from omnigraph.language.source import SourceText
-from omnigraph.policy import Action
 from omnigraph.server.http_request import Call
 from omnigraph.server.http_responses import json_response, paginate, write_response
 from omnigraph.wire.http_protocol import NDJSON
@@ -52,7 +51,6 @@ async def mutate(call: Call) -> Response:
 async def run_mutation(call: Call, body: MutateRequest, size: int) -> Response:
     """Run a mutation as one commit; at most once for an idempotency key."""
     branch = call.read_branch(body.branch)
-    call.authorize(Action.CHANGE, branch)
     with call.admit(size):
         done = await call.write(
             lambda: call.graph.mutate(
@@ -74,7 +72,6 @@ async def plan_schema(call: Call) -> Response:
     """Plan the migration to another schema; nothing is changed."""
     body, _ = await call.read_body(SchemaPlanRequest)
     branch = call.read_branch(body.branch)
-    call.authorize(Action.READ)
     plan = await call.read(
         lambda: call.graph.plan_schema(
             body.schema_source,
@@ -90,9 +87,6 @@ async def apply_schema(call: Call) -> Response:
     """Apply another schema to a branch as one commit."""
     body, size = await call.read_body(SchemaApplyRequest)
     branch = call.read_branch(body.branch)
-    call.authorize(Action.SCHEMA_APPLY, None, branch)
-    if body.mutations:
-        call.authorize(Action.CHANGE, branch)
     if call.service.options.source.is_cluster and call.hosted is not None:
         raise SchemaOfCluster(call.hosted.id)
     with call.admit(size):
@@ -146,7 +140,6 @@ async def load_ndjson(call: Call) -> Response:
     """Load JSON lines; an actor without the right is refused before the body is read."""
     call.require_media(NDJSON)
     branch, base = _read_branches(call, call.find("branch"), call.find("from"))
-    await _authorize_load(call, branch, base)
     data = await call.read_bytes(call.service.options.server.load_bytes, LOAD_BYTES)
     wanted = _HttpLoad(
         branch,
@@ -163,7 +156,6 @@ async def load_ndjson(call: Call) -> Response:
 
 async def _run_load(call: Call, wanted: _HttpLoad, data: bytes, size: int) -> LoadResult:
     branch, base = wanted.branch, wanted.base
-    await _authorize_load(call, branch, base)
     with call.admit(size):
         done = await call.write(
             lambda: call.graph.load(
@@ -188,15 +180,8 @@ def _read_branches(call: Call, branch: str | None, base: str | None) -> tuple[st
     return call.read_branch(branch), None if base is None else call.read_branch(base)
 
 
-async def _authorize_load(call: Call, branch: str, base: str | None) -> None:
-    if base is not None and branch not in await call.read(call.unguarded.branches):
-        call.authorize(Action.BRANCH_CREATE, base, branch)
-    call.authorize(Action.CHANGE, branch)
-
-
 async def list_branches(call: Call) -> Response:
     """List the branch names in order, in pages."""
-    call.authorize(Action.READ)
     limit = call.read_limit(MAX_BRANCHES)
     names = await call.read(call.graph.branches)
     page, token = paginate(names, str, call.find("page_token"), limit)
@@ -206,7 +191,6 @@ async def list_branches(call: Call) -> Response:
 async def create_branch(call: Call) -> Response:
     body, _ = await call.read_body(BranchCreateRequest)
     name, source = call.read_branch(body.name), call.read_branch(body.source)
-    call.authorize(Action.BRANCH_CREATE, source, name)
     with call.admit(_REQUEST_BYTES):
         created = await call.write(
             lambda: call.graph.create_branch(
@@ -220,8 +204,6 @@ async def rename_branch(call: Call) -> Response:
     """Rename a branch; requires the rights to delete it and to create one of the new name."""
     body, _ = await call.read_body(BranchRenameRequest)
     name, new_name = call.read_branch(body.name), call.read_branch(body.new_name)
-    call.authorize(Action.BRANCH_DELETE, None, name)
-    call.authorize(Action.BRANCH_CREATE, name, new_name)
     with call.admit(_REQUEST_BYTES):
         created = await call.write(
             lambda: call.graph.rename_branch(name, new_name, idempotency_key=call.key)
@@ -232,7 +214,6 @@ async def rename_branch(call: Call) -> Response:
 
 async def delete_branch(call: Call) -> Response:
     name = call.read_branch(call.request.path_params["branch"])
-    call.authorize(Action.BRANCH_DELETE, None, name)
     with call.admit(_REQUEST_BYTES):
         deleted = await call.write(lambda: call.graph.delete_branch(name, idempotency_key=call.key))
     return _branch_response(call, name, deleted)
@@ -247,9 +228,6 @@ def _branch_response(call: Call, branch: str, done: CreatedBranch | DeletedBranc
 async def merge_branches(call: Call) -> Response:
     body, size = await call.read_body(BranchMergeRequest)
     source, target = call.read_branch(body.source), call.read_branch(body.target)
-    call.authorize(Action.BRANCH_MERGE, source, target)
-    if body.delete_branch:
-        call.authorize(Action.BRANCH_DELETE, None, source)
     with call.admit(size):
         try:
             done = await call.write(
@@ -330,7 +308,6 @@ async def _change_branch(
     call: Call, branch: str, size: int, work: Callable[[], ApplyResult]
 ) -> Response:
     """Run a revert, cherry-pick or restore; the graph checks the right to read the commit."""
-    call.authorize(Action.CHANGE, branch)
     with call.admit(size):
         try:
             done = await call.write(work)

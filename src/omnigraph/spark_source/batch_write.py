@@ -20,6 +20,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.graph.apply_load import commit_rows
 from omnigraph.graph.branch_snapshots import BranchSnapshots
+from omnigraph.graph.guard import Guard
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.input_splits import ColumnMapping, build_table_mapping
 from omnigraph.pipeline.kernels.stage_kernel import (
@@ -32,7 +33,7 @@ from omnigraph.pipeline.spark_columns import round_decimals
 from omnigraph.pipeline.staged_input import StagedRows, list_vector_tables
 from omnigraph.pipeline.staging_area import StagingArea, decode_catalog_cached
 from omnigraph.pipeline.tasks import Partition
-from omnigraph.policy import Action, authorize
+from omnigraph.policy import Action
 from omnigraph.spark_source.batch_read import read_environment_settings, read_pinned
 from omnigraph.spark_source.options import Pin, SourceWriteOptions
 from omnigraph.storage.graph_root import GraphRoot
@@ -111,8 +112,7 @@ class _Target:
 
     def _require_allowed(self) -> None:
         options = self.options
-        if options.policy is not None:
-            authorize(options.policy, options.actor, Action.CHANGE, branch=options.branch)
+        Guard(options.policy, options.actor).allow(Action.CHANGE, branch=options.branch)
 
     def forget(self, area: str) -> None:
         place = StagingArea(self._open_root(), area)
