@@ -1,13 +1,18 @@
 """The document says what the server does, and every answer is what the document says."""
 
+import inspect
 import json
+import re
 from urllib.parse import quote
 
 import msgspec
 import pytest
 
+import omnigraph
 from omnigraph.operations.openapi import describe_api
 from omnigraph.operations.operation_table import ROUTES, find_route
+from omnigraph.server.application import HANDLERS
+from omnigraph.server.write_routes import run_verb
 from server.serving import ADD, ALL, serving
 
 LINE = json.dumps({"type": "Person", "data": {"name": "Eve"}})
@@ -42,7 +47,7 @@ def test_without_tokens_the_document_has_no_word_of_them(shared) -> None:
 
 def test_every_answer_is_of_its_type(people, tmp_path) -> None:
     """One call of every route with a body, held against the type that describes it."""
-    (tmp_path / "add.gq").write_text(ADD)
+    (tmp_path / "add.gq").write_text(f"{ADD}\n{ALL}")
     flags = ("--unauthenticated", "--queries", str(tmp_path / "add.gq"))
     with serving(people, flags=flags) as server:
         _require_types(server)
@@ -57,6 +62,7 @@ def _require_types(server) -> None:
     octets = {"Content-Type": "application/octet-stream"}
     calls = {
         "list_queries": server.get("queries"),
+        "invoke_query": server.post("queries/all"),
         "health": server.get("/healthz"),
         "ready": server.get("/readyz"),
         "getSnapshot": server.get("snapshot"),
@@ -156,3 +162,16 @@ def _references(document: object) -> list[str]:
 @pytest.mark.parametrize("name", ["QueryRequest", "LoadRequest", "BranchCreateRequest"])
 def test_bodies_refuse_what_they_do_not_declare(name: str) -> None:
     assert describe_api()["components"]["schemas"][name]["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.operation)
+def test_the_members_of_a_write_are_parameters_of_its_verb(route) -> None:
+    if HANDLERS[route.operation] is not run_verb:
+        return
+    verb = inspect.signature(getattr(omnigraph.Graph, route.verb))
+    given = {"idempotency_key": "k"} if route.takes_key else {}
+    given |= {"expected_head": "c"} if route.is_conditional else {}
+    if route.request is not None:
+        given |= dict.fromkeys(route.request.__struct_fields__)
+    path = [name for name in re.findall(r"{(\w+)}", route.path) if name != "graph_id"]
+    verb.bind(None, *path, **given)

@@ -153,7 +153,7 @@ def test_lines_are_loaded_as_they_are(server) -> None:
     done = server.post("load/ndjson?mode=append", lines, headers=NDJSON)
     assert done.status == 200
     assert (done.body["total_entities"], done.body["mode"]) == (2, "append")
-    assert "uri" not in done.body
+    assert done.body["uri"] == f"http://{server.address}{server.graph}"
     head = done.body["commit"]["graph_commit_id"]
     for bad, said in (
         (b'{"type": "Person", "data": {"name": "Di", "name": "Ed"}}', "line 1"),

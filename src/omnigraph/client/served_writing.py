@@ -262,7 +262,7 @@ class ServedHistory(ServedWriting):
         target = self._choose(into)
         body = asks.BranchMergeRequest(
             source=source,
-            target=target,
+            into=target,
             dry_run=dry_run,
             resolve=_as_rules(resolve),
             decisions=_as_decisions(decisions),

@@ -164,6 +164,7 @@ MUTATE = make_keyed_post(
     asks.MutateRequest,
     MutationResult,
     CHANGES_BRANCH,
+    verb="mutate",
     is_conditional=True,
     statuses=(412,),
 )
@@ -183,6 +184,7 @@ INVOKE_QUERY = make_keyed_post(
     Right(Action.INVOKE_QUERY, query="name"),
     Right(Action.READ, "branch", only="the query reads"),
     Right(Action.CHANGE, "branch", only="the query changes the graph"),
+    verb="invoke",
     alternative=MutationResult,
     answer_media=ROWS,
     is_body_optional=True,
@@ -214,6 +216,7 @@ APPLY_SCHEMA = make_keyed_post(
     SchemaApplyResult,
     Right(Action.SCHEMA_APPLY, target="branch"),
     Right(Action.CHANGE, "branch", when="mutations"),
+    verb="apply_schema",
     statuses=(412,),
 )
 LOAD = make_keyed_post(
@@ -224,6 +227,7 @@ LOAD = make_keyed_post(
     LoadResult,
     Right(Action.BRANCH_CREATE, "base", "branch", when="base", only=_NO_BRANCH),
     CHANGES_BRANCH,
+    verb="load",
     statuses=(412,),
 )
 LOAD_NDJSON = RouteSpec(
@@ -231,6 +235,7 @@ LOAD_NDJSON = RouteSpec(
     "POST",
     f"{GRAPH}/load/ndjson",
     "Load JSON lines as one commit.",
+    verb="load",
     response=LoadResult,
     rights=(
         Right(Action.BRANCH_CREATE, "from", "branch", when="from", only=_NO_BRANCH),
@@ -286,6 +291,7 @@ CREATE_BRANCH = make_keyed_post(
     asks.BranchCreateRequest,
     CreatedBranch,
     Right(Action.BRANCH_CREATE, "source", "name"),
+    verb="create_branch",
 )
 MERGE_BRANCHES = make_keyed_post(
     "mergeBranches",
@@ -293,8 +299,9 @@ MERGE_BRANCHES = make_keyed_post(
     "Bring what a branch has into another one, as one commit.",
     asks.BranchMergeRequest,
     MergeResult,
-    Right(Action.BRANCH_MERGE, "source", "target"),
+    Right(Action.BRANCH_MERGE, "source", "into"),
     Right(Action.BRANCH_DELETE, target="source", when="delete_branch"),
+    verb="merge",
     statuses=(412,),
 )
 RENAME_BRANCH = make_keyed_post(
@@ -305,6 +312,7 @@ RENAME_BRANCH = make_keyed_post(
     CreatedBranch,
     Right(Action.BRANCH_DELETE, target="name"),
     Right(Action.BRANCH_CREATE, "name", "new_name"),
+    verb="rename_branch",
 )
 DELETE_BRANCH = make_delete(
     "deleteBranch",
@@ -312,6 +320,7 @@ DELETE_BRANCH = make_delete(
     "Delete a branch.",
     DeletedBranch,
     Right(Action.BRANCH_DELETE, target="branch"),
+    verb="delete_branch",
     takes_key=True,
 )
 LIST_COMMITS = make_get(
@@ -353,6 +362,7 @@ REVERT = make_keyed_post(
     ApplyResult,
     CHANGES_BRANCH,
     Right(Action.READ, of="commit"),
+    verb="revert",
     statuses=(412,),
 )
 CHERRY_PICK = make_keyed_post(
@@ -363,6 +373,7 @@ CHERRY_PICK = make_keyed_post(
     ApplyResult,
     CHANGES_BRANCH,
     Right(Action.READ, of="commit"),
+    verb="cherry_pick",
     statuses=(412,),
 )
 RESTORE = make_keyed_post(
@@ -373,6 +384,7 @@ RESTORE = make_keyed_post(
     ApplyResult,
     CHANGES_BRANCH,
     Right(Action.READ, of="place"),
+    verb="restore",
     statuses=(412,),
 )
 LIST_TAGS = make_get(
@@ -391,6 +403,7 @@ CREATE_TAG = make_post(
     Tag,
     CHANGES_BRANCH,
     Right(Action.READ, of="at"),
+    verb="tag",
     is_write=True,
 )
 DELETE_TAG = make_delete(
@@ -399,6 +412,7 @@ DELETE_TAG = make_delete(
     "Delete a tag.",
     Tag,
     Right(Action.CHANGE),
+    verb="delete_tag",
 )
 DIFF = make_get(
     "diff",
@@ -475,6 +489,7 @@ SET_CONSUMER = make_put(
     asks.ConsumerSetRequest,
     Consumer,
     CHANGES_BRANCH,
+    verb="set_consumer",
     is_body_optional=True,
 )
 DELETE_CONSUMER = make_delete(
@@ -483,6 +498,7 @@ DELETE_CONSUMER = make_delete(
     "Delete a consumer.",
     Consumer,
     Right(Action.CHANGE),
+    verb="delete_consumer",
 )
 GET_WRITE = make_get(
     "getWrite",

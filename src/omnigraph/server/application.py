@@ -26,6 +26,7 @@ from omnigraph.errors import (
 from omnigraph.operations.openapi import describe_api
 from omnigraph.operations.operation_table import ROUTES
 from omnigraph.operations.route_spec import RouteSpec
+from omnigraph.result import Result
 from omnigraph.server import blob_routes, history_routes, read_routes, write_routes
 from omnigraph.server.http_request import Call
 from omnigraph.server.http_responses import json_response
@@ -39,16 +40,14 @@ from omnigraph.wire.http_protocol import REQUEST_ID
 from omnigraph.wire.read_results import GraphList, Health, ListedGraph, QuarantinedGraph, Readiness
 
 
-async def health(call: Call) -> Response:
+async def health(call: Call) -> Health:
     """Report liveness; no graph is accessed."""
     source = call.service.options.server.source_version
-    return json_response(
-        Health(
-            status="ok",
-            version=__version__,
-            internal_schema_version=INTERNAL_SCHEMA_VERSION,
-            source_version=source,
-        )
+    return Health(
+        status="ok",
+        version=__version__,
+        internal_schema_version=INTERNAL_SCHEMA_VERSION,
+        source_version=source,
     )
 
 
@@ -64,24 +63,27 @@ async def ready(call: Call) -> Response:
         quarantined_graph_count=len(service.graphs.quarantined),
         shutdown_grace_seconds=service.options.server.grace_s,
     )
-    return json_response(body, 503 if service.is_draining else 200)
+    return call.respond(body, 503 if service.is_draining else 200)
 
 
 async def openapi(call: Call) -> Response:
     return json_response(describe_api(has_auth=not call.service.is_open))
 
 
-async def list_graphs(call: Call) -> Response:
+async def list_graphs(call: Call) -> GraphList:
     graphs = call.service.graphs
     served = (ListedGraph(id, f"{call.base_url}/graphs/{id}") for id in graphs.served)
     why = "it could not be opened; the log says why"
     quarantined = (QuarantinedGraph(id, why) for id in graphs.quarantined)
-    return json_response(GraphList(tuple(served), tuple(quarantined)))
+    return GraphList(tuple(served), tuple(quarantined))
 
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[Call], Awaitable[Response | Result]]
+"""Returns the result of an operation, or the response where that is no document."""
 
 HANDLERS: Mapping[str, Handler] = {
+    route.operation: write_routes.run_verb for route in ROUTES if route.is_write and route.verb
+} | {
     "health": health,
     "ready": ready,
     "openapi": openapi,
@@ -94,7 +96,6 @@ HANDLERS: Mapping[str, Handler] = {
     "explain": read_routes.explain,
     "lint": read_routes.lint,
     "listRows": read_routes.list_rows,
-    "mutate": write_routes.mutate,
     "list_queries": read_routes.list_queries,
     "invoke_query": read_routes.invoke_query,
     "getSchema": read_routes.get_schema,
@@ -104,26 +105,17 @@ HANDLERS: Mapping[str, Handler] = {
     "loadNdjson": write_routes.load_ndjson,
     "export": read_routes.export,
     "listBranches": write_routes.list_branches,
-    "createBranch": write_routes.create_branch,
-    "mergeBranches": write_routes.merge_branches,
     "renameBranch": write_routes.rename_branch,
-    "deleteBranch": write_routes.delete_branch,
     "listCommits": history_routes.list_commits,
     "getCommit": history_routes.get_commit,
     "getCommitChanges": history_routes.get_commit_changes,
-    "revert": write_routes.revert,
-    "cherryPick": write_routes.cherry_pick,
-    "restore": write_routes.restore,
     "listTags": history_routes.list_tags,
-    "createTag": history_routes.create_tag,
-    "deleteTag": history_routes.delete_tag,
     "diff": history_routes.diff,
     "getEntityHistory": history_routes.get_entity_history,
     "pollChanges": history_routes.poll_changes,
     "captureChangeBaseline": read_routes.capture_baseline,
     "listConsumers": history_routes.list_consumers,
     "setConsumer": history_routes.set_consumer,
-    "deleteConsumer": history_routes.delete_consumer,
     "getWrite": history_routes.get_write,
 }
 _WITH_SLASHES = {f"{{{name}}}": f"{{{name}:path}}" for name in ("branch", "tag", "consumer", "key")}
@@ -189,10 +181,11 @@ class _Endpoint:
         if route.request is None:
             call.require_rights()  # before a body that is no document is read
         try:
-            answer = await HANDLERS[route.operation](call)
+            done = await HANDLERS[route.operation](call)
         except PolicyDenied as denied:
             call.log_denial(denied)  # the graph itself denies types and properties
             raise
+        answer = done if isinstance(done, Response) else call.respond(done)
         await answer(request.scope, request.receive, send)
 
 

@@ -18,7 +18,7 @@ from omnigraph.errors import (
     PreconditionFailed,
 )
 from omnigraph.server.http_request import Call
-from omnigraph.server.http_responses import StreamResponse, write_response
+from omnigraph.server.http_responses import StreamResponse
 from omnigraph.wire.http_protocol import ENTITY_KIND, OCTETS, SNAPSHOT_ID
 from omnigraph.wire.write_results import PutBlob
 
@@ -174,7 +174,7 @@ def _choose_range(headers: Headers, etag: str, size: int) -> tuple[int, int] | N
 # --- writing --------------------------------------------------------------------------------------
 
 
-async def put_blob(call: Call) -> Response:
+async def put_blob(call: Call) -> PutBlob:
     """Write a value as one commit, provided the conditions of the request hold.
 
     The response discloses the value's metadata, so the right to read is required as well.
@@ -186,7 +186,7 @@ async def put_blob(call: Call) -> Response:
         stat, done = await call.write(lambda: _write_blob(call, branch, data))
     assert done.commit is not None, "a blob that was written is in a commit"
     call.log_commit(done.commit, branch, replayed=done.is_replayed)
-    return write_response(PutBlob(blob=stat, commit=done.commit, is_replayed=done.is_replayed))
+    return PutBlob(blob=stat, commit=done.commit, is_replayed=done.is_replayed)
 
 
 def _write_blob(call: Call, branch: str, data: bytes) -> tuple[BlobStat, MutationResult]:

@@ -6,7 +6,7 @@ import datetime
 import math
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from starlette.responses import Response
@@ -20,28 +20,28 @@ from omnigraph.server.http_responses import (
     decode_page_token,
     encode_arrow,
     encode_page_token,
-    json_response,
     paginate,
 )
+from omnigraph.server.write_routes import run_write
 from omnigraph.wire.commit_results import CommitList, ConsumerList, TagList
 from omnigraph.wire.http_protocol import ARROW_STREAM, JSON, LINES, NDJSON
-from omnigraph.wire.request_bodies import ConsumerSetRequest, TagCreateRequest
+from omnigraph.wire.request_bodies import ConsumerSetRequest
 
 if TYPE_CHECKING:
-    from omnigraph.wire.commit_results import Commit
+    from omnigraph.wire.change_results import CommitChanges, DiffStats, EntityHistory, FeedPage
+    from omnigraph.wire.commit_results import Commit, Consumer
+    from omnigraph.wire.write_results import RecordedWrite
 
 
 MAX_COMMITS = 10_000
 _MAX_ENTRIES = 10_000
 _MAX_CONSUMER_S = 10 * 365 * 24 * 3600.0
-_REQUEST_BYTES = 256
-"""The size that a request about a name counts as, among the writes of its actor."""
 _PAGE_CHANGES = 1_000
 _PAGE_COMMITS = 128
 _LINES_AT_ONCE = 256
 
 
-async def list_commits(call: Call) -> Response:
+async def list_commits(call: Call) -> CommitList:
     """List commits, newest first; every page shows the branch as it was for the first one."""
     branch = call.read_branch(call.find("branch"))
     limit, token = call.read_limit(MAX_COMMITS), decode_page_token(call.find("page_token"), 2)
@@ -64,7 +64,7 @@ async def list_commits(call: Call) -> Response:
             token_after = encode_page_token(head, page[-1].commit_id)
         return CommitList(commits=tuple(page), next_page_token=token_after)
 
-    return json_response(await call.read(work))
+    return await call.read(work)
 
 
 def _list_after(commits: Sequence[Commit], head: str, last: str) -> Sequence[Commit]:
@@ -84,16 +84,16 @@ def _list_after(commits: Sequence[Commit], head: str, last: str) -> Sequence[Com
     raise BadRequest("the page token is of another list of commits")
 
 
-async def get_commit(call: Call) -> Response:
+async def get_commit(call: Call) -> Commit:
     wanted = _read_commit_id(call)
-    return json_response(await call.read(lambda: call.graph.commit(wanted)))
+    return await call.read(lambda: call.graph.commit(wanted))
 
 
-async def get_commit_changes(call: Call) -> Response:
+async def get_commit_changes(call: Call) -> CommitChanges:
     """Return a page of the changes of a commit; one that may not be read is reported as missing."""
     wanted = _read_commit_id(call)
     limit = call.read_number("limit", _PAGE_CHANGES)
-    page = await call.read(
+    return await call.read(
         lambda: call.graph.commit_changes(
             wanted,
             page_token=call.find("page_token"),
@@ -103,7 +103,6 @@ async def get_commit_changes(call: Call) -> Response:
             max_changes=limit,
         )
     )
-    return json_response(page)
 
 
 def _read_commit_id(call: Call) -> str:
@@ -114,7 +113,7 @@ def _read_commit_id(call: Call) -> str:
     return wanted.upper()
 
 
-async def poll_changes(call: Call) -> Response:
+async def poll_changes(call: Call) -> FeedPage:
     branch = call.read_branch(call.find("branch"))
     positions = [call.find(name) for name in ("cursor", "start", "page_token")]
     given = [position for position in positions if position is not None]
@@ -122,7 +121,7 @@ async def poll_changes(call: Call) -> Response:
         raise BadRequest("give one of cursor, start and page_token")
     limit = call.read_number("limit", _PAGE_CHANGES)
     max_commits = call.read_number("max_commits", _PAGE_COMMITS)
-    page = await call.read(
+    return await call.read(
         lambda: call.graph.changes(
             given[0] if given else "now",
             kinds=call.list("kind"),
@@ -133,10 +132,9 @@ async def poll_changes(call: Call) -> Response:
             branch=branch,
         )
     )
-    return json_response(page)
 
 
-async def diff(call: Call) -> Response:
+async def diff(call: Call) -> Response | DiffStats:
     """Compare two revisions: counts by type, changes as lines, or those of one type as Arrow."""
     branch = call.read_branch(call.find("branch"))
     media = choose_media(call.request.headers.get("accept"), call.route.answer_media)
@@ -156,7 +154,7 @@ async def diff(call: Call) -> Response:
         )
 
     if media == JSON:
-        return json_response(await call.read(lambda: start().count()))
+        return await call.read(lambda: start().count())
 
     def begin() -> tuple[bytes, Iterator[bytes]]:
         found = start()
@@ -177,74 +175,41 @@ def _encode_changes(found: Diff) -> Iterator[bytes]:
         yield encoder.encode_lines(block)
 
 
-async def get_entity_history(call: Call) -> Response:
+async def get_entity_history(call: Call) -> EntityHistory:
     branch = call.read_branch(call.find("branch"))
     type_name, id = call.find("type") or "", call.find("id") or ""
-    found = await call.read(
+    return await call.read(
         lambda: call.graph.entity_history(type_name, id, kind=call.find("entity"), branch=branch)
     )
-    return json_response(found)
 
 
-async def get_write(call: Call) -> Response:
+async def get_write(call: Call) -> RecordedWrite:
     """Return the outcome of a keyed write of the actor: its commit and its response."""
     branch = call.read_branch(call.find("branch"))
     key = call.request.path_params["key"]
-    found = await call.read(lambda: call.graph.find_write(key, branch=branch, actor=call.actor))
-    return json_response(found)
+    return await call.read(lambda: call.graph.find_write(key, branch=branch, actor=call.actor))
 
 
-async def list_tags(call: Call) -> Response:
+async def list_tags(call: Call) -> TagList:
     limit = call.read_limit(_MAX_ENTRIES)
     tags = await call.read(call.graph.tags)
     page, token = paginate(tags, lambda tag: tag.name, call.find("page_token"), limit)
-    return json_response(TagList(tags=tuple(page), next_page_token=token))
+    return TagList(tags=tuple(page), next_page_token=token)
 
 
-async def create_tag(call: Call) -> Response:
-    body, _ = await call.read_body(TagCreateRequest)
-    branch = call.read_branch(body.branch)
-    with call.admit(_REQUEST_BYTES):
-        created = await call.write(
-            lambda: call.graph.tag(body.name, body.at, branch=branch, actor=call.actor)
-        )
-    call.log_write(branch)
-    return json_response(created)
-
-
-async def delete_tag(call: Call) -> Response:
-    name = call.request.path_params["tag"]
-    with call.admit(_REQUEST_BYTES):
-        deleted = await call.write(lambda: call.graph.delete_tag(name))
-    call.log_write(deleted.branch)
-    return json_response(deleted)
-
-
-async def list_consumers(call: Call) -> Response:
+async def list_consumers(call: Call) -> ConsumerList:
     limit = call.read_limit(_MAX_ENTRIES)
     found = await call.read(call.graph.consumers)
     page, token = paginate(found, lambda one: one.name, call.find("page_token"), limit)
-    return json_response(ConsumerList(consumers=tuple(page), next_page_token=token))
+    return ConsumerList(consumers=tuple(page), next_page_token=token)
 
 
-async def set_consumer(call: Call) -> Response:
-    body, _ = await call.read_body(ConsumerSetRequest)
+async def set_consumer(call: Call) -> Consumer:
+    body, size = await call.read_body(ConsumerSetRequest)
     branch, name = call.read_branch(body.branch), call.request.path_params["consumer"]
     seconds = body.lasts_seconds
     if not math.isfinite(seconds) or not 0 < seconds <= _MAX_CONSUMER_S:
         raise BadRequest("lasts_seconds is more than 0 and at most ten years")
     lasts = datetime.timedelta(seconds=seconds)
-    with call.admit(_REQUEST_BYTES):
-        created = await call.write(
-            lambda: call.graph.set_consumer(name, body.position, lasts=lasts, branch=branch)
-        )
-    call.log_write(branch)
-    return json_response(created)
-
-
-async def delete_consumer(call: Call) -> Response:
-    name = call.request.path_params["consumer"]
-    with call.admit(_REQUEST_BYTES):
-        deleted = await call.write(lambda: call.graph.delete_consumer(name))
-    call.log_write(deleted.branch)
-    return json_response(deleted)
+    given = {"position": body.position, "lasts": lasts, "branch": branch}
+    return cast("Consumer", await run_write(call, "set_consumer", size, name, **given))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 from starlette.requests import Request
+from starlette.responses import Response
 
 from omnigraph.errors import (
     BadRequest,
@@ -26,7 +27,9 @@ from omnigraph.graph.results import normalize_branch
 from omnigraph.identity import MAIN
 from omnigraph.operations.route_spec import Right, RouteSpec
 from omnigraph.policy import Authority, Decision, decide
+from omnigraph.result import Result, WriteResult
 from omnigraph.server.hosted_graphs import HostedGraph
+from omnigraph.server.http_responses import json_response
 from omnigraph.server.request_limits import ANONYMOUS, ClientDisconnected, QueryLimits
 from omnigraph.server.server_logs import RequestLog
 from omnigraph.server.service import Service
@@ -38,6 +41,7 @@ from omnigraph.wire.http_protocol import (
     IF_GRAPH_COMMIT,
     JSON,
     MAX_KEY_LENGTH,
+    REPLAYED,
 )
 
 if TYPE_CHECKING:
@@ -348,6 +352,22 @@ class Call(ParsedRequest):
             actor=self.actor,
             **known,
         )
+
+    # --- responses ---------------------------------------------------------------------------
+
+    def respond(self, done: Result, status: int = 200) -> Response:
+        """Return the response with a result, which must be of a type that the route declares.
+
+        The header of a repeated write and the address of the graph are of HTTP, not of the graph.
+        """
+        if not isinstance(done, self.route.responses):
+            raise TypeError(f"{self.route.operation} declares no {type(done).__name__}")
+        headers = {}
+        if isinstance(done, WriteResult) and done.is_replayed:
+            headers[REPLAYED] = "true"
+        if "uri" in done.__struct_fields__:
+            done = msgspec.structs.replace(done, uri=self.graph_url)
+        return json_response(done.as_document(), status, headers)
 
     # --- running the engine ----------------------------------------------------------------------
 

@@ -15,9 +15,8 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from omnigraph.errors import BadRequest, NotAcceptable
-from omnigraph.result import WriteResult
 from omnigraph.types.to_json import encode_lines
-from omnigraph.wire.http_protocol import ARROW_STREAM, JSON, REPLAYED
+from omnigraph.wire.http_protocol import ARROW_STREAM, JSON
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,12 +35,6 @@ def json_response(
 ) -> Response:
     """Return a response with one JSON document."""
     return Response(msgspec.json.encode(body), status, headers, JSON)
-
-
-def write_response(result: WriteResult) -> Response:
-    """Return the response to a write; a header marks that of a repeated one."""
-    headers = {REPLAYED: "true"} if result.is_replayed else None
-    return json_response(result.as_document(), headers=headers)
 
 
 def choose_media(accept: str | None, offered: tuple[str, ...]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from starlette.responses import Response
@@ -17,36 +18,37 @@ from omnigraph.server.http_responses import (
     choose_media,
     encode_arrow,
     encode_rows,
-    json_response,
 )
 from omnigraph.server.request_limits import CHUNK_BYTES, QueryLimits
-from omnigraph.server.write_routes import run_mutation
+from omnigraph.server.write_routes import run_write
 from omnigraph.wire.http_protocol import ARROW_STREAM, COMMIT_ID, JSON, LINES, NDJSON, QUERY_NAME
-from omnigraph.wire.read_results import Explanation, QueryList, SchemaText
+from omnigraph.wire.read_results import Explanation, QueryList, SchemaText, SnapshotInfo
 from omnigraph.wire.request_bodies import (
     ChangeBaselineRequest,
     ExplainRequest,
     ExportRequest,
     InvokeQueryRequest,
     LintRequest,
-    MutateRequest,
     QueryRequest,
 )
 
+if TYPE_CHECKING:
+    from omnigraph.wire.write_results import MutationResult
 
-async def get_snapshot(call: Call) -> Response:
+
+async def get_snapshot(call: Call) -> SnapshotInfo:
     """Return the table versions of a branch or another revision, with the id to read it by."""
     branch, place = call.read_branch(call.find("branch")), call.find("at")
-    return json_response(await call.read(lambda: call.graph.at(place, branch=branch).info()))
+    return await call.read(lambda: call.graph.at(place, branch=branch).info())
 
 
-async def get_schema(call: Call) -> Response:
+async def get_schema(call: Call) -> SchemaText:
     given, snapshot = call.find("branch"), call.find("snapshot")
     if given is None and snapshot is None:
-        return json_response(SchemaText(await call.read(lambda: call.graph.schema)))
+        return SchemaText(await call.read(lambda: call.graph.schema))
     branch = call.read_branch_unless(given, snapshot)
     source = await call.read(lambda: call.graph.at(branch=branch, snapshot=snapshot).schema)
-    return json_response(SchemaText(source))
+    return SchemaText(source)
 
 
 async def list_rows(call: Call) -> Response:
@@ -69,7 +71,7 @@ async def list_rows(call: Call) -> Response:
     return StreamResponse(call.stream(first, rest), ARROW_STREAM, headers=headers, idle_s=idle_s)
 
 
-async def explain(call: Call) -> Response:
+async def explain(call: Call) -> Explanation:
     """Return the plan of a query; with `analyze` it is run, under the limits of a query."""
     body, _ = await call.read_body(ExplainRequest)
     branch = call.read_branch_unless(body.branch, body.snapshot)
@@ -84,10 +86,10 @@ async def explain(call: Call) -> Response:
         text = view.explain(body.query, body.name, body.params)
         return Explanation(str(text), view.explain_json(body.query, body.name))
 
-    return json_response(await call.read_limited(limits, work))
+    return await call.read_limited(limits, work)
 
 
-async def lint(call: Call) -> Response:
+async def lint(call: Call) -> LintReport:
     """Check queries against the part of the schema that the actor may read."""
     body, _ = await call.read_body(LintRequest)
     branch = call.read_branch_unless(body.branch, body.snapshot)
@@ -98,7 +100,7 @@ async def lint(call: Call) -> Response:
         origin = {"kind": "graph", "uri": call.graph_url}
         return msgspec.structs.replace(report, schema_source=origin)
 
-    return json_response(await call.read(work))
+    return await call.read(work)
 
 
 async def query(call: Call) -> Response:
@@ -118,7 +120,7 @@ async def run_query(call: Call, body: QueryRequest, media: str) -> Response:
     def work() -> tuple[int, Response]:
         view = call.graph.at(branch=branch, snapshot=body.snapshot)
         result = view.query(body.query, body.name, body.params, limits=limits)
-        return len(result), json_response(result.document())
+        return len(result), call.respond(result.document())
 
     rows, answer = await call.read_limited(limits, work)
     call.service.metrics.count_rows(rows)
@@ -152,12 +154,12 @@ async def _stream_query(call: Call, body: QueryRequest, branch: str | None, medi
     )
 
 
-async def list_queries(call: Call) -> Response:
+async def list_queries(call: Call) -> QueryList:
     """List the stored queries that the actor may invoke."""
-    return json_response(QueryList(await call.read(lambda: call.graph.stored_queries())))
+    return QueryList(await call.read(call.graph.stored_queries))
 
 
-async def invoke_query(call: Call) -> Response:
+async def invoke_query(call: Call) -> Response | MutationResult:
     """Run a stored query: a read like `query`, a mutation like `mutate`."""
     assert call.hosted is not None, "it is a route of a graph"
     name = call.request.path_params["name"]
@@ -175,14 +177,10 @@ async def invoke_query(call: Call) -> Response:
         is_conditional=call.expected_head is not None,
     )
     if found.is_mutation:
-        change = MutateRequest(
-            query=found.source.text,
-            name=found.name,
-            params=body.params,
-            branch=body.branch,
-            message=body.message,
-        )
-        return await run_mutation(call, change, size)
+        given = {"name": found.name, "params": body.params, "message": body.message}
+        branch = call.read_branch(body.branch)
+        done = await run_write(call, "mutate", size, found.source, branch=branch, **given)
+        return cast("MutationResult", done)
     read = QueryRequest(
         query=found.source.text,
         name=found.name,

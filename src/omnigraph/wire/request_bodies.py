@@ -72,13 +72,17 @@ class BranchCreateRequest(RequestBody, frozen=True, kw_only=True, rename={"sourc
 
 
 class BranchRenameRequest(RequestBody, frozen=True, kw_only=True):
+    """A branch and its new name."""
+
     name: str
     new_name: str
 
 
-class BranchMergeRequest(RequestBody, frozen=True, kw_only=True):
+class BranchMergeRequest(RequestBody, frozen=True, kw_only=True, rename={"into": "target"}):
+    """A branch to merge into another one."""
+
     source: str
-    target: str | None = None
+    into: str | None = None
     delete_branch: bool = False
     dry_run: bool = False
     resolve: str | list[str] | dict[str, str] | None = None
