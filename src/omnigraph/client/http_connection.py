@@ -11,7 +11,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 from urllib.parse import urlencode
 from uuid import uuid4
 
@@ -29,16 +29,15 @@ from omnigraph.errors import (
     ServerUnreachable,
     UnexpectedAnswer,
 )
-from omnigraph.operations.operation_table import find_route
-from omnigraph.operations.route_spec import RouteSpec
-from omnigraph.result import WriteResult
+from omnigraph.identity import MAIN
+from omnigraph.operations.operation_table import GET_WRITE
+from omnigraph.operations.route_spec import ResponseT, RouteSpec
 from omnigraph.struct_decoding import decode_into
 from omnigraph.version import __version__
 from omnigraph.wire.error_bodies import is_error_body, rebuild_error
 from omnigraph.wire.http_protocol import IDEMPOTENCY_KEY, JSON, REPLAYED, REQUEST_ID
 
 T = TypeVar("T")
-AnswerT = TypeVar("AnswerT", bound=msgspec.Struct)
 
 CONNECT_S = 10.0
 """Connect timeout."""
@@ -89,10 +88,10 @@ class _WatchedTlsPool(urllib3.HTTPSConnectionPool):
 
 
 @dataclass(frozen=True, slots=True)
-class ClientRequest:
-    """A request for one operation: path, parameters, headers and body."""
+class ClientRequest(Generic[ResponseT]):
+    """A request of one route: path, parameters, headers and body."""
 
-    operation: str
+    route: RouteSpec[ResponseT]
     path: Mapping[str, str] = field(default_factory=dict)
     parameters: tuple[tuple[str, str], ...] = ()
     body: msgspec.Struct | None = None
@@ -100,11 +99,7 @@ class ClientRequest:
     headers: Mapping[str, str] = field(default_factory=dict)
     accept: str = JSON
 
-    @property
-    def route(self) -> RouteSpec[Any]:
-        return find_route(self.operation)
-
-    def with_headers(self, headers: Mapping[str, str]) -> ClientRequest:
+    def with_headers(self, headers: Mapping[str, str]) -> ClientRequest[ResponseT]:
         return replace(self, headers={**self.headers, **headers})
 
     def encode(self) -> bytes | None:
@@ -164,7 +159,34 @@ class ServerConnection:
         """Close idle connections."""
         self._pool.clear()
 
-    def ask(self, request: ClientRequest) -> ServerAnswer:
+    def ask(
+        self, request: ClientRequest[ResponseT], *, key: str | None = None, branch: str = MAIN
+    ) -> ResponseT:
+        """Send a request as its route allows, and return the result that the route declares.
+
+        A write that takes an idempotency key is executed at most once; see `send_once`.
+
+        Args:
+            request: The request.
+            key: The idempotency key; a new one by default.
+            branch: The branch on which the key is looked up.
+
+        Raises:
+            OmniError: the error the server reports.
+            ServerUnreachable: there was no connection, or it was lost.
+            OutcomeUnknown: a write may have been executed.
+        """
+        route = request.route
+        assert route.response is not None, "the other routes are streamed"
+        if route.takes_key:
+            answer = send_once(self, self.send, request, key, branch)
+        elif route.is_write:
+            answer = self._send_keyless(request)
+        else:
+            answer = self.send(request)
+        return self.decode(answer, route.response)
+
+    def send(self, request: ClientRequest[Any]) -> ServerAnswer:
         """Send a request and read the complete response.
 
         Raises:
@@ -172,6 +194,13 @@ class ServerConnection:
             ServerUnreachable: there was no connection, or it was lost.
         """
         return self.finish(self.start(request))
+
+    def _send_keyless(self, request: ClientRequest[Any]) -> ServerAnswer:
+        try:
+            return self.send(request)
+        except ConnectionLost as lost:
+            what = f"'{request.route.operation}' at {self.address.url}"
+            raise OutcomeUnknown(what, lost.reason) from lost
 
     def finish(self, response: urllib3.BaseHTTPResponse) -> ServerAnswer:
         """Read the rest of a response that has begun."""
@@ -183,17 +212,22 @@ class ServerConnection:
             response.release_conn()
         return ServerAnswer(response.status, response.headers, data)
 
-    def ask_for(self, request: ClientRequest, kind: type[AnswerT]) -> AnswerT:
-        """Send a request and decode the response into the type that its route declares."""
-        return self.decode(self.ask(request), kind)
+    def decode(self, answer: ServerAnswer, kind: type[ResponseT]) -> ResponseT:
+        """Decode a result; a header says whether a write was made before.
 
-    def decode(self, answer: ServerAnswer, kind: type[AnswerT]) -> AnswerT:
+        The address that some bodies repeat is dropped: the handle has it, and an embedded graph's
+        results have none.
+        """
         try:
-            return decode_into(answer.data, kind)
+            result = decode_into(answer.data, kind)
         except msgspec.DecodeError as error:
             raise UnexpectedAnswer(self.address.url, answer.status, str(error)) from error
+        found: dict[str, object] = {"uri": None} if "uri" in kind.__struct_fields__ else {}
+        if answer.headers.get(REPLAYED) == "true":
+            found["is_replayed"] = True
+        return msgspec.structs.replace(result, **found) if found else result
 
-    def start(self, request: ClientRequest) -> urllib3.BaseHTTPResponse:
+    def start(self, request: ClientRequest[Any]) -> urllib3.BaseHTTPResponse:
         """Send a request and return the response before its body is read."""
         route = request.route
         data = request.encode()
@@ -286,38 +320,11 @@ def _describe(error: Exception) -> str:
             return f"the connection was lost ({error})"
 
 
-WriteT = TypeVar("WriteT", bound=WriteResult)
-
-
-def read_write(connection: ServerConnection, answer: ServerAnswer, kind: type[WriteT]) -> WriteT:
-    """Decode the result of a write; a header says whether it was made before.
-
-    The address that some bodies repeat is dropped: the handle has it, and an embedded graph's
-    results have none.
-    """
-    result = connection.decode(answer, kind)
-    found: dict[str, object] = {"uri": None} if "uri" in kind.__struct_fields__ else {}
-    if answer.headers.get(REPLAYED) == "true":
-        found["is_replayed"] = True
-    return msgspec.structs.replace(result, **found)
-
-
-def make_key(given: str | None) -> str:
-    return uuid4().hex if given is None else given
-
-
-def send_write(
-    connection: ServerConnection, request: ClientRequest, key: str, branch: str
-) -> ServerAnswer:
-    """Send a write that is executed at most once, and read its response; see `send_once`."""
-    return send_once(connection, connection.ask, request, key, branch)
-
-
 def send_once(
     connection: ServerConnection,
-    send: Callable[[ClientRequest], T],
-    request: ClientRequest,
-    key: str,
+    send: Callable[[ClientRequest[Any]], T],
+    request: ClientRequest[Any],
+    key: str | None,
     branch: str,
 ) -> T:
     """Send a write under an idempotency key, so that a retry does not execute it twice.
@@ -325,6 +332,7 @@ def send_once(
     Raises:
         OutcomeUnknown: there was no response, and the write could not be looked up.
     """
+    key = uuid4().hex if key is None else key
     keyed = request.with_headers({IDEMPOTENCY_KEY: key})
     try:
         return send(keyed)
@@ -341,12 +349,12 @@ def send_once(
 
 def _has_answered(connection: ServerConnection, key: str, branch: str) -> bool:
     """Look up a keyed write; return False if the server does not respond."""
-    request = ClientRequest("getWrite", path={"key": key}, parameters=(("branch", branch),))
+    request = ClientRequest(GET_WRITE, path={"key": key}, parameters=(("branch", branch),))
     answered = False
     for delay in _LOOKUP_DELAYS_S:
         time.sleep(delay)
         try:
-            connection.ask(request)
+            connection.send(request)
         except ServerError:
             continue
         except OmniError:
@@ -356,22 +364,9 @@ def _has_answered(connection: ServerConnection, key: str, branch: str) -> bool:
     return answered
 
 
-def send_keyless(connection: ServerConnection, request: ClientRequest) -> ServerAnswer:
-    """Send a write that takes no idempotency key.
-
-    Raises:
-        OutcomeUnknown: there was no response.
-    """
-    try:
-        return connection.ask(request)
-    except ConnectionLost as lost:
-        what = f"'{request.operation}' at {connection.address.url}"
-        raise OutcomeUnknown(what, lost.reason) from lost
-
-
-def _describe_unknown(request: ClientRequest, key: str, lost: ServerError) -> OutcomeUnknown:
+def _describe_unknown(request: ClientRequest[Any], key: str, lost: ServerError) -> OutcomeUnknown:
     what = (
-        f"'{request.operation}' with the idempotency key '{key}', which can be looked up with "
-        "`find_write` or sent again"
+        f"'{request.route.operation}' with the idempotency key '{key}', which can be looked up "
+        "with `find_write` or sent again"
     )
     return OutcomeUnknown(what, str(lost))

@@ -8,14 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
 
-from omnigraph.client.http_connection import (
-    ClientRequest,
-    ServerConnection,
-    make_key,
-    read_write,
-    send_keyless,
-    send_write,
-)
+from omnigraph.client.http_connection import ClientRequest, ServerConnection
 from omnigraph.client.operator_config import (
     ServerAddress,
     choose_token,
@@ -33,6 +26,8 @@ from omnigraph.graph.results import normalize_branch
 from omnigraph.graph.revisions import RevisionLike
 from omnigraph.identity import MAIN
 from omnigraph.language.source import SourceText, as_source_text
+from omnigraph.operations import operation_table as routes
+from omnigraph.operations.route_spec import RouteSpec
 from omnigraph.wire import request_bodies as asks
 from omnigraph.wire.commit_results import Consumer, ConsumerList, Tag, TagList
 from omnigraph.wire.read_results import BranchList, GraphList, render_types_html
@@ -60,8 +55,8 @@ class ServedSchema(ServedHistory):
             expressions=dict(expressions) if expressions else None,
         )
         with with_source_name(text):
-            request = ClientRequest("planSchema", body=body)
-            return self._connection.ask_for(request, MigrationPlan)
+            request = ClientRequest(routes.PLAN_SCHEMA, body=body)
+            return self._connection.ask(request)
 
     def apply_schema(
         self,
@@ -97,11 +92,10 @@ class ServedSchema(ServedHistory):
             dry_run=dry_run,
             message=message,
         )
-        request = ClientRequest("applySchema", body=body)
+        request = ClientRequest(routes.APPLY_SCHEMA, body=body)
         others = {asks.name_mutation(number): change for number, change in enumerate(changes)}
         with with_source_name(text, others):
-            answer = send_write(self._connection, request, make_key(idempotency_key), where)
-        return read_write(self._connection, answer, SchemaApplyResult)
+            return self._connection.ask(request, key=idempotency_key, branch=where)
 
 
 PageT = TypeVar("PageT", BranchList, TagList, ConsumerList)
@@ -146,7 +140,7 @@ def list_graphs(address: ServerAddress, timeout: float | None = None) -> GraphLi
     """List the graphs of a server."""
     connection = ServerConnection(address, find_token(address), timeout=timeout)
     try:
-        return connection.ask_for(ClientRequest("listGraphs"), GraphList)
+        return connection.ask(ClientRequest(routes.LIST_GRAPHS))
     finally:
         connection.close()
 
@@ -185,51 +179,47 @@ class ServedGraph(ServedSchema):
 
     def branches(self) -> list[str]:
         """List the names of all branches, `main` first."""
-        pages = self._read_pages("listBranches", BranchList)
+        pages = self._read_pages(routes.LIST_BRANCHES)
         names = [name for page in pages for name in page.branches]
         return sorted(names, key=lambda name: (name != MAIN, name))
 
     def delete_branch(self, name: str, *, idempotency_key: str | None = None) -> DeletedBranch:
         """Delete a branch; its commits can no longer be reached by its name."""
-        request = ClientRequest("deleteBranch", path={"branch": normalize_branch(name)})
-        answer = send_write(self._connection, request, make_key(idempotency_key), MAIN)
-        return read_write(self._connection, answer, DeletedBranch)
+        request = ClientRequest(routes.DELETE_BRANCH, path={"branch": normalize_branch(name)})
+        return self._connection.ask(request, key=idempotency_key, branch=MAIN)
 
     def rename_branch(
         self, name: str, new_name: str, *, idempotency_key: str | None = None
     ) -> CreatedBranch:
         """Rename a branch; it stays the same branch, with its commits and its feed."""
         body = BranchRenameRequest(name=name, new_name=new_name)
-        request = ClientRequest("renameBranch", body=body)
-        answer = send_write(self._connection, request, make_key(idempotency_key), MAIN)
-        return read_write(self._connection, answer, CreatedBranch)
+        request = ClientRequest(routes.RENAME_BRANCH, body=body)
+        return self._connection.ask(request, key=idempotency_key, branch=MAIN)
 
     def tags(self) -> list[Tag]:
         """List all tags by name."""
-        pages = self._read_pages("listTags", TagList)
+        pages = self._read_pages(routes.LIST_TAGS)
         return [one for page in pages for one in page.tags]
 
     def delete_tag(self, name: str) -> Tag:
         """Delete a tag; its commit is kept as long as anything else needs it."""
-        request = ClientRequest("deleteTag", path={"tag": name.strip()})
-        answer = send_keyless(self._connection, request)
-        return self._connection.decode(answer, Tag)
+        request = ClientRequest(routes.DELETE_TAG, path={"tag": name.strip()})
+        return self._connection.ask(request)
 
     def consumers(self) -> list[Consumer]:
         """List all consumers of the change feeds by name."""
-        pages = self._read_pages("listConsumers", ConsumerList)
+        pages = self._read_pages(routes.LIST_CONSUMERS)
         return [one for page in pages for one in page.consumers]
 
     def delete_consumer(self, name: str) -> Consumer:
         """Delete a consumer; cleanup may then remove what only it protected."""
-        request = ClientRequest("deleteConsumer", path={"consumer": name.strip()})
-        answer = send_keyless(self._connection, request)
-        return self._connection.decode(answer, Consumer)
+        request = ClientRequest(routes.DELETE_CONSUMER, path={"consumer": name.strip()})
+        return self._connection.ask(request)
 
-    def _read_pages(self, operation: str, kind: type[PageT]) -> Iterator[PageT]:
+    def _read_pages(self, route: RouteSpec[PageT]) -> Iterator[PageT]:
         token: tuple[tuple[str, str], ...] = ()
         while True:
-            page = self._connection.ask_for(ClientRequest(operation, parameters=token), kind)
+            page = self._connection.ask(ClientRequest(route, parameters=token))
             yield page
             if page.next_page_token is None:
                 return

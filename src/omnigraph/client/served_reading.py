@@ -38,11 +38,12 @@ from omnigraph.graph.revisions import (
     require_countable,
 )
 from omnigraph.language.source import SourceText, as_source_text
+from omnigraph.operations import operation_table as routes
 from omnigraph.plan.query_lint import LintReport
 from omnigraph.wire.change_results import CommitChanges, FeedPage
-from omnigraph.wire.commit_results import Commit, CommitList
+from omnigraph.wire.commit_results import Commit
 from omnigraph.wire.http_protocol import ARROW_STREAM
-from omnigraph.wire.read_results import Explanation, QueryList, SchemaText, SnapshotInfo
+from omnigraph.wire.read_results import SnapshotInfo
 from omnigraph.wire.request_bodies import (
     ChangeBaselineRequest,
     ExplainRequest,
@@ -83,8 +84,8 @@ class ServedReading(ServedObject):
     @property
     def schema(self) -> str:
         """The accepted schema, as it was written."""
-        request = ClientRequest("getSchema", parameters=(("branch", self._choose(None)),))
-        return self._connection.ask_for(request, SchemaText).schema_source
+        request = ClientRequest(routes.GET_SCHEMA, parameters=(("branch", self._choose(None)),))
+        return self._connection.ask(request).schema_source
 
     def query(
         self,
@@ -111,7 +112,7 @@ class ServedReading(ServedObject):
         with with_source_name(text):
             return run_query(
                 self._connection,
-                ClientRequest("query", body=body, accept=ARROW_STREAM),
+                ClientRequest(routes.QUERY, body=body, accept=ARROW_STREAM),
                 {"branch": where, "snapshot": None},
             )
 
@@ -134,8 +135,8 @@ class ServedReading(ServedObject):
             analyze=analyze,
         )
         with with_source_name(text):
-            request = ClientRequest("explain", body=body)
-            return PlanText(self._connection.ask_for(request, Explanation).text)
+            request = ClientRequest(routes.EXPLAIN, body=body)
+            return PlanText(self._connection.ask(request).text)
 
     def lint(self, queries: str | Path | SourceText, *, branch: str | None = None) -> LintReport:
         """Check queries against the schema of a branch, without running any."""
@@ -202,9 +203,8 @@ class ServedReading(ServedObject):
         token: tuple[tuple[str, str], ...] = ()
         while True:
             room = () if limit is None else (("limit", str(min(limit - len(found), _PAGE))),)
-            body = self._connection.ask_for(
-                ClientRequest("listCommits", parameters=(*asked, *room, *token)),
-                CommitList,
+            body = self._connection.ask(
+                ClientRequest(routes.LIST_COMMITS, parameters=(*asked, *room, *token))
             )
             found += body.commits
             if body.next_page_token is None or len(found) == limit:
@@ -214,8 +214,8 @@ class ServedReading(ServedObject):
     def commit(self, commit_id: RevisionLike, branch: str | None = None) -> Commit:
         """Return one commit of any branch by its id, or by another revision, as `at` takes it."""
         wanted = self._find_commit_id(commit_id, branch)
-        request = ClientRequest("getCommit", path={"commit_id": wanted})
-        return self._connection.ask_for(request, Commit)
+        request = ClientRequest(routes.GET_COMMIT, path={"commit_id": wanted})
+        return self._connection.ask(request)
 
     def _find_commit_id(self, commit: RevisionLike, branch: str | None) -> str:
         """Resolve a revision to a commit id; a full id is not looked up."""
@@ -233,8 +233,8 @@ class ServedReading(ServedObject):
     def snapshot(self, branch: str | None = None) -> SnapshotInfo:
         """The table versions that make up a branch now."""
         parameters = (("branch", self._choose(branch)),)
-        request = ClientRequest("getSnapshot", parameters=parameters)
-        return self._connection.ask_for(request, SnapshotInfo)
+        request = ClientRequest(routes.GET_SNAPSHOT, parameters=parameters)
+        return self._connection.ask(request)
 
     def at(
         self,
@@ -279,11 +279,11 @@ class ServedReading(ServedObject):
         commit_id = self._find_commit_id(commit, branch)
         page = () if page_token is None else (("page_token", page_token),)
         request = ClientRequest(
-            "getCommitChanges",
+            routes.GET_COMMIT_CHANGES,
             path={"commit_id": commit_id},
             parameters=(("limit", str(max_changes)), *page, *list_filter(kinds, types, ops)),
         )
-        return self._connection.ask_for(request, CommitChanges)
+        return self._connection.ask(request)
 
     def changes(
         self,
@@ -302,7 +302,7 @@ class ServedReading(ServedObject):
         text = position.strip() if isinstance(position, str) else f"after:{position.commit_id}"
         named = "start" if text in _STARTS or text.startswith("after:") else "cursor"
         request = ClientRequest(
-            "pollChanges",
+            routes.POLL_CHANGES,
             parameters=(
                 ("branch", self._choose(branch)),
                 (named, text),
@@ -311,7 +311,7 @@ class ServedReading(ServedObject):
                 *list_filter(kinds, types, ops),
             ),
         )
-        return self._connection.ask_for(request, FeedPage)
+        return self._connection.ask(request)
 
     def baseline(
         self,
@@ -329,7 +329,7 @@ class ServedReading(ServedObject):
 
     def stored_queries(self) -> list[dict[str, object]]:
         """List the stored queries with their parameters and results."""
-        body = self._connection.ask_for(ClientRequest("list_queries"), QueryList)
+        body = self._connection.ask(ClientRequest(routes.LIST_QUERIES))
         return body.queries
 
     def find_write(
@@ -338,11 +338,11 @@ class ServedReading(ServedObject):
         """Look up a write by its idempotency key, as the actor who sent it."""
         refuse_actor(actor)
         request = ClientRequest(
-            "getWrite",
+            routes.GET_WRITE,
             path={"key": idempotency_key},
             parameters=(("branch", self._choose(branch)),),
         )
-        return self._connection.ask_for(request, RecordedWrite)
+        return self._connection.ask(request)
 
 
 def list_filter(

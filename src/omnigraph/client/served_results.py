@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import msgspec
 import pyarrow as pa
@@ -21,6 +21,7 @@ from omnigraph.history.change_feed import Baseline
 from omnigraph.history.diff import Diff
 from omnigraph.history.entity_changes import ChangeFilter
 from omnigraph.identity import CommitId, EntityKind, make_table_key
+from omnigraph.operations import operation_table as routes
 from omnigraph.struct_decoding import convert_into, decode_into
 from omnigraph.wire.change_results import BaselineEnd, DiffStats, EntityChange, TypeStats
 from omnigraph.wire.http_protocol import (
@@ -110,7 +111,7 @@ class ServedTypeRows(TypeRows):
     ) -> None:
         self._connection, self._snapshot_id = connection, info.snapshot_id
         self._request = ClientRequest(
-            "listRows",
+            routes.LIST_ROWS,
             parameters=(("entity", kind), ("type", type_name), ("snapshot", format_state(info))),
             accept=ARROW_STREAM,
         )
@@ -169,10 +170,10 @@ class _LastLine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def export_lines(connection: ServerConnection, request: ExportRequest) -> Iterator[bytes]:
     """Start an export; yield blocks of whole lines."""
-    return start_lines(connection, ClientRequest("export", body=request, accept=NDJSON))
+    return start_lines(connection, ClientRequest(routes.EXPORT, body=request, accept=NDJSON))
 
 
-def start_lines(connection: ServerConnection, request: ClientRequest) -> Iterator[bytes]:
+def start_lines(connection: ServerConnection, request: ClientRequest[Any]) -> Iterator[bytes]:
     """Send a request; yield its response as blocks of whole lines. Errors are raised at once."""
     return _read_whole_lines(connection, connection.start(request))
 
@@ -203,7 +204,7 @@ class ServedBaseline(Baseline):
 
     def __init__(self, connection: ServerConnection, request: ChangeBaselineRequest) -> None:
         self._connection = connection
-        asked = ClientRequest("captureChangeBaseline", body=request, accept=NDJSON)
+        asked = ClientRequest(routes.CAPTURE_CHANGE_BASELINE, body=request, accept=NDJSON)
         self._blocks = start_lines(connection, asked)
         self._is_begun = False
         self._handshake: BaselineEnd | None = None
@@ -263,12 +264,12 @@ class ServedBlob(Blob):
 
     def _read_range(self, start: int, end: int) -> bytes:
         request = ClientRequest(
-            "getBlob",
+            routes.GET_BLOB,
             parameters=self._cell,
             headers={"Range": f"bytes={start}-{end - 1}", "If-Match": self.etag or "*"},
             accept=OCTETS,
         )
-        answer = self._connection.ask(request)
+        answer = self._connection.send(request)
         expected = f"bytes {start}-{end - 1}/{self.size}"
         if answer.status != 206 or answer.headers.get("Content-Range") != expected:
             raise UnexpectedAnswer(
@@ -301,12 +302,12 @@ def read_blob(
 
 
 def _read_stat(connection: ServerConnection, selector: BlobSelector, cell: Parameters) -> BlobStat:
-    request = ClientRequest("headBlob", parameters=cell, accept=OCTETS)
+    request = ClientRequest(routes.HEAD_BLOB, parameters=cell, accept=OCTETS)
     try:
-        answer = connection.ask(request)
+        answer = connection.send(request)
     except UnexpectedAnswer:
         # The response to a failed HEAD has no body; that to GET has the error.
-        answer = connection.ask(ClientRequest("getBlob", parameters=cell, accept=OCTETS))
+        answer = connection.send(ClientRequest(routes.GET_BLOB, parameters=cell, accept=OCTETS))
     headers = answer.headers
     uri = headers.get("Location") if answer.status == 302 else None
     return BlobStat(
@@ -344,13 +345,15 @@ class ServedDiff(Diff, ServedObject):
         before, after = self._sides
         return before.snapshot_id, after.snapshot_id
 
-    def _ask(self, accept: str, kinds: frozenset[str], types: frozenset[str]) -> ClientRequest:
+    def _ask(
+        self, accept: str, kinds: frozenset[str], types: frozenset[str]
+    ) -> ClientRequest[DiffStats]:
         before, after = (format_state(info) for info in self._sides)
         places: Parameters = (("before", before), ("after", after))
         images: Parameters = (("images", "true"),) if self.images else ()
         filters = (("kind", kinds), ("type", types), ("op", self._wanted.ops))
         chosen = tuple((name, one) for name, values in filters for one in sorted(values))
-        return ClientRequest("diff", parameters=(*places, *images, *chosen), accept=accept)
+        return ClientRequest(routes.DIFF, parameters=(*places, *images, *chosen), accept=accept)
 
     def __iter__(self) -> Iterator[EntityChange]:
         """Iterate over the changes: nodes before edges, by type name and id."""
@@ -365,7 +368,7 @@ class ServedDiff(Diff, ServedObject):
     def stats(self) -> Mapping[str, TypeStats]:
         """Count inserted, updated and deleted entities by type; unchanged types are omitted."""
         request = self._ask(JSON, self._wanted.kinds, self._wanted.types)
-        found = self._connection.ask_for(request, DiffStats).stats
+        found = self._connection.ask(request).stats
         return {one.type_name: one for one in found}
 
     @property

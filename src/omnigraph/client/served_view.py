@@ -22,11 +22,12 @@ from omnigraph.graph.engines import EngineName
 from omnigraph.graph.results import PlanText
 from omnigraph.identity import EntityKind
 from omnigraph.language.source import SourceText, as_source_text
+from omnigraph.operations import operation_table as routes
 from omnigraph.plan.query_lint import LintReport
 from omnigraph.wire.http_protocol import ARROW_STREAM, COMMIT_ID, QUERY_NAME
 from omnigraph.wire.read_results import (
     Explanation,
-    SchemaText,
+    QueryRows,
     SnapshotInfo,
     render_types_html,
 )
@@ -65,8 +66,8 @@ class ServedView(ServedObject):
     @property
     def schema(self) -> str:
         """The schema the rows of this view follow, as it was written."""
-        request = ClientRequest("getSchema", parameters=(("snapshot", self.place),))
-        return self._connection.ask_for(request, SchemaText).schema_source
+        request = ClientRequest(routes.GET_SCHEMA, parameters=(("snapshot", self.place),))
+        return self._connection.ask(request).schema_source
 
     def explain(
         self,
@@ -103,8 +104,8 @@ class ServedView(ServedObject):
             analyze=analyze,
         )
         with with_source_name(text):
-            request = ClientRequest("explain", body=body)
-            return self._connection.ask_for(request, Explanation)
+            request = ClientRequest(routes.EXPLAIN, body=body)
+            return self._connection.ask(request)
 
     @property
     def commit_id(self) -> str | None:
@@ -136,7 +137,7 @@ class ServedView(ServedObject):
         with with_source_name(text):
             return run_query(
                 self._connection,
-                ClientRequest("query", body=request, accept=ARROW_STREAM),
+                ClientRequest(routes.QUERY, body=request, accept=ARROW_STREAM),
                 {"branch": branch, "snapshot": self._snapshot},
             )
 
@@ -189,7 +190,7 @@ def open_view(
     named = place if snapshot is None else f"snapshot:{snapshot}"
     at = () if named is None else (("at", named),)
     parameters = (("branch", branch), *at)
-    info = connection.ask_for(ClientRequest("getSnapshot", parameters=parameters), SnapshotInfo)
+    info = connection.ask(ClientRequest(routes.GET_SNAPSHOT, parameters=parameters))
     if snapshot is not None:
         return ServedView(connection, info, snapshot)
     is_branch = place is None or place.strip().removeprefix("branch:") == info.graph_branch
@@ -197,7 +198,9 @@ def open_view(
 
 
 def run_query(
-    connection: ServerConnection, request: ClientRequest, target: Mapping[str, str | None]
+    connection: ServerConnection,
+    request: ClientRequest[QueryRows],
+    target: Mapping[str, str | None],
 ) -> ServedQueryResult:
     """Run a query; return once its first rows are ready."""
     response = connection.start(request)
@@ -208,7 +211,7 @@ def run_query(
 
 def ask_for_lint(connection: ServerConnection, body: LintRequest) -> LintReport:
     """Check queries on the server."""
-    return connection.ask_for(ClientRequest("lint", body=body), LintReport)
+    return connection.ask(ClientRequest(routes.LINT, body=body))
 
 
 def refuse_engine(

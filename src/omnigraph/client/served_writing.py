@@ -5,17 +5,13 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from omnigraph.client.http_connection import (
     ClientRequest,
-    make_key,
-    read_write,
-    send_keyless,
     send_once,
-    send_write,
 )
 from omnigraph.client.served_object import (
     refuse_actor,
@@ -36,6 +32,7 @@ from omnigraph.graph.engines import (
 from omnigraph.graph.revisions import RevisionLike, format_optional_revision, format_revision
 from omnigraph.history.entity_changes import ChangeFilter
 from omnigraph.language.source import SourceText, as_source_text
+from omnigraph.operations import operation_table as routes
 from omnigraph.plan.compile import compile_catalog
 from omnigraph.struct_decoding import convert_into
 from omnigraph.wire import request_bodies as asks
@@ -79,10 +76,9 @@ class ServedWriting(ServedReading):
             message=message,
         )
         head = self._find_head(expected_head, branch)
-        request = ClientRequest("mutate", body=body, headers=_make_condition(head))
+        request = ClientRequest(routes.MUTATE, body=body, headers=_make_condition(head))
         with with_source_name(text):
-            answer = send_write(self._connection, request, make_key(idempotency_key), where)
-        return read_write(self._connection, answer, MutationResult)
+            return self._connection.ask(request, key=idempotency_key, branch=where)
 
     def load(
         self,
@@ -144,10 +140,9 @@ class ServedWriting(ServedReading):
             *keys,
             *note,
         )
-        request = ClientRequest("loadNdjson", parameters=parameters, data=lines.data)
+        request = ClientRequest(routes.LOAD_NDJSON, parameters=parameters, data=lines.data)
         with with_file_name(lines.file):
-            answer = send_write(self._connection, request, make_key(idempotency_key), where)
-        return read_write(self._connection, answer, LoadResult)
+            return self._connection.ask(request, key=idempotency_key, branch=where)
 
     def invoke(
         self,
@@ -175,7 +170,7 @@ class ServedWriting(ServedReading):
         )
         head = self._find_head(expected_head, branch)
         request = ClientRequest(
-            "invoke_query",
+            routes.INVOKE_QUERY,
             path={"name": name},
             body=body,
             headers=_make_condition(head),
@@ -185,12 +180,12 @@ class ServedWriting(ServedReading):
             self._connection,
             lambda keyed: self._read_invoked(keyed, where, read_at),
             request,
-            make_key(idempotency_key),
+            idempotency_key,
             where or self._choose(None),
         )
 
     def _read_invoked(
-        self, request: ClientRequest, branch: str | None, snapshot: str | None
+        self, request: ClientRequest[Any], branch: str | None, snapshot: str | None
     ) -> ServedQueryResult | MutationResult:
         """Decode the result of a stored query: rows of a read, or the result of a mutation."""
         response = self._connection.start(request)
@@ -202,7 +197,7 @@ class ServedWriting(ServedReading):
                 headers.get(QUERY_NAME, ""), rows, target, headers.get(COMMIT_ID)
             )
         answer = self._connection.finish(response)
-        return read_write(self._connection, answer, MutationResult)
+        return self._connection.decode(answer, MutationResult)
 
     def _read_catalog(self) -> Catalog:
         """Compile the accepted schema of the server."""
@@ -234,9 +229,8 @@ class ServedHistory(ServedWriting):
         where = self._choose(source)
         start = self._find_head(commit, source)
         body = asks.BranchCreateRequest(name=name, source=where, commit=start)
-        request = ClientRequest("createBranch", body=body)
-        answer = send_write(self._connection, request, make_key(idempotency_key), where)
-        return read_write(self._connection, answer, CreatedBranch)
+        request = ClientRequest(routes.CREATE_BRANCH, body=body)
+        return self._connection.ask(request, key=idempotency_key, branch=where)
 
     def merge(
         self,
@@ -271,9 +265,8 @@ class ServedHistory(ServedWriting):
             expected_head=self._find_head(expected_head, into),
             message=message,
         )
-        request = ClientRequest("mergeBranches", body=body)
-        answer = send_write(self._connection, request, make_key(idempotency_key), target)
-        return read_write(self._connection, answer, MergeResult)
+        request = ClientRequest(routes.MERGE_BRANCHES, body=body)
+        return self._connection.ask(request, key=idempotency_key, branch=target)
 
     # --- undoing --------------------------------------------------------------------------------
 
@@ -305,7 +298,7 @@ class ServedHistory(ServedWriting):
             message,
             dry_run=dry_run,
         )
-        return self._apply(ClientRequest("revert", body=body), idempotency_key)
+        return self._apply(ClientRequest(routes.REVERT, body=body), idempotency_key)
 
     def cherry_pick(
         self,
@@ -335,7 +328,7 @@ class ServedHistory(ServedWriting):
             message,
             dry_run=dry_run,
         )
-        return self._apply(ClientRequest("cherryPick", body=body), idempotency_key)
+        return self._apply(ClientRequest(routes.CHERRY_PICK, body=body), idempotency_key)
 
     def restore(
         self,
@@ -357,7 +350,7 @@ class ServedHistory(ServedWriting):
             expected_head=self._find_head(expected_head, branch),
             message=message,
         )
-        return self._apply(ClientRequest("restore", body=body), idempotency_key)
+        return self._apply(ClientRequest(routes.RESTORE, body=body), idempotency_key)
 
     def _make_commit_request(
         self,
@@ -385,11 +378,10 @@ class ServedHistory(ServedWriting):
             message=message,
         )
 
-    def _apply(self, request: ClientRequest, key: str | None) -> ApplyResult:
+    def _apply(self, request: ClientRequest[ApplyResult], key: str | None) -> ApplyResult:
         assert isinstance(request.body, asks.ApplyCommitRequest | asks.RestoreRequest)
         branch = self._choose(request.body.branch)
-        answer = send_write(self._connection, request, make_key(key), branch)
-        return read_write(self._connection, answer, ApplyResult)
+        return self._connection.ask(request, key=key, branch=branch)
 
     # --- history --------------------------------------------------------------------------------
 
@@ -426,8 +418,7 @@ class ServedHistory(ServedWriting):
         refuse_actor(actor)
         named = format_optional_revision(at)
         body = asks.TagCreateRequest(name=name, at=named, branch=self._choose(branch))
-        answer = send_keyless(self._connection, ClientRequest("createTag", body=body))
-        return self._connection.decode(answer, Tag)
+        return self._connection.ask(ClientRequest(routes.CREATE_TAG, body=body))
 
     def set_consumer(
         self,
@@ -442,9 +433,8 @@ class ServedHistory(ServedWriting):
         body = asks.ConsumerSetRequest(
             position=read_to, lasts_seconds=lasts.total_seconds(), branch=self._choose(branch)
         )
-        request = ClientRequest("setConsumer", path={"consumer": name}, body=body)
-        answer = send_keyless(self._connection, request)
-        return self._connection.decode(answer, Consumer)
+        request = ClientRequest(routes.SET_CONSUMER, path={"consumer": name}, body=body)
+        return self._connection.ask(request)
 
     def entity_history(
         self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str | None = None
@@ -452,7 +442,7 @@ class ServedHistory(ServedWriting):
         """Return every version of an entity on a branch, newest first."""
         named = () if kind is None else (("entity", kind),)
         request = ClientRequest(
-            "getEntityHistory",
+            routes.GET_ENTITY_HISTORY,
             parameters=(
                 ("type", type_name),
                 ("id", entity_id),
@@ -460,7 +450,7 @@ class ServedHistory(ServedWriting):
                 ("branch", self._choose(branch)),
             ),
         )
-        return self._connection.ask_for(request, EntityHistory)
+        return self._connection.ask(request)
 
 
 def _as_decisions(given: Decisions) -> list[dict[str, object]] | None:

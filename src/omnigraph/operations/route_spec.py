@@ -17,7 +17,7 @@ GRAPH = "/graphs/{graph_id}"
 """Prefix of the path of every route of a graph."""
 
 Body = type[msgspec.Struct]
-ResponseT = TypeVar("ResponseT")
+ResponseT = TypeVar("ResponseT", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True, slots=True)
