@@ -12,9 +12,12 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from contextvars import ContextVar
-from typing import TypeVar
+from contextlib import aclosing, suppress
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 
@@ -131,3 +134,66 @@ class AbortSwitch:
 
 current_switch: ContextVar[AbortSwitch | None] = ContextVar("current_switch", default=None)
 """The switch that aborts requests of the current context, if there is one."""
+
+
+# --- calls of one handle --------------------------------------------------------------------------
+
+READERS, WRITERS = 16, 8
+
+
+class Abandoned(Exception):
+    """The caller of a query was cancelled; no caller receives this."""
+
+
+class CancelledReads:
+    """Limits of a query that end it when its switch is thrown."""
+
+    def __init__(self, switch: AbortSwitch) -> None:
+        self._switch = switch
+
+    def check(self) -> None:
+        """Raise before a block of rows if the switch was thrown."""
+        if self._switch.is_aborted:
+            raise Abandoned
+
+    def admit(self, batch: pa.RecordBatch) -> None:
+        """Accept a batch of the result; any size is allowed."""
+
+
+class EngineCalls:
+    """Calls from an event loop, in the threads of one handle; a cancelled one is ended."""
+
+    def __init__(self) -> None:
+        self._threads = EngineThreads(READERS, WRITERS)
+
+    async def read(self, work: Callable[[], T], switch: AbortSwitch | None = None) -> T:
+        """Return the result of a read, which is ended when the task is cancelled."""
+        chosen = switch or AbortSwitch()
+        context = copy_context()
+        context.run(current_switch.set, chosen)
+        try:
+            return await self._threads.read(lambda: context.run(work))
+        except asyncio.CancelledError:
+            chosen.abort()
+            raise
+
+    async def write(self, work: Callable[[], T]) -> T:
+        """Return the result of a write, which is finished even if the task is cancelled."""
+        return await self._threads.write(work)
+
+    async def iterate(
+        self, start: Callable[[], Iterator[T]], switch: AbortSwitch | None = None
+    ) -> AsyncIterator[T]:
+        """Iterate in reader threads, one item at a time; end the work with the iteration."""
+        chosen = switch or AbortSwitch()
+        pieces = await self.read(start, chosen)
+        try:
+            async with aclosing(self._threads.iterate(pieces)) as made:  # type: ignore[type-var]
+                async for piece in made:
+                    yield piece
+        finally:
+            chosen.abort()
+
+    def stop(self) -> None:
+        """Start nothing more."""
+        self._threads.stop()

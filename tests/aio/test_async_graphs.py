@@ -16,8 +16,7 @@ import pytest
 import omnigraph
 from aio.async_stub import LEFT_OUT, PAIRS, PLACE, write_stub
 from omnigraph.aio import async_graph
-from omnigraph.aio.engine_calls import Abandoned, CancelledReads, EngineCalls
-from omnigraph.engine_threads import AbortSwitch
+from omnigraph.engine_threads import Abandoned, AbortSwitch, CancelledReads, EngineCalls
 from omnigraph.errors import BranchNotFound, NotServed
 from server.conftest import make_people
 from server.serving import ADD, ALL, serving

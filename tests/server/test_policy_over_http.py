@@ -316,11 +316,18 @@ def test_decisions_are_logged_with_their_rule_and_denials_are_audited(tmp_path) 
         assert is_denied(server.post("query", hidden, **given), "read")
         assert is_denied(server.post("mutate", {"query": ADD}, **token_of("bot")), "change")
         assert "rule=agents-read" in server.log
+        head = server.get("commits", **token_of("maria")).body["commits"][0]["graph_commit_id"]
+        masked = {"headers": {"X-Request-Id": "masked-1"}, **token_of("side")}
+        assert server.get(f"commits/{head}/changes", **masked).status == 404
+        assert server.get(f"snapshot?at={head}", **token_of("bot")).status == 200
+        decided = [line for line in server.log.splitlines() if "policy decision" in line]
+        assert len([line for line in decided if "masked-1" in line]) == 1
         audit = [json.loads(line) for line in (tmp_path / "audit.jsonl").read_text().splitlines()]
     denied = [line for line in audit if line["event"] == "denied"]
     assert [(line["action"], line["actor"]) for line in denied] == [
         ("read", "bot"),
         ("change", "bot"),
+        ("read", "side"),
     ]
     assert denied[0]["request_id"] == "hidden-1"
     assert denied[0]["hidden"] == ["Person.email"]

@@ -10,17 +10,16 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from omnigraph.aio.engine_calls import CancelledReads, EngineCalls
-from omnigraph.engine_threads import AbortSwitch
+from omnigraph.engine_threads import AbortSwitch, CancelledReads, EngineCalls
+from omnigraph.operations.operation_table import ROUTES
 
-WRITES = frozenset(
+_UNSERVED_WRITES = frozenset(
     {
-        *("mutate", "load", "embed", "invoke", "merge", "revert", "cherry_pick", "restore"),
-        *("create_branch", "delete_branch", "rename_branch", "delete", "rename", "apply_schema"),
-        *("tag", "delete_tag", "set_consumer", "delete_consumer", "optimize", "ensure_indices"),
+        *("embed", "delete", "rename", "optimize", "ensure_indices"),
         *("repair", "cleanup", "maintain", "recover", "close"),
     }
 )
+WRITES = _UNSERVED_WRITES | {route.verb for route in ROUTES if route.is_write and route.verb}
 """Verbs that are finished although the task that waits for them is cancelled."""
 
 

@@ -262,7 +262,7 @@ class ServedBlob(Blob):
         self.stat, self.range = stat, wanted
         self._connection, self._cell = connection, cell
 
-    def _read_range(self, start: int, end: int) -> bytes:
+    def read_range(self, start: int, end: int) -> bytes:
         request = ClientRequest(
             routes.GET_BLOB,
             parameters=self._cell,
@@ -341,7 +341,7 @@ class ServedDiff(Diff, ServedObject):
             _ = self.stats  # raises the server's error about the name
 
     @property
-    def _snapshot_ids(self) -> tuple[str, str]:
+    def snapshot_ids(self) -> tuple[str, str]:
         before, after = self._sides
         return before.snapshot_id, after.snapshot_id
 

@@ -112,7 +112,7 @@ class Blob:
             raise BadRequest("a piece of a blob has at least one byte")
         wanted = self._require_readable()
         for start in range(wanted.start, wanted.end, size):
-            yield self._read_range(start, min(start + size, wanted.end))
+            yield self.read_range(start, min(start + size, wanted.end))
 
     def open(self) -> io.BufferedReader:
         """The bytes of the range as a file that can be read and sought.
@@ -133,7 +133,12 @@ class Blob:
             )
         return self.range
 
-    def _read_range(self, start: int, end: int) -> bytes:
+    def read_range(self, start: int, end: int) -> bytes:
+        """The bytes from one position of the value to another, whatever the range of the blob.
+
+        >>> graph.read_blob("Person", "Ada", "photo").read_range(2, 5)
+        b'xel'
+        """
         found = read_blob_range(self._table, self.stat.property, self._row_id, start, end - start)
         if len(found) != end - start:
             raise BlobIntegrity(f"{self!r} ends at byte {start + len(found)}")
@@ -164,7 +169,7 @@ class _BlobFile(io.RawIOBase):
         start = min(self._range.start + self._at, self._range.end)
         end = min(start + len(buffer), self._range.end)
         if start < end:
-            buffer[: end - start] = self._blob._read_range(start, end)
+            buffer[: end - start] = self._blob.read_range(start, end)
         self._at += end - start
         return end - start
 

@@ -51,11 +51,12 @@ class Diff:
         self.before, self.after, self.images, self._wanted = before, after, images, wanted
 
     def __repr__(self) -> str:
-        before, after = self._snapshot_ids
+        before, after = self.snapshot_ids
         return f"{type(self).__name__}({before!r}, {after!r})"
 
     @property
-    def _snapshot_ids(self) -> tuple[str, str]:
+    def snapshot_ids(self) -> tuple[str, str]:
+        """The ids of the two snapshots, earlier side first."""
         return self.before.snapshot.id, self.after.snapshot.id
 
     def __iter__(self) -> Iterator[EntityChange]:
@@ -97,7 +98,7 @@ class Diff:
 
     def count(self) -> DiffStats:
         """Return the two snapshots, and the number of changed entities of each type."""
-        return DiffStats(*self._snapshot_ids, tuple(self.stats.values()))
+        return DiffStats(*self.snapshot_ids, tuple(self.stats.values()))
 
     def wire_stats(self) -> dict[str, object]:
         return self.count().wire()

@@ -92,6 +92,14 @@ def list_problems(error: OmniError) -> list[str]:
     return [error.message]
 
 
+def _split_graph_id(text: str) -> tuple[str, str | None]:
+    """Split `X=id` into X and the id of a graph; `X` alone, or with a `=` in a path, has none."""
+    place, sign, graph_id = text.rpartition("=")
+    if sign and place and "/" not in graph_id:
+        return place, check_graph_id(graph_id)
+    return text, None
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
     """A policy bundle and the graph it applies to; without one, it is the default."""
@@ -106,10 +114,7 @@ class PolicyFile:
         >>> PolicyFile.parse("team.policy.yaml=team-a").graph_id
         'team-a'
         """
-        path, sign, graph_id = text.rpartition("=")
-        if sign and path and "/" not in graph_id:
-            return cls(path, check_graph_id(graph_id))
-        return cls(text)
+        return cls(*_split_graph_id(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,10 +180,7 @@ class QueryFiles:
         >>> QueryFiles.parse("queries=team-a").graph_id
         'team-a'
         """
-        path, sign, graph_id = text.rpartition("=")
-        if sign and path and "/" not in graph_id:
-            return cls(path, check_graph_id(graph_id))
-        return cls(text)
+        return cls(*_split_graph_id(text))
 
 
 def require_graphs(files: Collection[QueryFiles], served: Collection[str]) -> None:
@@ -219,9 +221,9 @@ class Store:
         >>> Store.parse("data/people.omni").graph_id, Store.parse("s3://b/g=team-a").graph_id
         ('people', 'team-a')
         """
-        uri, sign, graph_id = text.rpartition("=")
-        if sign and uri and "/" not in graph_id:
-            return cls(uri, check_graph_id(graph_id))
+        uri, graph_id = _split_graph_id(text)
+        if graph_id is not None:
+            return cls(uri, graph_id)
         name = PurePosixPath(text.rstrip("/")).name
         try:
             return cls(text, check_graph_id(name.removesuffix(".omni")))
