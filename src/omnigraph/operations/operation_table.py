@@ -68,6 +68,9 @@ from omnigraph.wire.write_results import (
 
 _NO_BRANCH = "the branch does not exist"
 
+
+# --- reading --------------------------------------------------------------------------------------
+
 GET_SNAPSHOT = make_get(
     "getSnapshot",
     "snapshot",
@@ -78,8 +81,7 @@ GET_SNAPSHOT = make_get(
     parameters=(
         BRANCH,
         QueryParameter(
-            "at",
-            "A tag, commit, version, time or any other place, instead of the branch as it is.",
+            "at", "A tag, commit, version, time or any other place, instead of the branch as it is."
         ),
     ),
 )
@@ -157,6 +159,9 @@ LIST_ROWS: RouteSpec[Any] = make_get(
     ),
     answer_media=(ARROW_STREAM,),
 )
+
+# --- queries, schemas and loads -------------------------------------------------------------------
+
 MUTATE = make_keyed_post(
     "mutate",
     "mutate",
@@ -169,11 +174,7 @@ MUTATE = make_keyed_post(
     statuses=(412,),
 )
 LIST_QUERIES = make_get(
-    "list_queries",
-    "queries",
-    "The stored queries that can be run.",
-    QueryList,
-    READS,
+    "list_queries", "queries", "The stored queries that can be run.", QueryList, READS
 )
 INVOKE_QUERY = make_keyed_post(
     "invoke_query",
@@ -277,6 +278,9 @@ EXPORT: RouteSpec[Any] = make_post(
     answer_media=(NDJSON,),
     is_body_optional=True,
 )
+
+# --- branches -------------------------------------------------------------------------------------
+
 LIST_BRANCHES = make_get(
     "listBranches",
     "branches",
@@ -324,6 +328,9 @@ DELETE_BRANCH = make_delete(
     verb="delete_branch",
     takes_key=True,
 )
+
+# --- history --------------------------------------------------------------------------------------
+
 LIST_COMMITS = make_get(
     "listCommits",
     "commits",
@@ -339,13 +346,7 @@ LIST_COMMITS = make_get(
         *PAGES,
     ),
 )
-GET_COMMIT = make_get(
-    "getCommit",
-    "commits/{commit_id}",
-    "One commit.",
-    Commit,
-    READS_GRAPH,
-)
+GET_COMMIT = make_get("getCommit", "commits/{commit_id}", "One commit.", Commit, READS_GRAPH)
 GET_COMMIT_CHANGES = make_get(
     "getCommitChanges",
     "commits/{commit_id}/changes",
@@ -389,12 +390,7 @@ RESTORE = make_keyed_post(
     statuses=(412,),
 )
 LIST_TAGS = make_get(
-    "listTags",
-    "tags",
-    "The tags, by name.",
-    TagList,
-    READS_GRAPH,
-    parameters=PAGES,
+    "listTags", "tags", "The tags, by name.", TagList, READS_GRAPH, parameters=PAGES
 )
 CREATE_TAG = make_post(
     "createTag",
@@ -408,12 +404,7 @@ CREATE_TAG = make_post(
     is_write=True,
 )
 DELETE_TAG = make_delete(
-    "deleteTag",
-    "tags/{tag}",
-    "Delete a tag.",
-    Tag,
-    Right(Action.CHANGE),
-    verb="delete_tag",
+    "deleteTag", "tags/{tag}", "Delete a tag.", Tag, Right(Action.CHANGE), verb="delete_tag"
 )
 DIFF = make_get(
     "diff",
@@ -449,6 +440,9 @@ GET_ENTITY_HISTORY = make_get(
         BRANCH,
     ),
 )
+
+# --- feeds and keyed writes -----------------------------------------------------------------------
+
 POLL_CHANGES = make_get(
     "pollChanges",
     "changes",
@@ -509,6 +503,9 @@ GET_WRITE = make_get(
     CHANGES_BRANCH,
     parameters=(BRANCH,),
 )
+
+# --- the server itself ----------------------------------------------------------------------------
+
 HEALTH = RouteSpec(
     "health",
     "GET",
@@ -527,11 +524,7 @@ READY = RouteSpec(
     statuses=(503,),
 )
 OPENAPI: RouteSpec[Any] = RouteSpec(
-    "openapi",
-    "GET",
-    "/openapi.json",
-    "This document.",
-    is_open=True,
+    "openapi", "GET", "/openapi.json", "This document.", is_open=True
 )
 LIST_GRAPHS = RouteSpec(
     "listGraphs",
