@@ -191,16 +191,17 @@ def test_a_schema_is_applied_as_one_commit_or_refused(server) -> None:
 
 def test_who_may_not_load_is_refused_before_the_body_is_read(people) -> None:
     with serving(people, flags=(), token="t", **{TOKENS: '{"maria": "t"}'}) as server:
-        connection = server.connect()
-        try:
-            connection.putrequest("POST", f"{server.graph}/load/ndjson")
-            for name, value in {**NDJSON, "Authorization": "Bearer t"}.items():
-                connection.putheader(name, value)
-            connection.putheader("Content-Length", "1000000")
-            connection.endheaders()  # and not one byte of the body
-            assert connection.getresponse().status == 403
-        finally:
-            connection.close()
+        for path in ("load/ndjson", "load/ndjson?branch=side&from=main"):
+            connection = server.connect()
+            try:
+                connection.putrequest("POST", f"{server.graph}/{path}")
+                for name, value in {**NDJSON, "Authorization": "Bearer t"}.items():
+                    connection.putheader(name, value)
+                connection.putheader("Content-Length", "1000000")
+                connection.endheaders()  # and not one byte of the body
+                assert connection.getresponse().status == 403
+            finally:
+                connection.close()
 
 
 def test_the_actor_is_whoever_the_token_says(people) -> None:

@@ -6,12 +6,11 @@ The signatures are in `async_graph.pyi`, written from those of the embedded grap
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from omnigraph.engine_threads import AbortSwitch, CancelledReads, EngineCalls
-from omnigraph.operations.operation_table import ROUTES
 
 _UNSERVED_WRITES = frozenset(
     {
@@ -19,8 +18,14 @@ _UNSERVED_WRITES = frozenset(
         *("repair", "cleanup", "maintain", "recover", "close"),
     }
 )
-WRITES = _UNSERVED_WRITES | {route.verb for route in ROUTES if route.is_write and route.verb}
-"""Verbs that are finished although the task that waits for them is cancelled."""
+
+
+@cache
+def list_writes() -> frozenset[str]:
+    """List the verbs that are finished although the task that waits for them is cancelled."""
+    from omnigraph.operations.operation_table import ROUTES  # noqa: PLC0415 - not on import
+
+    return _UNSERVED_WRITES | {route.verb for route in ROUTES if route.is_write and route.verb}
 
 
 async def open(uri: str | Path, **given: Any) -> AsyncGraph:  # noqa: ANN401 - see the stub
@@ -70,7 +75,9 @@ class AsyncObject:
     async def _call(self, name: str, verb: Callable[..., Any], *args: Any, **given: Any) -> Any:  # noqa: ANN401
         switch = AbortSwitch()
         work = partial(verb, *args, **self._add_limits(name, given, switch))
-        run = self._calls.write if name in WRITES else partial(self._calls.read, switch=switch)
+        run = (
+            self._calls.write if name in list_writes() else partial(self._calls.read, switch=switch)
+        )
         return self._wrap(await run(lambda: _read_whole(work())))
 
     def _add_limits(self, name: str, given: dict[str, Any], switch: AbortSwitch) -> dict[str, Any]:

@@ -68,9 +68,7 @@ from omnigraph.wire.write_results import (
 
 _NO_BRANCH = "the branch does not exist"
 
-
 # --- reading --------------------------------------------------------------------------------------
-
 GET_SNAPSHOT = make_get(
     "getSnapshot",
     "snapshot",
@@ -159,9 +157,7 @@ LIST_ROWS: RouteSpec[Any] = make_get(
     ),
     answer_media=(ARROW_STREAM,),
 )
-
 # --- queries, schemas and loads -------------------------------------------------------------------
-
 MUTATE = make_keyed_post(
     "mutate",
     "mutate",
@@ -278,9 +274,7 @@ EXPORT: RouteSpec[Any] = make_post(
     answer_media=(NDJSON,),
     is_body_optional=True,
 )
-
 # --- branches -------------------------------------------------------------------------------------
-
 LIST_BRANCHES = make_get(
     "listBranches",
     "branches",
@@ -328,9 +322,7 @@ DELETE_BRANCH = make_delete(
     verb="delete_branch",
     takes_key=True,
 )
-
 # --- history --------------------------------------------------------------------------------------
-
 LIST_COMMITS = make_get(
     "listCommits",
     "commits",
@@ -440,9 +432,7 @@ GET_ENTITY_HISTORY = make_get(
         BRANCH,
     ),
 )
-
 # --- feeds and keyed writes -----------------------------------------------------------------------
-
 POLL_CHANGES = make_get(
     "pollChanges",
     "changes",
@@ -503,9 +493,7 @@ GET_WRITE = make_get(
     CHANGES_BRANCH,
     parameters=(BRANCH,),
 )
-
 # --- the server itself ----------------------------------------------------------------------------
-
 HEALTH = RouteSpec(
     "health",
     "GET",

@@ -56,11 +56,6 @@ class Right:
     only: str | None = None
     """The circumstance in which it is required, if the graph has to find that out."""
 
-    @property
-    def is_late(self) -> bool:
-        """True if only the graph can tell what is presented, or that it is required."""
-        return self.of is not None or self.only is not None
-
 
 @dataclass(frozen=True, slots=True)
 class RouteSpec(Generic[ResponseT]):

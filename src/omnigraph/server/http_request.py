@@ -264,28 +264,37 @@ class Call(ParsedRequest):
     def require_rights(self, body: msgspec.Struct | None = None) -> None:
         """Check the rights of the route that need no engine, so that a denial costs nothing.
 
-        The graph checks every right where it is used. The first one that only the graph can check
-        ends the checks here, so that denials have one order.
+        The graph checks every right where it is used. A branch that only the graph knows ends the
+        checks here, so that denials have one order; a right that the graph may not require denies
+        only together with a later one that it does.
 
         Raises:
             PolicyDenied: the actor lacks a right.
         """
+        denied: list[Decision] = []
         for right in self.route.rights:
             if not self._is_required(right, body):
                 continue
-            if right.is_late:
+            if right.of is not None:
                 return
-            query = None if right.query is None else str(self._find_member(right.query, body))[:200]
-            decision = decide(
-                self._authority,
-                self.actor,
-                right.action,
-                branch=self._find_branch(right.branch, right, body),
-                target_branch=self._find_branch(right.target, right, body),
-                query=query,
-            )
-            self.log_decision(decision)
-            decision.require()
+            decision = self._decide(right, body)
+            if not decision.allowed:
+                denied.append(decision)
+            if right.only is None:
+                checked = decision if decision.allowed else denied[0]
+                self.log_decision(checked)
+                checked.require()
+
+    def _decide(self, right: Right, body: msgspec.Struct | None) -> Decision:
+        query = None if right.query is None else str(self._find_member(right.query, body))[:200]
+        return decide(
+            self._authority,
+            self.actor,
+            right.action,
+            branch=self._find_branch(right.branch, right, body),
+            target_branch=self._find_branch(right.target, right, body),
+            query=query,
+        )
 
     @property
     def _authority(self) -> Authority:
