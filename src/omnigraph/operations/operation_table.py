@@ -101,7 +101,7 @@ HEAD_BLOB: RouteSpec[Any] = RouteSpec(
     parameters=(*BLOB, BRANCH, SNAPSHOT),
     answer_media=(OCTETS,),
     statuses=(302, 304, 412),
-    rights=(*READS_STATE,),
+    rights=READS_STATE,
 )
 PUT_BLOB = make_put(
     "putBlob",
@@ -561,12 +561,10 @@ ROUTES: tuple[RouteSpec[Any], ...] = (
     ),
 )
 
-BY_OPERATION = {route.operation: route for route in ROUTES}
-
 
 def find_route(operation: str) -> RouteSpec[Any]:
     """Return the route of an operation."""
-    return BY_OPERATION[operation]
+    return next(route for route in ROUTES if route.operation == operation)
 
 
 def list_schemas() -> Sequence[type[msgspec.Struct]]:
