@@ -12,6 +12,16 @@ PAGE = (Path(__file__).parents[2] / "docs" / "internals" / "format.md").read_tex
 SCHEMA = "node A { k: String @key  text: String? @index  picture: Blob? }\nedge E: A -> A"
 
 
+RECORD_FOLDERS = (
+    layout.BRANCHES,
+    layout.DELETED,
+    layout.RELATED,
+    layout.TAGS,
+    layout.CONSUMERS,
+    layout.REQUESTS,
+)
+
+
 def named() -> list[re.Pattern[str]]:
     """The paths of the page, as patterns: `<…>` is a name, `*` and `…` anything."""
     paths = re.findall(r"`([^`]+)`", "\n".join(re.findall(r"^\| (`.*?) \|", PAGE, re.M)))
@@ -60,9 +70,7 @@ def test_every_path_the_code_makes_is_on_the_page() -> None:
         layout.probe_path("x"),
         layout.make_intent_path("x"),
         layout.make_quarantined_intent_path("x"),
-        layout.make_ref_path("x"),
-        layout.tag_ref("x"),
-        layout.make_consumer_path("x"),
+        *(layout.make_record_path(folder, "x") for folder in RECORD_FOLDERS),
         layout.make_heartbeat_path("x"),
     ]
     assert [path for path in made if not is_named(path)] == []

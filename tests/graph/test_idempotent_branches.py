@@ -15,7 +15,7 @@ from omnigraph.errors import (
     IdempotencyKeyReused,
     WriteNotFound,
 )
-from omnigraph.storage.branch_requests import REQUEST_RECORDS, forget_old_requests
+from omnigraph.storage.branch_requests import REQUEST_RECORDS, remove_old_requests
 
 SCHEMA = "node Person { name: String @key }"
 ADD = 'query add() { insert Person { name: "a" } }'
@@ -136,7 +136,7 @@ def test_cleanup_keeps_the_newest_records(place, graph) -> None:
     for number in range(5):
         graph.create_branch(f"b{number}", idempotency_key=f"k{number}")
     root = graph._open.views.root
-    assert forget_old_requests(root, kept=3) == 2
+    assert remove_old_requests(root, retained=3) == 2
     assert len(REQUEST_RECORDS.list_names(root.store)) == 3
     with pytest.raises(WriteNotFound):
         graph.find_write("k0")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from omnigraph.identity import (
-    BranchName,
     EntityKind,
     OperationId,
     TableIdentity,
@@ -21,7 +20,7 @@ def test_a_table_lives_under_its_identity():
 
 
 def test_a_branch_ref_is_one_file_whatever_the_name():
-    assert layout.make_ref_path(BranchName("team/a.b")) == "_refs/branches/team%2Fa.b.json"
+    assert layout.make_record_path(layout.BRANCHES, "team/a.b") == "_refs/branches/team%2Fa.b.json"
     assert layout.find_name("team%2Fa.b.json") == "team/a.b"
     assert layout.find_name("team%2Fa.b") is None
     assert layout.find_name("team%2fa.json") is None

@@ -6,9 +6,9 @@ import pytest
 
 from omnigraph.errors import AlreadyExists, ManifestCorrupt
 from omnigraph.identity import BranchName
-from omnigraph.storage.layout import make_ref_path
 from omnigraph.storage.refs import (
     MAIN_REF,
+    REF_RECORDS,
     BranchRef,
     create_ref,
     delete_ref,
@@ -71,7 +71,7 @@ def test_main_is_there_without_a_record():
 )
 def test_a_damaged_record_is_refused_and_named(content):
     store = MemoryObjectStore()
-    path = make_ref_path(BranchName("a"))
+    path = REF_RECORDS.path("a")
     store.put(path, content)
     with pytest.raises(ManifestCorrupt, match=path.rpartition("/")[2]):
         find_ref(store, BranchName("a"))

@@ -20,7 +20,7 @@ from omnigraph.graph.branch_snapshots import BranchSnapshots, CatalogSnapshot
 from omnigraph.identity import BranchName
 from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import CommitRecord
-from omnigraph.storage.refs import find_ref, find_tag, normalize_tag, read_tag
+from omnigraph.storage.refs import TAG_RECORDS, find_ref, normalize_tag, read_tag
 from omnigraph.types.temporal import find_epoch_milliseconds
 
 _WHOLE_ID = re.compile(r"[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}")
@@ -273,7 +273,7 @@ def _is_name(views: BranchSnapshots, text: str, branch: str) -> bool:
 
 def _is_tag(views: BranchSnapshots, text: str, branch: str) -> bool:  # noqa: ARG001
     name = _try_normalize(normalize_tag, text)
-    return name is not None and find_tag(views.root.store, name) is not None
+    return name is not None and TAG_RECORDS.find(views.root.store, name) is not None
 
 
 def _try_normalize(normalize: Callable[[str], str], text: str) -> str | None:

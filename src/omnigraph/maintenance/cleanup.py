@@ -21,7 +21,7 @@ from omnigraph.maintenance.maintenance_results import MANIFEST_KEY, CleanedTable
 from omnigraph.maintenance.orphan_removal import OrphanRemoval
 from omnigraph.maintenance.retention import Place, ReachabilityScan, Reachable, Retention
 from omnigraph.progress import working
-from omnigraph.storage.branch_requests import forget_old_requests
+from omnigraph.storage.branch_requests import remove_old_requests
 from omnigraph.storage.graph_lifecycle import relocate
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import MANIFEST, make_table_path
@@ -122,7 +122,7 @@ def run_cleanup(root: GraphRoot, retention: Retention) -> CleanupResult:
     unneeded = _find_unneeded(root, mark, rows)
     _remove_held(root, orphans, current, rows, unneeded)
     _reclaim(root, orphans, mark, rows)
-    forget_old_requests(root)
+    remove_old_requests(root)
     return _make_result(retention, mark, rows, orphans.reclaimed, confirm=True)
 
 

@@ -11,13 +11,12 @@ from omnigraph.storage.layout import MANIFEST, STAGING
 from omnigraph.storage.orphans import OrphanCandidates, find_temporary_files, remove_temporary_files
 from omnigraph.storage.recovery import list_pending_intents, resolve_all
 from omnigraph.storage.refs import (
+    DELETION_MARKS,
+    RELATION_MARKS,
     BranchRef,
     list_marked,
     list_refs,
-    list_related,
     mark_deleted,
-    unmark_deleted,
-    unmark_related,
 )
 from omnigraph.storage.tables import TableLocation
 from omnigraph.storage.tables.remove_versions import (
@@ -199,7 +198,7 @@ class OrphanRemoval:
     def _remove_marks(self) -> None:
         """Remove marks of branches that are gone; deletion marks, also of those that exist."""
         store, manifest = self._root.store, self._root.location(MANIFEST)
-        if not list_marked(store) and not list_related(store):
+        if not list_marked(store) and not RELATION_MARKS.list_names(store):
             return
         with self._root.acquire_fence() as guard:
             left = set(list_branches(manifest)) | set(list_tree_names(manifest))
@@ -207,11 +206,11 @@ class OrphanRemoval:
             for incarnation in list_marked(store):
                 if incarnation in existing or incarnation not in left:
                     guard.check()
-                    unmark_deleted(store, incarnation)
-            for incarnation in list_related(store):
+                    DELETION_MARKS.remove(store, incarnation)
+            for incarnation in RELATION_MARKS.list_names(store):
                 if incarnation not in existing | left:
                     guard.check()
-                    unmark_related(store, incarnation)
+                    RELATION_MARKS.remove(store, incarnation)
 
     # --- files ------------------------------------------------------------------------------------
 

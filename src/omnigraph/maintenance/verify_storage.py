@@ -16,13 +16,9 @@ from omnigraph.storage.graph_lifecycle import is_at_home, list_mirror_files
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import (
     ADDRESS,
-    CONSUMERS,
     MANIFEST,
     ORPHAN_CANDIDATES,
     REFS,
-    RELATED,
-    REQUESTS,
-    TAGS,
 )
 from omnigraph.storage.local_fence import find_lock_damage
 from omnigraph.storage.manifest import (
@@ -35,17 +31,17 @@ from omnigraph.storage.manifest import (
 from omnigraph.storage.objects import StoreKind
 from omnigraph.storage.orphans import find_candidates_damage
 from omnigraph.storage.refs import (
+    DELETION_MARKS,
     MAIN_REF,
+    RELATION_MARKS,
     TAG_RECORDS,
     BranchRef,
-    find_damaged_relation_marks,
     find_lost,
     find_ref,
     find_unnamed,
     list_names,
 )
-from omnigraph.storage.refs import find_damaged_deletion_marks as find_damaged_deletion_marks
-from omnigraph.storage.sealed_records import find_log_damage, list_lost_records
+from omnigraph.storage.sealed_records import find_log_damage
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table, TableLocation, open_table
 from omnigraph.storage.tables.checksums import LOG, ChecksumLogs, Damage
@@ -257,9 +253,6 @@ def _find_problems(root: GraphRoot) -> list[tuple[str, str | None, str]]:
             found += [("missing_fork", ref.name, m) for m in _find_missing_forks(root, manifest)]
     found += [("tag_record", None, m) for m in TAG_RECORDS.find_damage(root.store)]
     found += [("consumer_record", None, m) for m in CONSUMER_RECORDS.find_damage(root.store)]
-    for check, folder in (("tag_record", TAGS), ("consumer_record", CONSUMERS)):
-        lost = list_lost_records(root.store, folder)
-        found += [(check, None, f"{path} is gone, and nobody removed it") for path in lost]
     found += [("lost_branch", one.name, str(one)) for one in find_lost(root, refs)]
     found += [("lost_version", None, message) for message in _find_lost_newest(refs, newest)]
     return found
@@ -426,13 +419,9 @@ def _verify_address(root: GraphRoot, report: Report) -> None:
 
 def _verify_marks(root: GraphRoot, report: Report) -> None:
     """Verify branch marks and the record log; a lost mark costs a scan of every record."""
-    for path in (
-        *find_damaged_deletion_marks(root.store),
-        *find_damaged_relation_marks(root.store),
-    ):
-        report.note("branch_mark", f"{path} is not what was written")
-    for path in list_lost_records(root.store, RELATED):
-        report.note("branch_mark", f"{path} is gone, and nobody removed it")
+    for marks in (DELETION_MARKS, RELATION_MARKS):
+        for message in marks.find_damage(root.store):
+            report.note("branch_mark", message)
     problem = find_log_damage(root.store)
     if problem is not None and find_log_damage(root.store) == problem:
         report.note("record_log", f"{REFS}/{LOG} {problem}; the next cleanup makes it whole")
@@ -442,8 +431,6 @@ def _verify_requests(root: GraphRoot, report: Report) -> None:
     """Verify request records; without one a repeated request is not recognised."""
     for message in REQUEST_RECORDS.find_damage(root.store):
         report.note("request_record", message)
-    for path in list_lost_records(root.store, REQUESTS):
-        report.note("request_record", f"{path} is gone, and nobody removed it")
 
 
 def _verify_locks(root: GraphRoot, report: Report) -> None:

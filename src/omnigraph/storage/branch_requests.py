@@ -11,20 +11,20 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.errors import OutcomeUnknown
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.layout import REQUESTS, make_request_path
+from omnigraph.storage.layout import REQUESTS
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.sealed_records import NamedRecords, create_logged, remove_logged
+from omnigraph.storage.sealed_records import RecordKind, StoredRecord
 
-KEPT = 10_000
-"""So many of them stay; cleanup removes the oldest beyond."""
+RETAINED_REQUESTS = 10_000
+"""The number of records that cleanup retains: the newest."""
 _WITHDRAWN = "withdrawn"
-"""Among what is planned: it was refused, and the key may be used as if it never had been."""
+"""The planned member of a request that was refused: the key may be used again."""
 _TRIES = 8
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """A request under an idempotency key; without an answer it may not have been done."""
+    """A request under an idempotency key; without an answer it may be unfinished."""
 
     name: str
     key: str
@@ -33,7 +33,7 @@ class RequestRecord:
     actor_id: str | None
     created_at: int
     planned: dict[str, str] = field(default_factory=dict)
-    """What tells the thing that is made or removed from another of the same name."""
+    """The members that identify the branch among others of its name."""
     answer: dict[str, object] | None = None
 
     @property
@@ -41,19 +41,15 @@ class RequestRecord:
         return self.answer is None and _WITHDRAWN in self.planned
 
 
-@dataclass(frozen=True, slots=True)
-class KnownRequest:
-    """A record as it was read, and the tag by which it is replaced."""
+KnownRequest = StoredRecord[RequestRecord]
 
-    record: RequestRecord
-    tag: str
-
-
-REQUEST_RECORDS = NamedRecords("request", REQUESTS, make_request_path, RequestRecord)
+REQUEST_RECORDS = RecordKind(
+    what="the record of a request", type=RequestRecord, place=REQUESTS, is_logged=True
+)
 
 
 def name_request(key: str, actor_id: str | None) -> str:
-    """The name of the record: keys of different actors have nothing to do with each other."""
+    """Return the name of the record of a key; keys of different actors are unrelated."""
     who = b"" if actor_id is None else b"\1" + actor_id.encode()
     return hashlib.sha256(who + b"\0" + key.encode()).hexdigest()
 
@@ -63,28 +59,21 @@ def find_request(store: ObjectStore, key: str, actor_id: str | None) -> RequestR
 
 
 def find_known_request(store: ObjectStore, name: str) -> KnownRequest | None:
-    """The record of this name, to be replaced."""
-    found = store.find_versioned(make_request_path(name))
-    if found is None:
-        return None
-    return KnownRequest(REQUEST_RECORDS.decode(found.data, name), found.tag)
+    return REQUEST_RECORDS.find_stored(store, name)
 
 
 def begin_request(
     store: ObjectStore, record: RequestRecord, known: KnownRequest | None = None
 ) -> bool:
-    """Note what is about to be done, over what is known of the request.
+    """Record the plan of a request in place of the known record.
 
-    False where somebody else has begun it, or gone on with it, meanwhile.
+    Return False if another process has begun or continued the request meanwhile.
     """
-    path, data = make_request_path(record.name), REQUEST_RECORDS.encode(record)
-    if known is None:
-        return create_logged(store, path, data)
-    return store.put_if_match(path, data, known.tag)
+    return REQUEST_RECORDS.swap(store, record, known)
 
 
 def finish_request(store: ObjectStore, record: RequestRecord) -> None:
-    """Note the answer, unless there is one, or the key was used for something else since."""
+    """Record the answer, unless there is one, or the key was used for another request since."""
     for tries_left in reversed(range(_TRIES)):
         known = find_known_request(store, record.name)
         is_same = known is None or known.record.digest == record.digest
@@ -99,9 +88,9 @@ def finish_request(store: ObjectStore, record: RequestRecord) -> None:
 
 
 def withdraw_request(root: GraphRoot, record: RequestRecord) -> None:
-    """Note that it was refused, unless somebody else has gone on with it.
+    """Record that a request was refused, unless another process has continued it.
 
-    The record stays: by the time it were removed it might hold the answer of another.
+    The record is not removed: meanwhile it might hold the answer to another process.
     """
     known = find_known_request(root.store, record.name)
     if known is not None and known.record == record:
@@ -109,11 +98,11 @@ def withdraw_request(root: GraphRoot, record: RequestRecord) -> None:
         begin_request(root.store, replace(record, planned=planned), known)
 
 
-def forget_old_requests(root: GraphRoot, kept: int = KEPT) -> int:
-    """Remove the oldest records beyond those that stay; gives how many."""
-    if len(REQUEST_RECORDS.list_names(root.store)) <= kept:
+def remove_old_requests(root: GraphRoot, retained: int = RETAINED_REQUESTS) -> int:
+    """Remove the oldest records beyond those to retain; return their number."""
+    if len(REQUEST_RECORDS.list_names(root.store)) <= retained:
         return 0
     found = sorted(REQUEST_RECORDS.list_all(root.store), key=lambda one: one.created_at)
-    old = found[: max(0, len(found) - kept)]
-    remove_logged(root.store, *(make_request_path(record.name) for record in old))
+    old = found[: max(0, len(found) - retained)]
+    REQUEST_RECORDS.remove(root.store, *(record.name for record in old))
     return len(old)

@@ -1,4 +1,4 @@
-"""Clone a graph to another address while it is written: whole or not at all."""
+"""Clone a graph to another address while it is written, atomically."""
 
 from __future__ import annotations
 
@@ -31,13 +31,12 @@ from omnigraph.storage.consumers import (
     list_needed_commits,
 )
 from omnigraph.storage.graph_lifecycle import (
-    encode_claim,
-    find_claim,
-    holds_claim,
+    CLONE_CLAIMS,
+    CloneClaim,
+    decode_claim,
     list_mirror_files,
     release_claim,
     require_finished,
-    take_claim,
     write_control_files,
 )
 from omnigraph.storage.graph_root import GraphRoot
@@ -48,10 +47,7 @@ from omnigraph.storage.layout import (
     MANIFEST,
     ORPHAN_CANDIDATES,
     SCHEMA_FILES,
-    make_consumer_path,
-    make_ref_path,
     make_tables_folder,
-    tag_ref,
 )
 from omnigraph.storage.manifest.commit_records import CommitRecord
 from omnigraph.storage.manifest.manifest_reader import History, read_manifest
@@ -67,7 +63,6 @@ from omnigraph.storage.refs import (
     list_tags,
     note_named,
 )
-from omnigraph.storage.sealed_records import create_logged
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import file_probes
 from omnigraph.storage.tables.checksums import Checksum, ChecksumLogs, add_checksums
@@ -97,7 +92,7 @@ class Cut:
     versions: Mapping[str | None, int]
 
     def only(self, names: Collection[BranchName]) -> Cut:
-        """These branches, with `main` and all branches they were made from.
+        """Restrict to some branches, with `main` and all branches they were created from.
 
         Raises:
             BranchNotFound: there is no such branch.
@@ -116,13 +111,13 @@ class Cut:
 
 
 def take_cut(root: GraphRoot) -> Cut:
-    """The graph as it is now; nothing is written unless it never rests."""
+    """Take the newest version of each branch at one moment, fenced if they keep moving."""
     seen: Cut | None = None
     for _ in range(_MAX_ATTEMPTS):
         try:
             now = _look(root)
         except StorageFailure:
-            continue  # a branch was deleted while we looked
+            continue  # a branch was deleted meanwhile
         if now == seen or len(now.refs) == 1:
             return now
         seen = now
@@ -151,7 +146,7 @@ class Plan:
     files: frozenset[str]
     tags: Sequence[TagRecord]
     consumers: Sequence[ConsumerRecord]
-    """Those that can go on with the copy: what they have yet to read is copied."""
+    """Those whose unread commits are all copied."""
 
     def count(self) -> tuple[int, int]:
         """Count the tables, and the versions of the manifest."""
@@ -163,10 +158,10 @@ class Plan:
 def make_plan(root: GraphRoot, cut: Cut, *, shallow: bool) -> Plan:
     """Plan the copy of a cut.
 
-    With its history: every version of the manifest that is there. Without it (`shallow`): the
-    newest one of each branch, those that branches start at, and those somebody put a tag on.
+    With its history: every existing version of the manifest. Without it (`shallow`): the newest one
+    of each branch, those that branches start at, and those with a tag.
     """
-    # One that is made from here on may name a version that is not copied.
+    # A tag that is created later may name a version that is not copied.
     tags = [tag for tag in list_tags(root.store) if tag.incarnation in cut.versions]
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
         planner = _Planner(root, cut, pool, tags)
@@ -229,7 +224,7 @@ class _Planner:
         return frozenset(version for version in listed if version <= max(newest))
 
     def tables(self, manifests: Mapping[Place, frozenset[int]]) -> dict[Place, frozenset[int]]:
-        """The versions that these versions of the manifest show."""
+        """Find the table versions that versions of the manifest show."""
         wanted = [(branch, version) for (_, branch), all_ in manifests.items() for version in all_]
         found: dict[Place, set[int]] = defaultdict(set)
         for entries in self._pool.map(lambda one: self._list_shown(*one), wanted):
@@ -242,10 +237,10 @@ class _Planner:
         return tuple(manifest.state.entries.values())
 
     def with_parents(self, versions: Mapping[Place, Iterable[int]]) -> dict[Place, frozenset[int]]:
-        """Add the versions that branches start at: without them they are no branches.
+        """Add the versions that branches start at, without which Lance finds no branch.
 
-        Cleanup removes such a version once the branch reads none of its files. The branch it was
-        made from stays, and is copied with its newest version then.
+        Cleanup removes such a version once the branch reads none of its files. Then the source of
+        the branch is copied with its newest version instead.
         """
         found: dict[Place, set[int]] = defaultdict(set)
         listed: dict[Place, list[int]] = {}
@@ -274,7 +269,7 @@ class _Planner:
         return {place: frozenset(all_) for place, all_ in found.items()}
 
     def files(self, versions: Mapping[Place, frozenset[int]]) -> frozenset[str]:
-        """Every file these versions refer to."""
+        """List every file that versions refer to."""
         wanted = [(place, version) for place, all_ in versions.items() for version in all_]
         files: set[str] = set()
         folders: set[str] = set()
@@ -298,7 +293,7 @@ _FILE = re.compile(
 
 
 class CopiedChecksums:
-    """Checksums of the files one clone has copied; safe to add to from several threads."""
+    """Checksums of the files that a clone has copied; thread-safe."""
 
     def __init__(self, source: GraphRoot, target: GraphRoot) -> None:
         self._source, self._target = source, target
@@ -307,10 +302,10 @@ class CopiedChecksums:
         self._lock = threading.Lock()
 
     def take(self, path: str, size: int, crc: int) -> None:
-        """Remember a file that was just read from the source.
+        """Add a file that was just read from the source.
 
         Raises:
-            ManifestCorrupt: it is not what was written there.
+            ManifestCorrupt: its checksum differs from that of the source.
         """
         parts = _FILE.fullmatch(path)
         if parts is None:
@@ -336,10 +331,7 @@ class CopiedChecksums:
             )
 
     def note(self, versions: Mapping[tuple[str, str | None], Iterable[int]]) -> None:
-        """Write what tables have besides their files, where the target is on a local disk.
-
-        These are the logs of checksums, and the notes of the newest versions.
-        """
+        """Write the checksum logs and version hints of the tables, on a local disk."""
         store = self._target.store
         if store.kind is not StoreKind.LOCAL:
             return
@@ -367,7 +359,7 @@ class CloneResult(Result, frozen=True):
     branches: tuple[BranchName, ...]
     tables: int
     versions: int
-    """How many versions of the graph can be read there, on all branches together."""
+    """The number of readable graph versions, on all branches together."""
     files: int
     bytes: int
 
@@ -380,11 +372,11 @@ def clone(
     shallow: bool = False,
     force: bool = False,
 ) -> CloneResult:
-    """Copy a graph; branches, if any are named, are those to copy besides `main`.
+    """Copy a graph; `branches`, if any, are those to copy besides `main`.
 
     Raises:
         AlreadyInitialized: there is a graph at the target.
-        CloneUnfinished: there is a part of a clone; `force` starts it over.
+        CloneUnfinished: there is an unfinished clone; `force` starts it over.
         BranchNotFound: there is no such branch.
     """
     _require_apart(source.store, target.store)
@@ -409,17 +401,16 @@ def _refuse_used(store: ObjectStore) -> None:
 class _Copying:
     def __init__(self, source: GraphRoot, target: GraphRoot, attempt: str) -> None:
         self._source, self._target = source, target
-        self._claim = encode_claim(attempt, source.uri)
-        self._released = encode_claim(attempt, source.uri, is_released=True)
-        self._here: dict[str, int] = {}
-        """The files that were copied, and how long they are."""
+        self._claim = CloneClaim(attempt, source.uri)
+        self._copied: dict[str, int] = {}
+        """The copied files, with their sizes."""
         self._checksums = CopiedChecksums(source, target)
 
     def claim(self, *, force: bool) -> None:
         store = self._target.store
-        before = find_claim(store)
-        if force and before is not None and not before.is_released:
-            if not take_claim(store, self._claim, before):
+        before = CLONE_CLAIMS.find_stored(store)
+        if force and before is not None and not decode_claim(before).is_released:
+            if not CLONE_CLAIMS.swap(store, self._claim, before):
                 raise self._make_overtaken()
             for path in _FOLDERS:
                 store.delete_prefix(path)
@@ -428,13 +419,13 @@ class _Copying:
             return
         require_finished(store)
         _refuse_used(store)
-        if not take_claim(store, self._claim, before):
+        if not CLONE_CLAIMS.swap(store, self._claim, before):
             require_finished(store)
             raise AlreadyInitialized(store.uri, MANIFEST)
         try:
-            _refuse_used(store)  # somebody may have finished before we had the claim
+            _refuse_used(store)  # another clone may have finished before the claim
         except AlreadyInitialized:
-            release_claim(store, self._claim, self._released)
+            release_claim(store, self._claim)
             raise
 
     def _make_overtaken(self) -> ConflictError:
@@ -442,8 +433,8 @@ class _Copying:
         return ConflictError(f"another clone to {uri} was started or finished meanwhile")
 
     def _require_claim(self) -> None:
-        """Raise if another clone has started over: what is here is no longer ours."""
-        if not holds_claim(self._target.store, self._claim):
+        """Raise if another clone has taken the target."""
+        if not CLONE_CLAIMS.holds(self._target.store, self._claim):
             raise self._make_overtaken()
 
     def run(self, branches: Collection[BranchName], *, shallow: bool) -> CloneResult:
@@ -460,8 +451,8 @@ class _Copying:
             branches=tuple(ref.name for ref in plan.cut.refs),
             tables=tables,
             versions=versions,
-            files=len(self._here),
-            bytes=sum(self._here.values()),
+            files=len(self._copied),
+            bytes=sum(self._copied.values()),
         )
 
     def _copy_all(
@@ -472,7 +463,7 @@ class _Copying:
         *,
         shallow: bool,
     ) -> Plan:
-        """Copy all that the graph consists of, as it is at some moment from now on."""
+        """Copy all files of the graph as of one moment."""
         for attempt in range(_PLANS):
             try:
                 cut = take_cut(self._source)
@@ -492,10 +483,10 @@ class _Copying:
         raise AssertionError("the last plan is carried out or raises")
 
     def _copy_files(self, plan: Plan, work: Work, pool: ThreadPoolExecutor) -> None:
-        missing = sorted(plan.files - self._here.keys())
-        work.total = len(self._here) + len(missing)
+        missing = sorted(plan.files - self._copied.keys())
+        work.total = len(self._copied) + len(missing)
         for path, size in pool.map(self._copy_file, missing):
-            self._here[path] = size
+            self._copied[path] = size
             work.advance()
 
     def _copy_file(self, path: str) -> tuple[str, int]:
@@ -525,13 +516,13 @@ class _Copying:
         self._target.store.put(path, relocate_version(data, home))
 
     def _copy_branches(self, plan: Plan) -> None:
-        """The physical branches; they exist from here on."""
+        """Copy the refs of physical branches, which create these."""
         for table, branch in plan.versions:
             if branch is not None:
                 self._copy_object(f"{table}/{file_probes.name_branch_file(branch)}")
 
     def _copy_tags(self, plan: Plan) -> None:
-        """The tags somebody put on versions of the manifest that are copied."""
+        """Copy the Lance tags of copied manifest versions."""
         for name, branch, version in list_table_tags(self._source.manifest()):
             if version in plan.versions.get((MANIFEST, branch), ()):
                 self._copy_object(f"{MANIFEST}/{file_probes.tag_file(name)}")
@@ -540,15 +531,14 @@ class _Copying:
         self._target.store.put(path, self._source.store.get(path))
 
     def _finish(self, plan: Plan) -> None:
-        """Write what names the copied versions, look at them, and give up the claim."""
+        """Write the records of the copied versions, verify these, and release the claim."""
         target, store = self._target, self._target.store
         self._require_claim()
         self._checksums.note(plan.versions)
         for ref in plan.cut.refs:
             if ref.incarnation is not None:
-                # The marks of what is related stay where they are, so all records are asked here.
-                record = replace(ref, leaves_marks=False)
-                store.put(make_ref_path(ref.name), REF_RECORDS.encode(record))
+                # Relation marks are not copied, so deletions of the copy read all records.
+                REF_RECORDS.put(store, replace(ref, leaves_marks=False))
                 note_named(target, ref.incarnation)
             newest = find_latest_version(target.manifest(ref.incarnation))
             if newest != plan.cut.versions[ref.incarnation]:
@@ -557,19 +547,18 @@ class _Copying:
                     f"{plan.cut.versions[ref.incarnation]}: something else writes there"
                 )
         for tag in plan.tags:
-            create_logged(store, tag_ref(tag.name), TAG_RECORDS.encode(tag))
+            TAG_RECORDS.create(store, tag)
         for consumer in plan.consumers:
-            position = CONSUMER_RECORDS.encode(consumer, nonce=target.ids.next())
-            create_logged(store, make_consumer_path(consumer.name), position)
+            CONSUMER_RECORDS.create(store, consumer)
         for path, text in list_mirror_files(plan.contract):
             store.put(path, text.encode())
         write_control_files(target)
-        if not release_claim(store, self._claim, self._released):
+        if not release_claim(store, self._claim):
             raise self._make_overtaken()
 
 
 def _may_be_cleaned_away(failure: OmniError) -> bool:
-    """Return whether something was missing, and not because the store cannot be reached."""
+    """Return whether files may be missing because cleanup has removed them."""
     if isinstance(failure, StorageFailure):
         return failure.kind in (StorageKind.NOT_FOUND, StorageKind.PERMANENT)
     return True

@@ -1,30 +1,30 @@
-"""Consumers of the change feed that said how far they have read.
+"""Consumers of the change feed: named positions that retain the commits after them.
 
-Until it expires, a consumer keeps cleanup from removing the commit it has read up to and all that
-follow on its branch. Each is a small object, replaced by compare-and-swap.
+Until it expires, a consumer keeps cleanup from removing the last commit it has read and all later
+ones of its branch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from omnigraph.errors import ConflictError, ConsumerNotFound, StorageError
+from omnigraph.errors import ConflictError, ConsumerNotFound
 from omnigraph.identity import BranchName, CommitId
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.layout import CONSUMERS, make_consumer_path, normalize_name
+from omnigraph.storage.layout import CONSUMERS, normalize_name
 from omnigraph.storage.manifest.commit_records import CommitRecord
-from omnigraph.storage.objects.object_store import ObjectStore, Versioned
+from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.orphans import require_retained_manifest, require_retained_versions
 from omnigraph.storage.refs import BranchRef, find_branch
-from omnigraph.storage.sealed_records import NamedRecords, create_logged, remove_logged
+from omnigraph.storage.sealed_records import RecordKind
 from omnigraph.storage.writer_fence import is_valid
 from omnigraph.wire import commit_results
 
 
 @dataclass(frozen=True, slots=True)
 class ConsumerRecord:
-    """A reader of the feed of a branch: up to which commit it has read, and until when it counts.
+    """The position of a reader in the feed of a branch: the last commit it has read.
 
     `expires_at` is microseconds since the Unix epoch.
     """
@@ -35,6 +35,8 @@ class ConsumerRecord:
     commit_id: CommitId
     expires_at: int
     updated_at: int
+    nonce: str = field(default="", compare=False)
+    """Fresh on every write, so that no two states have the same tag."""
 
     def is_expired(self, now_us: int) -> bool:
         return now_us >= self.expires_at
@@ -51,10 +53,9 @@ class ConsumerRecord:
         )
 
 
-CONSUMER_RECORDS = NamedRecords(
-    "consumer", CONSUMERS, make_consumer_path, ConsumerRecord, unread=("nonce",)
+CONSUMER_RECORDS = RecordKind(
+    what="the record of a consumer", type=ConsumerRecord, place=CONSUMERS, is_logged=True
 )
-"""The nonce makes every state of a consumer another one."""
 
 
 def normalize_consumer(name: str) -> str:
@@ -69,20 +70,18 @@ def set_consumer(
     lasts_us: int,
     unread: Sequence[CommitRecord] = (),
 ) -> ConsumerRecord:
-    """Note that a consumer has read a branch up to this commit, whatever was noted before.
-
-    `unread` are the commits that came after it.
+    """Move a consumer to a commit of a branch, forward or back; `unread` are the later commits.
 
     Raises:
-        HistoricalVersionReclaimed: cleanup has removed what one of these commits shows.
-        ConflictError: somebody else moved the consumer at the same time.
+        HistoricalVersionReclaimed: cleanup has removed versions of one of these commits.
+        ConflictError: another process moved the consumer at the same time.
     """
     wanted = normalize_consumer(name)
     with root.acquire_fence() as guard:
-        # Under the fence nothing more is cleaned away; before, what it shows may have been.
-        _require_lasting(root, commit, unread)
-        # Read before the look at the fence: what others note from then on is not replaced.
-        known = root.store.find_versioned(make_consumer_path(wanted))
+        # Cleanup removes nothing under the fence, but may have done so before.
+        _require_retained(root, commit, unread)
+        # Read before the fence is checked: later writes of others are not replaced.
+        known = CONSUMER_RECORDS.find_stored(root.store, wanted)
         now = root.now_us()
         consumer = ConsumerRecord(
             name=wanted,
@@ -91,19 +90,24 @@ def set_consumer(
             commit_id=commit.commit_id,
             expires_at=now + lasts_us,
             updated_at=now,
+            nonce=root.ids.next(),
         )
         guard.check()
-        _put(root, consumer, known)
+        if not CONSUMER_RECORDS.swap(root.store, consumer, known):
+            raise ConflictError(
+                f"consumer '{wanted}' was changed by another process; read it again"
+            )
         is_in_time = is_valid(guard)
     if not is_in_time:
-        with (
-            root.acquire_fence()
-        ):  # a cleanup that came before the note may have removed what it is about
-            _require_lasting(root, commit, unread)
+        with root.acquire_fence():
+            # A cleanup between may have removed what the consumer was to retain.
+            _require_retained(root, commit, unread)
     return consumer
 
 
-def _require_lasting(root: GraphRoot, commit: CommitRecord, unread: Sequence[CommitRecord]) -> None:
+def _require_retained(
+    root: GraphRoot, commit: CommitRecord, unread: Sequence[CommitRecord]
+) -> None:
     require_retained_manifest(root, commit.branch, commit.incarnation, commit.manifest_version)
     versions: dict[str | None, list[int]] = {}
     for one in unread:
@@ -112,57 +116,35 @@ def _require_lasting(root: GraphRoot, commit: CommitRecord, unread: Sequence[Com
         require_retained_versions(root, root.manifest(incarnation), numbers)
 
 
-def _put(root: GraphRoot, consumer: ConsumerRecord, known: Versioned | None) -> None:
-    path = make_consumer_path(consumer.name)
-    body = CONSUMER_RECORDS.encode(consumer, nonce=root.ids.next())
-    try:
-        if known is None:
-            is_done = create_logged(root.store, path, body)
-        else:
-            is_done = root.store.put_if_match(path, body, known.tag)
-    except StorageError:
-        if root.store.find(path) != body:
-            raise
-        return
-    if not is_done:
-        raise ConflictError(
-            f"consumer '{consumer.name}' was changed by another process; read it again"
-        )
-
-
-def find_consumer(store: ObjectStore, name: str) -> ConsumerRecord | None:
-    return CONSUMER_RECORDS.find(store, name)
-
-
 def list_consumers(store: ObjectStore) -> list[ConsumerRecord]:
-    """Every consumer in the order of names; one deleted while we look is left out."""
+    """List all consumers by name, without those that are deleted meanwhile."""
     return [_name_branch(store, consumer) for consumer in CONSUMER_RECORDS.list_all(store)]
 
 
 def _name_branch(store: ObjectStore, consumer: ConsumerRecord) -> ConsumerRecord:
-    """The consumer with the name that its branch has now."""
+    """Return the consumer with the present name of its branch."""
     ref = find_branch(store, BranchName(consumer.branch), consumer.incarnation)
     return consumer if ref is None else replace(consumer, branch=str(ref.name))
 
 
 def delete_consumer(root: GraphRoot, name: str) -> ConsumerRecord:
-    """Forget a consumer; what only it kept may be cleaned away from now on."""
+    """Remove a consumer; cleanup may remove what only it retained."""
     wanted = normalize_consumer(name)
     with root.acquire_fence() as guard:
-        consumer = find_consumer(root.store, wanted)
+        consumer = CONSUMER_RECORDS.find(root.store, wanted)
         if consumer is None:
             raise ConsumerNotFound(wanted)
         guard.check()
-        remove_logged(root.store, make_consumer_path(wanted))
+        CONSUMER_RECORDS.remove(root.store, wanted)
     return consumer
 
 
 def list_needed_commits(
     consumer: ConsumerRecord, head: CommitId | None, commits: Mapping[CommitId, CommitRecord]
 ) -> Iterator[CommitRecord]:
-    """The commits a consumer still needs: the one it has read up to, and those after it.
+    """Yield the commits a consumer retains: the last one it has read, and those after it.
 
-    `commits` are all that its branch can see, `head` the newest of them.
+    `commits` are those reachable from its branch, `head` the newest of them.
     """
     needed = []
     at = head

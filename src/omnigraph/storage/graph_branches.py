@@ -23,7 +23,9 @@ from omnigraph.storage.layout import (
 from omnigraph.storage.orphans import require_retained_manifest
 from omnigraph.storage.recovery.recover_writes import resolve_all, resolve_intent
 from omnigraph.storage.refs import (
+    DELETION_MARKS,
     REF_RECORDS,
+    RELATION_MARKS,
     BranchRef,
     create_ref,
     delete_ref,
@@ -37,8 +39,6 @@ from omnigraph.storage.refs import (
     mark_deleted,
     mark_related,
     note_named,
-    unmark_deleted,
-    unmark_related,
 )
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables.file_probes import is_lance_branch
@@ -56,16 +56,16 @@ def create(
     incarnation: str | None = None,
     given_up: Collection[str] = (),
 ) -> BranchRef:
-    """A branch that starts as the snapshot is; `incarnation` is its id, a fresh one by default.
+    """Create a branch at a snapshot; `incarnation` is its id, a fresh one by default.
 
-    The physical branch comes first and the name last, so a crash leaves no half branch: only a
-    physical one that no name refers to. Cleanup may be removing that, so an attempt that follows
-    makes another one; `given_up` are the ids of those before.
+    The physical branch is created first and the name last, so a crash leaves only a physical branch
+    without a name. Cleanup may be removing that, so the next attempt creates another one;
+    `given_up` are the ids of earlier attempts.
 
     Raises:
-        AlreadyExists: there is a branch of this name, or an attempt before has made it.
-        HistoricalVersionReclaimed: cleanup removed what the snapshot shows.
-        ConflictError: the creator slept, and cleanup took the branch for garbage.
+        AlreadyExists: there is a branch of this name, or an earlier attempt has created it.
+        HistoricalVersionReclaimed: cleanup removed a version of the snapshot.
+        ConflictError: the lease expired, and cleanup removed the branch as an orphan.
     """
     branch, root = normalize_new_branch(name), source.root
     with root.acquire_fence() as guard:
@@ -75,7 +75,7 @@ def create(
         _give_up(root, guard, branch, given_up)
         if find_ref(root.store, source.branch) != source.ref:
             raise BranchNotFound(source.branch)
-        # Under the fence nothing more is cleaned away; before, what it shows may have been.
+        # Cleanup removes nothing under the fence, but may have done so before.
         require_retained_manifest(
             root, source.branch, source.ref.incarnation, source.manifest_version
         )
@@ -94,7 +94,7 @@ def create(
         guard.check()
         mark_related(root.store, source.ref)
         guard.check()
-        # The id is fresh: if it is there already, we made it and only the answer was lost.
+        # The id is fresh: if it exists already, only the answer to this call was lost.
         with suppress(AlreadyExists):
             create_physical(
                 root.manifest(), ref.incarnation, source.ref.incarnation, source.manifest_version
@@ -110,7 +110,7 @@ def create(
 
 
 def _give_up(root: GraphRoot, guard: FenceGuard, branch: BranchName, ids: Collection[str]) -> None:
-    """See to it that none of these gets a name any more: who made one may only be asleep."""
+    """Mark earlier attempts as deleted: their creators may be suspended, and name them later."""
     if not ids:
         return
     for ref in list_refs(root.store):
@@ -123,12 +123,11 @@ def _give_up(root: GraphRoot, guard: FenceGuard, branch: BranchName, ids: Collec
 
 
 def _require_created(root: GraphRoot, ref: BranchRef) -> None:
-    """Raise, and take the name back, if the branch is gone or somebody is deleting it.
+    """Raise, and remove the name, if the branch is deleted or being deleted.
 
-    Where the fence is a lease, whoever gives a branch its name may have slept before that. A
-    cleanup that came meanwhile met a branch without one, as a crash leaves it, and removed it; one
-    that was to be renamed may have been deleted by its old name. Who deletes may sleep as well,
-    before the files go, and leaves a mark before.
+    With an expired lease, a cleanup may have removed the branch before it was named, as an orphan,
+    and a branch to be renamed may have been deleted by its old name. A deletion may be suspended
+    as well, before it removes files; it leaves a mark first.
     """
     assert ref.incarnation is not None
     with root.acquire_fence() as guard:
@@ -145,7 +144,7 @@ def _require_created(root: GraphRoot, ref: BranchRef) -> None:
 
 
 def _require_parent(root: GraphRoot, ref: BranchRef) -> None:
-    """Raise, and remove the branch, if what it was created from was deleted meanwhile."""
+    """Raise, and remove the branch, if its source was deleted meanwhile."""
     parent = ref.parent_incarnation
     if parent is None:
         return
@@ -155,19 +154,20 @@ def _require_parent(root: GraphRoot, ref: BranchRef) -> None:
         if find_ref(root.store, ref.name) == ref:
             guard.check()
             delete_ref(root.store, ref.name)
-            _drop_leftovers(root, guard, ref, is_alone=False)
+            _remove_files(root, guard, ref, is_unrelated=False)
     raise BranchNotFound(ref.parent or MAIN)
 
 
 def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> BranchName:
-    """Remove the name, then as much of what it stood for as can go now.
+    """Delete a branch: its name, then as many of its files as possible.
 
-    A mark comes first, so that nobody takes the record for lost. A branch that did lose its record
-    is deleted by its id. With an `incarnation`, another branch that has the name now is not meant.
+    A deletion mark is written first, so that the record does not count as lost. A branch that did
+    lose its record is deleted by its id. With an `incarnation`, another branch of the same name is
+    not deleted.
 
     Raises:
         BranchNotFound: there is no such branch.
-        ConflictError: another branch was created from it and still needs it.
+        ConflictError: another branch was created from it.
     """
     branch = normalize_deletable_branch(name)
     with root.acquire_fence() as guard:
@@ -178,7 +178,7 @@ def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> Branch
         is_alone = is_unrelated(root, ref)
         children = [] if is_alone else _resolve_names(root, guard, ref)
         if named is not None and find_ref(root.store, branch) is None:
-            raise BranchNotFound(branch)  # it was called so before
+            raise BranchNotFound(branch)  # it was its former name
         tags = [tag.name for tag in list_tags(root.store) if tag.incarnation == ref.incarnation]
         if tags:
             raise ConflictError(
@@ -194,17 +194,17 @@ def delete(root: GraphRoot, name: str, incarnation: str | None = None) -> Branch
         delete_ref(root.store, branch)
         is_in_time = is_valid(guard)
         if is_in_time:
-            _drop_leftovers(root, guard, ref, is_alone=is_alone)
+            _remove_files(root, guard, ref, is_unrelated=is_alone)
     if not is_in_time:
         _finish_late_deletion(root, ref)
     return branch
 
 
 def _finish_late_deletion(root: GraphRoot, ref: BranchRef) -> None:
-    """Drop what is left of a branch whose deleter slept, unless somebody uses it by now.
+    """Remove the files of a deleted branch after the lease expired, unless it is used by now.
 
-    Where the fence is a lease, another may have come before the name was removed: renamed the
-    branch, which is then alive under its new name, or made another one from it.
+    Another writer may have renamed the branch before its name was removed, or created another one
+    from it.
     """
     assert ref.incarnation is not None, "main is never deleted"
     with root.acquire_fence() as guard:
@@ -216,11 +216,11 @@ def _finish_late_deletion(root: GraphRoot, ref: BranchRef) -> None:
                 "delete it by that name"
             )
         if not related:
-            _drop_leftovers(root, guard, ref, is_alone=False)
+            _remove_files(root, guard, ref, is_unrelated=False)
 
 
 def _find_lost(root: GraphRoot, name: BranchName) -> BranchRef | None:
-    """A branch that has lost its record, by its id, which is all that is left to name it by."""
+    """Find a branch that has lost its record, and with it its name, by its id."""
     if not is_flat_name(name):
         return None
     ids = {one.incarnation for one in find_lost(root, list_refs(root.store))}
@@ -228,13 +228,13 @@ def _find_lost(root: GraphRoot, name: BranchName) -> BranchRef | None:
 
 
 def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = None) -> BranchRef:
-    """Rename a branch; it stays the same branch, with its commits and its feed.
+    """Rename a branch, which retains its commits and its feed.
 
-    With an `incarnation`, another branch that has the name now is not meant.
+    With an `incarnation`, another branch of the same name is not renamed.
 
-    The new name comes first and the old one goes last. A crash in between leaves one branch with
-    two names: both lead to the same commits. The next write by the new name removes the old one,
-    and so does renaming or deleting the branch by either.
+    The new record is created first and the old one removed last. A crash in between leaves one
+    branch with two names. The next write by the new name removes the old one, and so does renaming
+    or deleting the branch by either.
 
     Raises:
         BranchNotFound: there is no such branch.
@@ -266,9 +266,9 @@ def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = 
 
 
 def _resolve_names(root: GraphRoot, guard: FenceGuard, ref: BranchRef) -> list[BranchName]:
-    """Remove the name a branch had before, should it still be there.
+    """Remove the former name of a branch, if it still exists; return the branches created from it.
 
-    Gives the branches that were created from it: both take a look at every record.
+    Both need every record.
     """
     assert ref.incarnation is not None, "main has one name"
     related = REF_RECORDS.list_mentioning(root.store, ref.incarnation)
@@ -279,13 +279,13 @@ def _resolve_names(root: GraphRoot, guard: FenceGuard, ref: BranchRef) -> list[B
 
 
 def finish_rename(root: GraphRoot, guard: FenceGuard, ref: BranchRef) -> None:
-    """Remove the name a branch had before, if renaming it was interrupted."""
+    """Remove the former name of a branch, if renaming it was interrupted."""
     old = ref.renamed_from
     if old is None:
         return
     before = find_ref(root.store, old)
     if before is not None and before.incarnation == ref.incarnation:
-        # Somebody may have written by the old name meanwhile, and been interrupted as well.
+        # A write by the old name may have been interrupted as well.
         resolve_all(root, guard, ref)
         guard.check()
         delete_ref(root.store, old)
@@ -293,19 +293,21 @@ def finish_rename(root: GraphRoot, guard: FenceGuard, ref: BranchRef) -> None:
     forget_old_name(root.store, ref)
 
 
-def _drop_leftovers(root: GraphRoot, guard: FenceGuard, ref: BranchRef, *, is_alone: bool) -> None:
-    """Best effort: without its name nothing reaches it.
+def _remove_files(
+    root: GraphRoot, guard: FenceGuard, ref: BranchRef, *, is_unrelated: bool
+) -> None:
+    """Remove the files of a branch without a name, best effort.
 
-    The next writer discards its interrupted writes, and cleanup removes what else stays.
+    The next writer discards its interrupted writes, and cleanup removes the remaining files.
     """
     assert ref.incarnation is not None
     try:
         for plan in list_pending_intents(root.store):
             if plan.requires.incarnation == ref.incarnation:
                 resolve_intent(root, guard, plan)
-        delete_physical(root.manifest(), ref.incarnation, is_alone=is_alone)
-        if not is_alone:
-            unmark_related(root.store, ref.incarnation)
-        unmark_deleted(root.store, ref.incarnation)
+        delete_physical(root.manifest(), ref.incarnation, is_alone=is_unrelated)
+        if not is_unrelated:
+            RELATION_MARKS.remove(root.store, ref.incarnation)
+        DELETION_MARKS.remove(root.store, ref.incarnation)
     except OmniError:
         return

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -62,6 +60,7 @@ from omnigraph.storage.manifest.manifest_state import (
 from omnigraph.storage.objects.object_store import ObjectStore, StoreKind
 from omnigraph.storage.objects.open_store import require_create_if_absent
 from omnigraph.storage.orphans import write_empty_candidates
+from omnigraph.storage.sealed_records import RecordKind, StoredRecord
 from omnigraph.storage.tables.file_integrity import rewritten_version
 from omnigraph.storage.tables.lance_errors import mark_primary_key
 from omnigraph.storage.tables.location import is_flat_name, relocate_version
@@ -71,77 +70,63 @@ from omnigraph.storage.tables.table_commit import commit_exact
 from omnigraph.storage.writer_fence import FenceGuard
 from omnigraph.version import INTERNAL_SCHEMA_VERSION
 
-_RELEASED = "is_released"
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class CloneClaim:
-    """A claim as it was read, and the tag by which it is replaced."""
+    """The claim of a clone on its target; a released one claims nothing."""
 
-    data: bytes
-    tag: str
+    attempt_id: str = ""
+    source: str = "an unknown graph"
+    is_released: bool = False
 
-    @property
-    def is_released(self) -> bool:
-        """True if the claim no longer reserves the target."""
-        return self._body.get(_RELEASED) is True
 
-    @property
-    def source(self) -> str:
-        return str(self._body.get("source", "an unknown graph"))
-
-    @cached_property
-    def _body(self) -> Mapping[str, object]:
-        try:
-            body = json.loads(self.data)
-        except (ValueError, RecursionError):
-            return {}
-        return body if isinstance(body, dict) else {}
+CLONE_CLAIMS = RecordKind(what="the claim of a clone", type=CloneClaim, place=CLONE_CLAIM, key=None)
 
 
 def find_claim(store: ObjectStore) -> CloneClaim | None:
-    found = store.find_versioned(CLONE_CLAIM)
-    return None if found is None else CloneClaim(found.data, found.tag)
+    found = CLONE_CLAIMS.find_stored(store)
+    return None if found is None else decode_claim(found)
+
+
+def decode_claim(found: StoredRecord[CloneClaim]) -> CloneClaim:
+    """Decode a claim; a damaged one claims the target as well."""
+    try:
+        return found.record
+    except ManifestCorrupt:
+        return CloneClaim()
 
 
 def require_finished(store: ObjectStore) -> None:
-    """Raise `CloneUnfinished` if a clone to this place is under way, or was interrupted."""
+    """Raise `CloneUnfinished` if a clone to this place is in progress, or was interrupted."""
     claim = find_claim(store)
     if claim is not None and not claim.is_released:
         raise CloneUnfinished(store.uri, claim.source)
 
 
-def encode_claim(attempt: str, source: str, *, is_released: bool = False) -> bytes:
-    body = {"version": 1, "attempt_id": attempt, "source": source}
-    return json.dumps(body | ({_RELEASED: True} if is_released else {})).encode()
-
-
-def take_claim(store: ObjectStore, data: bytes, over: CloneClaim | None) -> bool:
-    """Make a claim in place of the one that was found; False if that is no longer there."""
-    if over is None:
-        return store.put_if_absent(CLONE_CLAIM, data)
-    return store.put_if_match(CLONE_CLAIM, data, over.tag)
-
-
-def holds_claim(store: ObjectStore, data: bytes) -> bool:
-    return store.find(CLONE_CLAIM) == data
-
-
-def release_claim(store: ObjectStore, data: bytes, released: bytes) -> bool:
-    """Give a claim up; False if another clone has taken it meanwhile."""
-    claim = find_claim(store)
-    if claim is None or claim.data != data or not take_claim(store, released, claim):
+def release_claim(store: ObjectStore, claim: CloneClaim) -> bool:
+    """Release a claim; False if another clone has taken it meanwhile."""
+    found, released = CLONE_CLAIMS.find_stored(store), replace(claim, is_released=True)
+    if found is None or found.data != CLONE_CLAIMS.encode(claim):
         return False
-    store.delete(CLONE_CLAIM)
+    if not CLONE_CLAIMS.swap(store, released, found):
+        return False
+    CLONE_CLAIMS.remove(store)
     return True
 
 
-_FORMAT = 1
+@dataclass(frozen=True, slots=True)
+class AddressNote:
+    """The address at which all branches of a graph are based."""
+
+    uri: str
+
+
+ADDRESS_NOTES = RecordKind(what="the address of a graph", type=AddressNote, place=ADDRESS, key=None)
 
 
 def is_at_home(root: GraphRoot) -> bool:
     """Return whether the branches of the graph were last written at its present address."""
-    return root.store.find(ADDRESS) == encode_address_note(root.store.uri)
+    return ADDRESS_NOTES.holds(root.store, AddressNote(root.store.uri))
 
 
 def rebase_address(root: GraphRoot) -> None:
@@ -149,7 +134,7 @@ def rebase_address(root: GraphRoot) -> None:
     if is_at_home(root):
         return
     with root.acquire_fence() as guard:
-        if not is_at_home(root):  # another one may have been first
+        if not is_at_home(root):  # another writer may have been first
             relocate(root, guard)
 
 
@@ -162,19 +147,13 @@ def relocate(root: GraphRoot, guard: FenceGuard) -> None:
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
         for _ in pool.map(lambda one: _relocate(root, guard, *one), _list_branches(root)):
             continue
-    note = encode_address_note(root.store.uri)
-    if root.store.find(ADDRESS) != note:
+    if not is_at_home(root):
         guard.check()
-        root.store.put(ADDRESS, note)
-
-
-def encode_address_note(uri: str) -> bytes:
-    """Encode the note that every branch is based at this address."""
-    return json.dumps({"version": _FORMAT, "uri": uri}).encode()
+        ADDRESS_NOTES.put(root.store, AddressNote(root.store.uri))
 
 
 def _list_branches(root: GraphRoot) -> Iterator[tuple[str, str]]:
-    """Every branch of every table that has a folder: its table and its name."""
+    """Yield every branch with a folder, by its table and its name."""
     for path in (MANIFEST, *root.table_paths()):
         for name in root.store.list_prefixes(f"{path}/tree"):
             if is_flat_name(name):
@@ -193,12 +172,12 @@ def _relocate(root: GraphRoot, guard: FenceGuard, path: str, branch: str) -> Non
         if moved != found.data:
             guard.check()
             with rewritten_version(root.location(path, branch), version.rpartition("/")[2]):
-                # Where the fence is a lease, others may have removed it by now, or done the same.
+                # With an expired lease, another writer may have removed or rewritten it.
                 root.store.put_if_match(version, moved, found.tag)
 
 
 def list_version_files(store: ObjectStore, folder: str) -> list[str]:
-    """The files of the versions in the folder of a table or of a branch."""
+    """List the version files of a table or of a branch."""
     names = store.list(f"{folder}/_versions")
     return [f"{folder}/_versions/{name}" for name in names if name.endswith(".manifest")]
 
@@ -211,7 +190,7 @@ MANIFEST_VERSIONS = f"{MANIFEST}/_versions"
 
 @dataclass(frozen=True, slots=True)
 class NewTable:
-    """A table to create: what it is called and what its columns are."""
+    """A table to create."""
 
     identity: TableIdentity
     table_key: TableKey
@@ -230,24 +209,23 @@ def initialize(
     force: bool = False,
     actor: str | None = None,
 ) -> ManifestSnapshot:
-    """Create the graph, with a first commit recorded for the actor; gives its manifest version.
+    """Create the graph, with a first commit of the actor; return its manifest version.
 
-    `force` replaces what an earlier attempt left without a graph: schema files and empty tables.
+    `force` replaces the schema files and empty tables of an earlier attempt that created no graph.
 
     Raises:
-        AlreadyInitialized: there is a graph, or what an earlier attempt left.
-        InitializationClaimed: another attempt is under way, or died holding its claim.
+        AlreadyInitialized: there is a graph, or files of an earlier attempt.
+        InitializationClaimed: another attempt is in progress, or died holding its claim.
         InitializationIndeterminate: it cannot be told whether the graph was created.
         InitializationCommitted: the graph was created and something failed afterwards.
     """
     _refuse_used(root.store, force=force)
     require_create_if_absent(root.store, root.ids)
-    attempt = root.ids.next()
-    _claim(root.store, attempt, tables)
+    _claim(root.store, InitClaim(root.ids.next(), tuple(table.path for table in tables)))
     try:
         _refuse_used(root.store, force=force)
     except AlreadyInitialized:
-        root.store.delete(INIT_CLAIM)
+        INIT_CLAIMS.remove(root.store)
         raise
     _write_schema_files(root.store, contract, force=force)
     if force:
@@ -271,30 +249,39 @@ def _refuse_used(store: ObjectStore, *, force: bool) -> None:
 
 
 def is_initialized(store: ObjectStore) -> bool:
-    """Return whether there is a graph, and not just what a failed attempt left."""
+    """Return whether there is a graph, and not just the files of a failed attempt."""
     return store.exists(MANIFEST_VERSIONS)
 
 
-def _claim(store: ObjectStore, attempt: str, tables: Sequence[NewTable]) -> None:
-    claim = {"version": 1, "attempt_id": attempt, "tables": [t.path for t in tables]}
-    if not store.put_if_absent(INIT_CLAIM, json.dumps(claim).encode()):
+@dataclass(frozen=True, slots=True)
+class InitClaim:
+    """The claim of an attempt to create a graph, with the tables it creates."""
+
+    attempt_id: str = "unknown"
+    tables: tuple[str, ...] = ()
+
+
+INIT_CLAIMS = RecordKind(what="the claim of a creation", type=InitClaim, place=INIT_CLAIM, key=None)
+
+
+def _claim(store: ObjectStore, claim: InitClaim) -> None:
+    if not INIT_CLAIMS.create(store, claim):
         raise InitializationClaimed(store.uri, _find_claimant(store))
 
 
 def _find_claimant(store: ObjectStore) -> str:
     try:
-        claim = json.loads(store.find(INIT_CLAIM) or b"{}")
-    except (ValueError, RecursionError):
-        return "unknown"
-    return str(claim.get("attempt_id", "unknown")) if isinstance(claim, dict) else "unknown"
+        return (INIT_CLAIMS.find(store) or InitClaim()).attempt_id
+    except ManifestCorrupt:
+        return InitClaim().attempt_id
 
 
 def _write_schema_files(store: ObjectStore, contract: SchemaContract, *, force: bool) -> None:
     written: list[str] = []
     try:
         for path, text in list_mirror_files(contract):
-            # Noted before it is written: an attempt that fails may have written it all the same,
-            # and under the claim nobody else does.
+            # Listed before it is written: a failed call may have written it all the same, and the
+            # claim keeps other attempts out.
             written.append(path)
             data = text.encode()
             if force:
@@ -308,28 +295,27 @@ def _write_schema_files(store: ObjectStore, contract: SchemaContract, *, force: 
 
 
 def _undo(store: ObjectStore, written: Sequence[str]) -> None:
-    """Remove this attempt's own files, then its claim.
+    """Remove the files of this attempt, then its claim, best effort.
 
-    The claim stays if any removal fails, so that nothing builds on a partial state; the
-    error the caller is raising already says what went wrong first.
+    The claim is left if a removal fails, so that nothing builds on a partial state.
     """
     try:
         for path in written:
             store.delete(path)
-        store.delete(INIT_CLAIM)
+        INIT_CLAIMS.remove(store)
     except OmniError:
         return
 
 
 def _drop_leftovers(store: ObjectStore, tables: Sequence[NewTable]) -> None:
-    """Remove tables an earlier attempt left; without a manifest version they belong to no graph."""
+    """Remove the tables of an earlier attempt; without a manifest version there is no graph."""
     for path in (MANIFEST, *(table.path for table in tables)):
         if store.exists(path):
             store.delete_prefix(path)
 
 
 def list_mirror_files(contract: SchemaContract) -> tuple[tuple[str, str], ...]:
-    """The files next to the manifest that repeat the schema, in the order they are written."""
+    """Return the files that mirror the schema, in the order they are written."""
     return (
         (SCHEMA_SOURCE, contract.source),
         (SCHEMA_IR, contract.ir),
@@ -338,11 +324,11 @@ def list_mirror_files(contract: SchemaContract) -> tuple[tuple[str, str], ...]:
 
 
 def write_control_files(root: GraphRoot) -> None:
-    """Write what stands beside the tables of every graph, so that what is missing is noticed."""
-    root.store.put(ADDRESS, encode_address_note(root.store.uri))
+    """Write the control files that every graph has, so that a missing one is detected."""
+    ADDRESS_NOTES.put(root.store, AddressNote(root.store.uri))
     write_empty_candidates(root.store)
     if root.store.kind is StoreKind.LOCAL:
-        root.acquire_fence().release()  # makes the files of the locks
+        root.acquire_fence().release()  # creates the lock files
 
 
 def _create(
@@ -393,7 +379,7 @@ def _create_manifest(
 
 
 def _probe_genesis(root: GraphRoot, genesis: CommitMetadata, error: OmniError) -> ManifestSnapshot:
-    """Look for this attempt's own first commit: only then did it succeed after all."""
+    """Read the first commit: if it is that of this attempt, the creation succeeded after all."""
     try:
         found = read_manifest(root.manifest(), GENESIS_VERSION)
         heads = [head.commit_id for head in found.state.heads.values()]
@@ -409,25 +395,25 @@ def _finish(root: GraphRoot, created: ManifestSnapshot) -> None:
     assert created.version == GENESIS_VERSION
     try:
         write_control_files(root)
-        root.store.delete(INIT_CLAIM)
+        INIT_CLAIMS.remove(root.store)
     except OmniError as error:
         raise InitializationCommitted(root.uri, str(error)) from error
 
 
 _MAX_REMOVALS = 5
-"""So often files that a writer adds meanwhile are removed as well."""
+"""The number of attempts to remove a graph that is being written."""
 
 
 _OF_CREATION = frozenset(
     {INIT_CLAIM, MANIFEST, *SCHEMA_FILES, *map(make_tables_folder, EntityKind)}
 )
-"""What an attempt to create a graph writes before there is one."""
+"""The paths that a creation writes before there is a graph."""
 
 
 def is_unfinished_creation(files: ObjectStore, path: str, settings: Settings) -> bool:
-    """Return whether all that is there was left by a creation that failed.
+    """Return whether a path has only the files of a failed creation, which nobody can have used.
 
-    Nobody can have used it; a graph, a clone under way and files of somebody else are not it.
+    A graph, a clone in progress and other files are none.
     """
     if is_initialized(GraphRoot.at(files.uri_of(path), settings).store):
         return False
@@ -439,7 +425,7 @@ def is_unfinished_creation(files: ObjectStore, path: str, settings: Settings) ->
 def exclude_writers(files: ObjectStore, path: str, settings: Settings) -> Iterator[str | None]:
     """Hold the fence of a graph that is to be removed, for the duration of a block.
 
-    Gives the heartbeat of somebody at work all the same: a load, an export by tasks, maintenance.
+    Yield the heartbeat of work outside of the fence: a load, an export by tasks, maintenance.
 
     Raises:
         WriterBusy: a writer holds the graph.
@@ -452,7 +438,7 @@ def exclude_writers(files: ObjectStore, path: str, settings: Settings) -> Iterat
 
     root = GraphRoot.at(files.uri_of(path), settings)
     with root.acquire_fence() as guard:
-        # Whether the author of a note in a bucket is silent would take minutes to find out.
+        # To detect that a heartbeat in a bucket has timed out would take minutes.
         alive = (
             note.path
             for note in list_heartbeats(root.store)

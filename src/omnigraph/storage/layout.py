@@ -210,38 +210,13 @@ def make_table_path(kind: EntityKind, identity: TableIdentity) -> str:
     return f"{_FOLDERS[kind]}/{identity}"
 
 
-def make_ref_path(branch: str) -> str:
-    """The object that says which branch a name stands for.
+def make_record_path(folder: str, name: str) -> str:
+    """Return the path of a named record.
 
-    >>> make_ref_path("team/x")
+    >>> make_record_path(BRANCHES, "team/x")
     '_refs/branches/team%2Fx.json'
     """
-    return f"{BRANCHES}/{encode_name(branch)}{_JSON}"
-
-
-def deletion_mark(incarnation: str) -> str:
-    """The object that says that a branch was deleted on purpose."""
-    return f"{DELETED}/{incarnation}{_JSON}"
-
-
-def make_relation_mark_path(incarnation: str) -> str:
-    """The object that marks a branch as related to others."""
-    return f"{RELATED}/{incarnation}{_JSON}"
-
-
-def tag_ref(tag: str) -> str:
-    """The object that says which commit a tag names."""
-    return f"{TAGS}/{encode_name(tag)}{_JSON}"
-
-
-def make_consumer_path(consumer: str) -> str:
-    """The object that says how far a consumer of the change feed has read."""
-    return f"{CONSUMERS}/{encode_name(consumer)}{_JSON}"
-
-
-def make_request_path(name: str) -> str:
-    """The object that says what became of a request that made no commit."""
-    return f"{REQUESTS}/{encode_name(name)}{_JSON}"
+    return f"{folder}/{encode_name(name)}{_JSON}"
 
 
 def find_name(file_name: str) -> str | None:

@@ -1,11 +1,10 @@
-"""Orphans: candidates found by cleanup, temporary files, and versions about to be removed."""
+"""Orphans: candidates of cleanup, temporary files, and versions about to be removed."""
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ from omnigraph.errors import (
     BranchNotFound,
     ConflictError,
     HistoricalVersionReclaimed,
-    ManifestCorrupt,
     OmniError,
     StorageFailure,
 )
@@ -27,7 +25,7 @@ from omnigraph.storage.objects.object_store import (
     report_write,
     translate_os_errors,
 )
-from omnigraph.storage.sealed_records import SEAL, is_sealed, seal
+from omnigraph.storage.sealed_records import DamagedRecord, RecordKind, StoredRecord
 from omnigraph.storage.tables.file_probes import is_lance_branch, is_version_path
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.remove_versions import list_versions
@@ -43,7 +41,7 @@ _RESIDUE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class TemporaryFile:
-    """A file that a killed process left."""
+    """A temporary file of a killed process."""
 
     path: str
     """Relative to the root of the graph."""
@@ -51,7 +49,7 @@ class TemporaryFile:
 
 
 def find_temporary_files(store: ObjectStore) -> list[TemporaryFile]:
-    """The half-written files that are there now; none but on a local disk."""
+    """Find half-written files; an object store has none."""
     if store.kind is not StoreKind.LOCAL:
         return []
     root = Path(store.uri)
@@ -63,7 +61,7 @@ def find_temporary_files(store: ObjectStore) -> list[TemporaryFile]:
 
 
 def remove_temporary_files(store: ObjectStore, found: list[TemporaryFile]) -> int:
-    """Delete these files; gives their bytes."""
+    """Remove temporary files; return their size in bytes."""
     root, freed = Path(store.uri), 0
     for one in found:
         place = root / one.path
@@ -83,29 +81,35 @@ def _walk_temporary_files(root: Path) -> Iterator[tuple[Path, int]]:
                     yield path, size
 
 
-_FORMAT = 2
 _TRIES = 16
-"""So often a cleanup writes its list while others write theirs."""
-_MALFORMED = (
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-)
-"""What reading a list raises that is not one."""
+"""The number of attempts to write the list while other cleanups write theirs."""
 
 
 @dataclass(frozen=True, slots=True)
 class OrphanCandidate:
-    """The time an orphan was first seen, and the heartbeats present then.
+    """The time an orphan was first seen, in microseconds, and the heartbeats present then.
 
     A note is the path of a heartbeat, or of the manifest version that was the newest.
     """
 
-    at_us: int
+    at: int
     notes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateList:
+    """The orphan candidates of all cleanups, by path."""
+
+    first_seen: dict[str, OrphanCandidate]
+
+
+CANDIDATES = RecordKind(
+    what="a list of orphan candidates",
+    type=CandidateList,
+    place=ORPHAN_CANDIDATES,
+    key=None,
+    version=2,
+)
 
 
 class OrphanCandidates:
@@ -118,12 +122,12 @@ class OrphanCandidates:
         grace_s: float,
         live_notes: Callable[[], frozenset[str]] = frozenset,
     ) -> None:
-        """Read what earlier cleanups noted.
+        """Read the candidates of earlier cleanups.
 
         Args:
             store: The store of the candidates.
             clock_us: The time, in microseconds.
-            grace_s: The time a writer without a heartbeat is given to prepare.
+            grace_s: The grace period of writers without a heartbeat.
             live_notes: The heartbeats of the writes in progress.
         """
         self._store, self._clock_us, self._live_notes = store, clock_us, live_notes
@@ -133,17 +137,17 @@ class OrphanCandidates:
         self._announced: set[str] = set()
 
     def due(self, paths: Iterable[str], beside: Collection[str] = ()) -> list[str]:
-        """Those of the paths that may go now; all are noted.
+        """Return the paths that may be removed now; the others become candidates.
 
-        Call it after listing: whoever wrote what was found had started a heartbeat before, and if
-        that is gone by now, so is the writer. `beside` is what else retains what is first seen now,
-        for as long as it is given.
+        To be called after listing: the writer of a listed file had started a heartbeat before, and
+        if that has ended by now, so has the writer. `beside` are further notes, which retain the
+        paths first seen now for as long as they are given.
         """
         live_notes = self._live_notes().union(beside)
         return [path for path in paths if self._is_due(path, self._grace_us, live_notes)]
 
     def is_unchanged_for(self, path: str, seconds: float) -> bool:
-        """Return whether this was first seen at least so long ago; record it otherwise."""
+        """Return whether a path was first seen at least `seconds` ago; it becomes a candidate."""
         return self._is_due(path, int(seconds * 1_000_000), frozenset())
 
     def _is_due(self, path: str, wait_us: int, live_notes: frozenset[str]) -> bool:
@@ -151,17 +155,17 @@ class OrphanCandidates:
         if first is None:
             self._after[path] = OrphanCandidate(now, live_notes)
             return False
-        if first.at_us > now:
-            # A clock was ahead, then or is behind now: waiting starts over.
+        if first.at > now:
+            # One of the clocks is wrong: the grace period starts over.
             first = OrphanCandidate(now, first.notes)
         self._after[path] = first
-        return now - first.at_us >= wait_us and not first.notes & live_notes
+        return now - first.at >= wait_us and not first.notes & live_notes
 
     def announce(self, paths: Iterable[str]) -> None:
-        """List what is about to go at first sight, whoever is at work; readable from here on.
+        """Write paths that are about to be removed to the list at once, whatever heartbeats exist.
 
-        Nobody starts anything at a version that is listed. Forgotten, they are off the list when
-        it is saved.
+        No operation starts at a listed version. Forgotten paths are removed from the list when it
+        is saved.
         """
         now, announced = self._clock_us(), set(paths)
         self._announced |= announced
@@ -169,19 +173,19 @@ class OrphanCandidates:
         self._write(dropped=frozenset())
 
     def forget(self, paths: Iterable[str]) -> None:
-        """These are gone now."""
+        """Drop the candidates that were removed."""
         for path in paths:
             self._after.pop(path, None)
 
     def keep(self, prefix: str) -> None:
-        """Remember what was noted below a place that could not be looked at this time."""
+        """Retain the candidates below a place that could not be listed."""
         self._after |= {p: seen for p, seen in self._before.items() if p.startswith(prefix)}
 
     def save(self) -> None:
-        """Leave the notes for the next cleanup, in a list that is whole afterwards.
+        """Save the candidates for the next cleanup, repairing the list if it is damaged.
 
-        What another cleanup has listed meanwhile stays. So do versions that an earlier one has
-        announced and not removed: it may only be asleep.
+        Candidates of concurrent cleanups are retained. So are versions that an earlier cleanup has
+        announced and not removed: it may be suspended.
         """
         for path, seen in self._before.items():
             if path not in self._announced and is_version_path(path) and self._store.exists(path):
@@ -190,82 +194,56 @@ class OrphanCandidates:
 
     def _write(self, dropped: Collection[str]) -> None:
         for _ in range(_TRIES):
-            found = self._store.find_versioned(ORPHAN_CANDIDATES)
-            listed = {} if found is None else _decode_if_readable(found.data)
-            kept = {path: seen for path, seen in listed.items() if path not in dropped}
-            content = _encode(kept | self._after)
-            if found is None:
-                is_done = self._store.put_if_absent(ORPHAN_CANDIDATES, content)
-            else:
-                is_same = found.data == content
-                is_done = is_same or self._store.put_if_match(ORPHAN_CANDIDATES, content, found.tag)
-            if is_done:
+            found = CANDIDATES.find_stored(self._store)
+            listed = {} if found is None else _decode_if_readable(found)
+            retained = {path: seen for path, seen in listed.items() if path not in dropped}
+            candidates = CandidateList(retained | self._after)
+            is_same = found is not None and found.data == CANDIDATES.encode(candidates)
+            if is_same or CANDIDATES.swap(self._store, candidates, found):
                 return
         raise ConflictError(f"other cleanups keep changing {ORPHAN_CANDIDATES}; run one at a time")
 
 
 def write_empty_candidates(store: ObjectStore) -> None:
-    """Write the empty list of a new graph; from then on a missing list is detected."""
-    store.put(ORPHAN_CANDIDATES, _encode({}))
+    """Write the empty list of a new graph, so that a missing list is detected."""
+    CANDIDATES.put(store, CandidateList({}))
 
 
 def find_candidates_damage(store: ObjectStore) -> str | None:
     """Describe the damage of the list; None if it is intact."""
-    data = store.find(ORPHAN_CANDIDATES)
-    if data is None:
-        return "is missing; the next cleanup makes it again"
     try:
-        _decode(data)
-    except (OmniError, *_MALFORMED):
+        if CANDIDATES.find(store) is None:
+            return "is missing; the next cleanup makes it again"
+    except OmniError:
         return "is not what a cleanup leaves; the next one starts it anew"
     return None
 
 
-def _encode(first_seen: Mapping[str, OrphanCandidate]) -> bytes:
-    seen = {
-        path: {"at": one.at_us, "notes": sorted(one.notes)}
-        for path, one in sorted(first_seen.items())
-    }
-    return json.dumps(seal({"version": _FORMAT, "first_seen": seen}), indent=1).encode()
-
-
 def list_removable_paths(store: ObjectStore, note: str | None = None) -> frozenset[str]:
-    """List what a cleanup may remove now or later, relative to the root.
+    """List the paths that a cleanup may remove now or later, relative to the root.
 
-    Excluded is what was first seen beside `note`, the path of a heartbeat that is still there: as
-    long as it is, no cleanup removes that.
+    Excluded are those first seen beside `note`, the path of a live heartbeat: no cleanup removes
+    them before it ends.
     """
     return frozenset(path for path, seen in _read(store).items() if note not in seen.notes)
 
 
 def _read(store: ObjectStore) -> dict[str, OrphanCandidate]:
-    data = store.find(ORPHAN_CANDIDATES)
-    return {} if data is None else _decode_if_readable(data)
+    found = CANDIDATES.find_stored(store)
+    return {} if found is None else _decode_if_readable(found)
 
 
-def _decode_if_readable(data: bytes) -> dict[str, OrphanCandidate]:
+def _decode_if_readable(found: StoredRecord[CandidateList]) -> dict[str, OrphanCandidate]:
     try:
-        return _decode(data)
-    except _MALFORMED:
-        return {}  # it only delays what it would have allowed
-
-
-def _decode(data: bytes) -> dict[str, OrphanCandidate]:
-    body = json.loads(data)
-    if not is_sealed(body) or body.keys() - {SEAL, "version", "first_seen"}:
-        raise ValueError(f"{ORPHAN_CANDIDATES} is not what was written")
-    if body["version"] > _FORMAT:
-        raise ManifestCorrupt(f"{ORPHAN_CANDIDATES} has format {body['version']}, not {_FORMAT}")
-    return {
-        str(path): OrphanCandidate(int(seen["at"]), frozenset(map(str, seen["notes"])))
-        for path, seen in body["first_seen"].items()
-    }
+        return found.record.first_seen
+    except DamagedRecord:
+        return {}  # this only delays removals
 
 
 def require_retained_manifest(
     root: GraphRoot, branch: str, incarnation: str | None, version: int
 ) -> None:
-    """Raise unless a manifest version of a branch is there to stay. To be called under the fence.
+    """Raise unless a manifest version of a branch is retained; called under the fence.
 
     Raises:
         HistoricalVersionReclaimed: cleanup has removed it, or is about to.
@@ -282,7 +260,7 @@ def require_retained_manifest(
 
 
 def require_retained_table(root: GraphRoot, location: TableLocation, version: int) -> None:
-    """Raise unless a version of a table is there to stay. To be called under the fence."""
+    """Raise unless a version of a table is retained; called under the fence."""
     open_table(location, version)
     _require_unlisted(root, location, version)
 
@@ -290,7 +268,7 @@ def require_retained_table(root: GraphRoot, location: TableLocation, version: in
 def require_retained_versions(
     root: GraphRoot, location: TableLocation, versions: Collection[int]
 ) -> None:
-    """Raise unless these versions are there to stay; they are listed and not read."""
+    """Raise unless versions are retained; they are listed and not read."""
     there = set(list_versions(location))
     for version in sorted(versions):
         if version not in there:

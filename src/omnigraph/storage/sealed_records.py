@@ -1,18 +1,29 @@
-"""Sealed records: small JSON objects with a checksum of themselves, by name, and their log."""
+"""Sealed records: small JSON objects with a checksum, replaced by compare-and-swap, and their log.
+
+Each kind is a `RecordKind`. The log lists, on a local disk, records that nothing else refers to.
+"""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from omnigraph.errors import ManifestCorrupt, OmniError
-from omnigraph.storage.layout import CONSUMERS, REFS, RELATED, REQUESTS, TAGS, find_name
+from omnigraph.errors import ManifestCorrupt, OmniError, StorageError
+from omnigraph.storage.layout import (
+    CONSUMERS,
+    REFS,
+    RELATED,
+    REQUESTS,
+    TAGS,
+    find_name,
+    make_record_path,
+)
 from omnigraph.storage.objects.object_store import ObjectStore, StoreKind, translate_os_errors
 from omnigraph.storage.tables.checksums import (
     LOG,
@@ -24,15 +35,11 @@ from omnigraph.storage.tables.checksums import (
 )
 from omnigraph.struct_decoding import convert_into, decode_into
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-
 SEAL = "crc32"
 
 
 def seal(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The object with its checksum as the last member."""
+    """Return the object with its checksum as the last member."""
     return {**body, SEAL: _crc(body)}
 
 
@@ -41,12 +48,7 @@ def is_sealed(body: Mapping[str, Any]) -> bool:
     return SEAL not in body or body[SEAL] == _crc({k: v for k, v in body.items() if k != SEAL})
 
 
-def require_seal(
-    body: Mapping[str, Any],
-    path: str,
-    members: Collection[str],
-    advice: str = "restore it from a backup",
-) -> None:
+def require_seal(body: Mapping[str, Any], path: str, members: Collection[str], advice: str) -> None:
     """Raise unless the object has these members only, and the checksum it was written with."""
     unknown = sorted(body.keys() - {SEAL, *members})
     if unknown:
@@ -59,107 +61,225 @@ def _crc(body: Mapping[str, Any]) -> int:
     return zlib.crc32(msgspec.json.encode(body, order="sorted"))
 
 
-FORMAT = 1
-
-Record = TypeVar("Record", bound="DataclassInstance")
+Record = TypeVar("Record")
 
 
-def _accept(record: object, path: str) -> None:
-    """For records whose members need not fit together."""
+class DamagedRecord(ManifestCorrupt):
+    """A record that cannot be read; `is_altered` if only its checksum tells."""
+
+    def __init__(self, path: str, reason: str, *, is_altered: bool = False) -> None:
+        super().__init__(f"{path} is {reason}")
+        self.reason, self.is_altered = reason, is_altered
+
+
+class NewerRecord(ManifestCorrupt):
+    """A record of a later format than this release reads."""
+
+    def __init__(self, path: str, version: int, known: int) -> None:
+        super().__init__(f"{path} has format {version}, not {known}")
+        self.version = version
 
 
 @dataclass(frozen=True)
-class NamedRecords(Generic[Record]):
-    """All records of one kind: where they are and what they are made of."""
+class StoredRecord(Generic[Record]):
+    """A record as it is stored, with the tag by which it is replaced."""
 
-    what: str
-    folder: str
-    make_path: Callable[[str], str]
-    type: type[Record]
-    unread: tuple[str, ...] = ()
-    """Members that are only written."""
-    check: Callable[[Record, str], None] = _accept
-    """Raises unless the members of a record fit together."""
+    kind: RecordKind[Record]
+    name: str
+    data: bytes
+    tag: str
 
     @cached_property
-    def _members(self) -> tuple[str, ...]:
-        return ("version", *self.unread, *(field.name for field in fields(self.type)))
+    def record(self) -> Record:
+        """The decoded record; raises `ManifestCorrupt` if it is damaged."""
+        return self.kind.decode(self.data, self.name)
 
-    def encode(self, record: Record, **unread: object) -> bytes:
-        body = seal({"version": FORMAT, **unread, **asdict(record)})
+
+def _accept(_: object) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordKind(Generic[Record]):
+    """A kind of sealed record: its place, its members, and how it is read and replaced."""
+
+    what: str
+    """Its name with an article, for messages."""
+    type: type[Record]
+    place: str
+    """The folder of the records; the path, if there is only one."""
+    key: str | None = "name"
+    """The member that names a record; None if there is only one."""
+    version: int = 1
+    version_member: str = "version"
+    is_logged: bool = False
+    """True if the log of records lists them: nothing else tells that one is lost."""
+    find_problem: Callable[[Record], str | None] = _accept
+    """Return the reason why the members of a record do not fit together."""
+    advice: str = "; restore it from a backup"
+    """The end of messages about damage."""
+    needs_seal: bool = False
+    """True if a record without a checksum is damaged."""
+
+    def path(self, name: str = "") -> str:
+        return self.place if self.key is None else make_record_path(self.place, name)
+
+    def path_of(self, record: Record) -> str:
+        return self.path("" if self.key is None else getattr(record, self.key))
+
+    def encode(self, record: Record) -> bytes:
+        members = msgspec.to_builtins(record, order="deterministic")
+        body = seal({self.version_member: self.version, **members})
         return msgspec.json.format(msgspec.json.encode(body))
 
-    def decode(self, data: bytes, name: str) -> Record:
-        """The record of this name.
+    def decode(self, data: bytes, name: str = "") -> Record:
+        """Decode the record of a name.
 
         Raises:
-            ManifestCorrupt: it is not what was written.
+            DamagedRecord: it is not what was written.
+            NewerRecord: it has a later format.
         """
-        path = self.make_path(name)
+        path = self.path(name)
         try:
             body = decode_into(data, dict[str, object])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise ManifestCorrupt(f"{path} is not the record of a {self.what}: {error}") from error
-        if body.get("version") != FORMAT:
-            raise ManifestCorrupt(f"{path} has format {body.get('version')}, not {FORMAT}")
-        require_seal(body, path, self._members)
-        for skipped in ("version", SEAL, *self.unread):
-            body.pop(skipped, None)
-        try:
+            version = body.get(self.version_member, self.version)
+            if isinstance(version, int) and version > self.version:
+                raise NewerRecord(path, version, self.version)
+            is_whole = is_sealed(body) and (SEAL in body or not self.needs_seal)
+            for added in (self.version_member, SEAL):
+                body.pop(added, None)
             record = convert_into(body, self.type)
-        except msgspec.ValidationError as error:
-            raise ManifestCorrupt(f"{path} is not the record of a {self.what}: {error}") from error
-        if getattr(record, "name", None) != name:
-            raise ManifestCorrupt(f"{path} is the record of another {self.what}")
-        self.check(record, path)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise DamagedRecord(path, self._describe(str(error))) from error
+        problem = self._find_problem(record, name, version, body)
+        if problem is not None:
+            raise DamagedRecord(path, self._describe(problem))
+        if not is_whole:
+            problem = self._describe("its checksum is not that of its content")
+            raise DamagedRecord(path, problem, is_altered=True)
         return record
 
-    def find(self, store: ObjectStore, name: str) -> Record | None:
-        data = store.find(self.make_path(name))
+    def _describe(self, problem: str) -> str:
+        return f"not {self.what}: {problem}{self.advice}"
+
+    def _find_problem(
+        self, record: Record, name: str, version: object, body: Mapping[str, object]
+    ) -> str | None:
+        if version != self.version:
+            return f"it has format {version}"
+        members = getattr(self.type, "__dataclass_fields__", body)
+        unknown = sorted(body.keys() - members)
+        if unknown:
+            return f"it has unknown members: {', '.join(unknown)}"
+        if self.key is not None and getattr(record, self.key) != name:
+            return f"it has another {self.key.replace('_', ' ')}"
+        return self.find_problem(record)
+
+    def find(self, store: ObjectStore, name: str = "") -> Record | None:
+        """Read a record; None if there is none."""
+        data = store.find(self.path(name))
         return None if data is None else self.decode(data, name)
+
+    def find_stored(self, store: ObjectStore, name: str = "") -> StoredRecord[Record] | None:
+        """Read a record undecoded, with its tag; None if there is none."""
+        found = store.find_versioned(self.path(name))
+        return None if found is None else StoredRecord(self, name, found.data, found.tag)
+
+    def holds(self, store: ObjectStore, record: Record) -> bool:
+        """Return whether exactly this record is stored."""
+        return store.find(self.path_of(record)) == self.encode(record)
+
+    def create(self, store: ObjectStore, record: Record) -> bool:
+        """Write a record if there is none of its name; False if there is."""
+        return self.swap(store, record, None)
+
+    def swap(self, store: ObjectStore, record: Record, over: StoredRecord[Record] | None) -> bool:
+        """Replace the record that was read, or create one where there was none.
+
+        Return False if another writer was first. If the answer is lost, reading tells.
+        """
+        path, data = self.path_of(record), self.encode(record)
+        try:
+            if over is None:
+                is_done = store.put_if_absent(path, data)
+            else:
+                is_done = store.put_if_match(path, data, over.tag)
+        except StorageError:
+            if not _is_stored(store, path, data):
+                raise
+            is_done = True
+        if is_done and over is None and self.is_logged:
+            _log_record(store, path, data)
+        return is_done
+
+    def put(self, store: ObjectStore, record: Record) -> None:
+        """Write a record in place of any other."""
+        store.put(self.path_of(record), self.encode(record))
+
+    def remove(self, store: ObjectStore, *names: str) -> None:
+        """Remove records, where there are any. If the answer is lost, reading tells."""
+        paths = [self.place] if self.key is None else list(map(self.path, names))
+        if self.is_logged:
+            paths = [path for path in paths if store.exists(path)]
+            _forget_records(store, paths)
+        for path in paths:
+            try:
+                store.delete(path)
+            except StorageError:
+                if store.find(path) is not None:
+                    raise
 
     def list_names(self, store: ObjectStore) -> list[str]:
         return sorted(self._find_files(store))
 
     def list_all(self, store: ObjectStore) -> list[Record]:
-        """Every record in the order of names; one deleted while we look is left out."""
+        """List all records by name, without those that are deleted meanwhile."""
         return [self.decode(data, name) for name, data in self.read_all(store)]
 
     def list_mentioning(self, store: ObjectStore, text: str) -> list[Record]:
-        """The records in which a text of letters and digits occurs; others are not decoded."""
+        """List the records that contain a text of letters and digits; others are not decoded."""
         wanted = text.encode()
         return [self.decode(data, name) for name, data in self.read_all(store) if wanted in data]
 
     def _find_files(self, store: ObjectStore) -> dict[str, str]:
-        """The file of each record, by its name."""
-        found = ((find_name(file), file) for file in store.list(self.folder))
+        """Return the file of each record by name."""
+        found = ((find_name(file), file) for file in store.list(self.place))
         return {name: file for name, file in found if name is not None}
 
     def read_all(self, store: ObjectStore) -> Iterator[tuple[str, bytes]]:
-        """Every record as it is stored, in the order of names."""
+        """Yield every record undecoded, in the order of names."""
         for name, file in sorted(self._find_files(store).items()):
-            data = store.find(f"{self.folder}/{file}")
+            data = store.find(f"{self.place}/{file}")
             if data is not None:
                 yield name, data
 
     def find_damage(self, store: ObjectStore) -> Iterator[str]:
-        """Describe the damage of each record that cannot be read."""
+        """Describe each record that cannot be read, and each that is lost."""
         for name in self.list_names(store):
             try:
                 self.find(store, name)
             except OmniError as error:
                 yield error.message
+        for path in list_lost_records(store, self.place) if self.is_logged else ():
+            yield f"{path} is gone, and nobody removed it"
+
+
+def _is_stored(store: ObjectStore, path: str, data: bytes) -> bool:
+    try:
+        return store.find(path) == data
+    except StorageError:
+        return False
 
 
 class RecordMemory(Generic[Record]):
-    """Lists all records again and again, and decodes those that have changed."""
+    """Cache of decoded records: listed again, only changed ones are decoded."""
 
-    def __init__(self, records: NamedRecords[Record]) -> None:
+    def __init__(self, records: RecordKind[Record]) -> None:
         self._records = records
         self._known: dict[str, tuple[bytes, Record]] = {}
 
     def list_all(self, store: ObjectStore) -> list[Record]:
-        """Every record in the order of names; one deleted while we look is left out."""
+        """List all records by name, without those that are deleted meanwhile."""
         found: dict[str, tuple[bytes, Record]] = {}
         for name, data in self._records.read_all(store):
             known = self._known.get(name)
@@ -170,51 +290,40 @@ class RecordMemory(Generic[Record]):
         return [record for _, record in found.values()]
 
 
-_STAYS = 0
-"""In place of a version: the line stays until it is forgotten, whether the file is there or not."""
+_NO_VERSION = 0
+"""In place of a version: the line stays until the record is removed."""
 
 
-def create_logged(store: ObjectStore, path: str, data: bytes) -> bool:
-    """Put a record if there is none of its name; False where there is."""
-    is_made = store.put_if_absent(path, data)
-    if is_made:
-        _note(store, path, data)
-    return is_made
-
-
-def _note(store: ObjectStore, path: str, data: bytes) -> None:
-    """Failing to is no reason to fail what the record is about: its loss would go unnoticed."""
+def _log_record(store: ObjectStore, path: str, data: bytes) -> None:
+    """Add a record to the log, ignoring errors: they would only hide a later loss."""
     folder = _find_folder(store)
     if folder is not None:
         with suppress(OSError):
-            add_checksums(folder, [Checksum.of(_strip(path), data, _STAYS)])
+            add_checksums(folder, [Checksum.of(_strip(path), data, _NO_VERSION)])
 
 
-def remove_logged(store: ObjectStore, *paths: str) -> None:
-    """Remove records, on purpose."""
+def _forget_records(store: ObjectStore, paths: Collection[str]) -> None:
+    """Remove records from the log, before they are removed themselves."""
     folder = _find_folder(store)
-    there = [path for path in paths if store.exists(path)]
     if folder is not None:
         with translate_os_errors("write", f"{folder}/{LOG}"):
-            forget_files(folder, [_strip(path) for path in there])
-    for path in there:
-        store.delete(path)
+            forget_files(folder, [_strip(path) for path in paths])
 
 
 def list_lost_records(store: ObjectStore, *prefixes: str) -> list[str]:
-    """The records in some folders that were made and are gone, though nobody removed them."""
+    """List the logged records of some folders that are gone, though nobody removed them."""
     folder = _find_folder(store)
     if folder is None:
         return []
     noted = [f"{REFS}/{name}" for name in read_log(folder).files]
     gone = [path for path in noted if path.startswith(prefixes) and not store.exists(path)]
-    # Looked at again: somebody may have removed one meanwhile.
+    # Read again: one may have been removed meanwhile.
     still = read_log(folder).files if gone else {}
     return sorted(path for path in gone if _strip(path) in still)
 
 
 def require_no_lost_records(store: ObjectStore, *prefixes: str) -> None:
-    """Raise if a record is gone that keeps what it names from being cleaned away."""
+    """Raise if a record is lost that retains versions."""
     lost = list_lost_records(store, *prefixes)
     if lost:
         raise ManifestCorrupt(
@@ -238,7 +347,7 @@ def find_log_damage(store: ObjectStore) -> str | None:
 
 
 def rewrite_record_log(store: ObjectStore) -> None:
-    """Write the log anew, with every record that is there. To be called under the fence."""
+    """Rewrite the log with every existing record; called under the fence."""
     folder = _find_folder(store)
     if folder is None:
         return
@@ -248,9 +357,9 @@ def rewrite_record_log(store: ObjectStore) -> None:
         found = {
             path: store.find(path) for path in _list_logged(store) if _strip(path) not in noted
         }
-        sums = (Checksum.of(_strip(p), data, _STAYS) for p, data in found.items() if data)
+        sums = (Checksum.of(_strip(p), data, _NO_VERSION) for p, data in found.items() if data)
         add_checksums(folder, sums)
-        # Requests are forgotten by whoever made them, outside of the fence.
+        # Requests are removed outside of the fence.
         forget_files(folder, [_strip(path) for path in found if not store.exists(path)])
 
 
