@@ -24,16 +24,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
-
 from omnigraph.cli.main import run
 from omnigraph.cluster import find_graph_uri, read_serving_snapshot
 from omnigraph.cluster.cluster_files import STATE_FILE
-from omnigraph.cluster.control_records import LEDGER, StateLedger
+from omnigraph.cluster.control_records import LEDGER
 from omnigraph.errors import ClusterError
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.objects.object_store import install_observer
-from omnigraph.storage.sealed_records import SEAL
+from omnigraph.storage.sealed_records import SEAL, seal
 from omnigraph.storage.writer_heartbeat import keep_heartbeat
 
 CASES = Path(__file__).parents[1] / "cases" / "cluster"
@@ -217,4 +215,4 @@ def seal_ledger(folder: Path) -> None:
     place = folder / "__cluster" / "state.json"
     members = json.loads(place.read_bytes())
     del members[SEAL]
-    place.write_bytes(LEDGER.encode(msgspec.convert(members, StateLedger)))
+    place.write_text(json.dumps(seal(members)))

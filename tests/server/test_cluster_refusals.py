@@ -49,7 +49,7 @@ def edit(control: Path, change: Callable[[dict], None]) -> None:
     file = control / "state.json"
     body = json.loads(file.read_bytes())
     change(body["applied_revision"]["resources"])
-    del body[SEAL]
+    del body[SEAL], body["version"]
     ledger = msgspec.convert(body, StateLedger)
     ledger.applied_revision.refresh_digests()
     file.write_bytes(LEDGER.encode(ledger))

@@ -212,7 +212,7 @@ def read_serving_snapshot(place: str, *, settings: Settings | None = None) -> Se
 def read_snapshot_of(files: ClusterFiles) -> ServingSnapshot:
     """Read the definitions that a server serves from a storage root."""
     found, pending = _read_consistently(files)
-    state, report = found.ledger.applied_revision, ClusterReport()
+    state, report = found.record.applied_revision, ClusterReport()
     for graph_id, message in pending.items():
         report.add("cluster_recovery_pending", graph_address(graph_id), message)
     for address, record in sorted(state.resources.items()):
@@ -229,7 +229,7 @@ def read_snapshot_of(files: ClusterFiles) -> ServingSnapshot:
         report.add("cluster_no_healthy_graphs", files.root, "every graph waits for a recovery")
     report.raise_if_errors()
     return ServingSnapshot(
-        revision=found.ledger.state_revision,
+        revision=found.record.state_revision,
         fingerprint=_make_fingerprint(found, pending),
         graphs=graphs,
         quarantined=pending,
@@ -248,7 +248,7 @@ def find_fingerprint(files: ClusterFiles) -> str:
 
 
 def _make_fingerprint(found: ReadLedger, pending: Iterable[str]) -> str:
-    return " ".join((found.cas, *pending))
+    return " ".join((found.digest, *pending))
 
 
 # --- reading ---
@@ -269,16 +269,16 @@ def _read_consistently(files: ClusterFiles) -> tuple[ReadLedger, Mapping[str, st
     quarantine a graph whose change is recorded.
     """
     report = ClusterReport()
-    before = INTENTS.list_all(files, report, Severity.ERROR)
+    before = INTENTS.list_usable(files, report, Severity.ERROR)
     for _ in range(_MAX_READS):
         found = _require_ledger(files)
-        after = INTENTS.list_all(files, report, Severity.ERROR)
+        after = INTENTS.list_usable(files, report, Severity.ERROR)
         if after == before:
             break
         before = after
     report.raise_if_errors()
     reasons = {one.graph_id: one.describe() for one in after}
-    known = found.ledger.applied_revision.graph_ids
+    known = found.record.applied_revision.graph_ids
     return found, {one: reasons[one] for one in known if one in reasons}
 
 
@@ -294,7 +294,7 @@ class _StateReader:
     def of(cls, place: str, settings: Settings | None, graph_id: str | None = None) -> _StateReader:
         """Open the state of a place, which must have a graph if one is given."""
         files = open_files(place, settings)
-        state = _require_ledger(files).ledger.applied_revision
+        state = _require_ledger(files).record.applied_revision
         known = state.graph_ids
         if graph_id is not None and graph_id not in known:
             shown = f"applied: {', '.join(known)}" if known else "no graph has been applied yet"

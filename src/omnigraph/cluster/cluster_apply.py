@@ -239,7 +239,7 @@ class _ApplyRun:
         assert cluster.base is not None
         if self.is_converged:
             ledger.applied_revision.config_digest = cluster.desired.state.config_digest
-        elif ledger.resources != cluster.base.ledger.resources:
+        elif ledger.resources != cluster.base.record.resources:
             ledger.applied_revision.config_digest = None
 
     def _find_status(self, address: str, known: ResourceStatus | None) -> ResourceStatus:
@@ -258,7 +258,7 @@ class _ApplyRun:
         """Write the ledger unless it is as before; intents and approvals follow it."""
         cluster = self.cluster
         cluster.ledger.applied_revision.refresh_digests()
-        if cluster.base is None or cluster.ledger != cluster.base.ledger:
+        if cluster.base is None or cluster.ledger != cluster.base.record:
             cluster.write_ledger()
             self.is_recorded = True
         else:

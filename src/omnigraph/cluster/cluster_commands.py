@@ -223,7 +223,7 @@ def approve_change(
         found = session.approvals.get(resource)
         if found is None:
             signed = ChangeApproval.sign(plan, resource, actor)
-            APPROVALS.write(session.files, signed.path, signed)
+            APPROVALS.put(session.files.control, signed)
             found = signed
     return finish(
         ApproveResult(

@@ -9,7 +9,7 @@
     graphs/<id>.omni                                      the graphs
 
 Control files have a folder of their own, so that what is locked is not the folder in git. Those of
-JSON are sealed: a `RecordKind` reads and writes all records of one kind.
+JSON are sealed records of storage: `ControlRecords` gives their problems the codes of a cluster.
 """
 
 from __future__ import annotations
@@ -17,13 +17,10 @@ from __future__ import annotations
 import hashlib
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Generic, TypeVar
-
-import msgspec
+from typing import TypeVar
 
 from omnigraph.cluster.cluster_diagnostics import (
     ClusterReport,
@@ -34,10 +31,12 @@ from omnigraph.cluster.cluster_diagnostics import (
 from omnigraph.errors import ClusterDiagnostic, ClusterError, NotFoundError, Severity
 from omnigraph.settings import Settings
 from omnigraph.storage.objects import ObjectStore, normalize_root, open_store
-from omnigraph.storage.sealed_records import SEAL, is_sealed, seal
-from omnigraph.struct_decoding import convert_into
-from omnigraph.types.json_value import parse_json
-from omnigraph.types.row_problems import ValueRefused
+from omnigraph.storage.sealed_records import (
+    DamagedRecord,
+    NewerRecord,
+    RecordKind,
+    StoredRecord,
+)
 from omnigraph.wire.http_protocol import check_graph_id, is_graph_id
 
 CONFIG_FILE = "cluster.yaml"
@@ -223,84 +222,66 @@ def find_managing_root(uri: str, settings: Settings | None = None) -> str | None
     return match["root"] if control.exists(STATE_FILE) else None
 
 
-# --- sealed records ---
+# --- control records ---
 
-FORMAT = 1
-"""The format of every control record."""
-
-Record = TypeVar("Record", bound=msgspec.Struct)
+Record = TypeVar("Record")
 
 
-@dataclass(frozen=True, slots=True)
-class RecordKind(Generic[Record]):
-    """A kind of control record, with the codes of its problems."""
+@dataclass(frozen=True, kw_only=True)
+class ControlRecords(RecordKind[Record]):
+    """A kind of sealed record in the control folder, with the codes of its problems."""
 
-    what: str
-    """Its name with an article, for messages."""
-    type: type[Record]
     unreadable: str
     unsupported: str
     invalid: str
     unwritable: str
-    folder: str = ""
-    """The folder with all records of the kind; a single record has none."""
-    version: str = "schema_version"
-    """The member with the format."""
-    find_problem: Callable[[Record, str], str | None] = lambda _record, _path: None
-    """Return the reason why the members of the record at a path do not fit together."""
     advice: str = ""
     unsealed: str | None = None
-    """The message for a wrong checksum; with it, the checksum is required."""
+    """The message for a checksum that is wrong or missing, if it is not the usual one."""
+
+    def show_path(self, name: str = "") -> str:
+        """Return the path of a record as messages name it."""
+        return show_control_path(self.path(name))
 
     def encode(self, record: Record) -> bytes:
-        """Encode a record indented, with its checksum and a newline at the end."""
-        body = seal(msgspec.to_builtins(record, order="deterministic"))
-        return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
+        return super().encode(record) + b"\n"
 
-    def decode(self, data: bytes, path: str) -> Record:
-        """Return the record in a file, unless it is damaged or of another format."""
-        place = show_control_path(path)
+    def decode(self, data: bytes, name: str = "") -> Record:
         try:
-            body = parse_json(data)
-            members = body if isinstance(body, dict) else {}
-            version = members.get(self.version)
-            if isinstance(version, int) and version != FORMAT:
-                name = self.what.partition(" ")[2]
-                message = f"the {name} has version {version}; this release reads {FORMAT}"
-                raise refuse(self.unsupported, place, message)
-            is_whole = is_sealed(members) and (self.unsealed is None or SEAL in members)
-            members.pop(SEAL, None)
-            record = convert_into(body, self.type)
-            problem = self.find_problem(record, path)
-        except (ValueRefused, msgspec.ValidationError) as error:
-            problem = str(error)
-        if problem is None and not is_whole:
-            if self.unsealed is not None:
-                raise refuse(self.invalid, place, self.unsealed)
-            problem = "its checksum is not that of its content"
-        if problem is not None:
-            raise refuse(self.invalid, place, f"not {self.what}: {problem}{self.advice}")
-        return record
+            return super().decode(data, name)
+        except NewerRecord as error:
+            kind = self.what.partition(" ")[2]
+            message = f"the {kind} has version {error.version}; this release reads {self.version}"
+            raise refuse(self.unsupported, self.show_path(name), message) from error
+        except DamagedRecord as error:
+            message = self.unsealed if self.unsealed and error.is_altered else error.reason
+            raise refuse(self.invalid, self.show_path(name), message) from error
 
-    def find(self, files: ClusterFiles, path: str) -> Record | None:
-        with refusing(self.unreadable, show_control_path(path)):
-            data = files.control.find(path)
-        return None if data is None else self.decode(data, path)
+    def find(self, store: ObjectStore, name: str = "") -> Record | None:
+        with refusing(self.unreadable, self.show_path(name)):
+            return super().find(store, name)
 
-    def list_all(
+    def find_stored(self, store: ObjectStore, name: str = "") -> StoredRecord[Record] | None:
+        with refusing(self.unreadable, self.show_path(name)):
+            return super().find_stored(store, name)
+
+    def swap(self, store: ObjectStore, record: Record, over: StoredRecord[Record] | None) -> bool:
+        with refusing(self.unwritable, show_control_path(self.path_of(record))):
+            return super().swap(store, record, over)
+
+    def put(self, store: ObjectStore, record: Record) -> None:
+        with refusing(self.unwritable, show_control_path(self.path_of(record))):
+            super().put(store, record)
+
+    def list_usable(
         self, files: ClusterFiles, report: ClusterReport, severity: Severity = Severity.WARNING
     ) -> list[Record]:
-        """List the records of the folder by name; unusable ones are reported."""
-        names, place = list[str](), show_control_path(self.folder)
-        with report.collect(severity), refusing(self.unreadable, place):
-            names = [name for name in files.control.list(self.folder) if name.endswith(".json")]
+        """List the records by name; unusable ones are reported."""
+        names = list[str]()
+        with report.collect(severity), refusing(self.unreadable, show_control_path(self.place)):
+            names = self.list_names(files.control)
         found = list[Record | None]()
         for name in names:
             with report.collect(severity):
-                found.append(self.find(files, f"{self.folder}/{name}"))
+                found.append(self.find(files.control, name))
         return [one for one in found if one is not None]
-
-    def write(self, files: ClusterFiles, path: str, record: Record) -> None:
-        """Write a record, in place of any other."""
-        with refusing(self.unwritable, show_control_path(path)):
-            files.control.put(path, self.encode(record))

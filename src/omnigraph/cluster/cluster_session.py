@@ -19,11 +19,8 @@ import msgspec
 from omnigraph.cluster.cluster_config import choose_root, read_storage_root
 from omnigraph.cluster.cluster_diagnostics import ClusterReport, refuse, refusing
 from omnigraph.cluster.cluster_files import (
-    APPROVALS_FOLDER,
-    LOCK_FILE,
     ClusterFiles,
     graph_address,
-    show_control_path,
 )
 from omnigraph.cluster.cluster_state import ClusterPlan, ClusterState
 from omnigraph.cluster.control_records import (
@@ -45,7 +42,7 @@ from omnigraph.cluster.control_records import (
     write_ledger,
 )
 from omnigraph.cluster.desired_state import DesiredState, read_desired
-from omnigraph.errors import ClusterDiagnostic, ClusterError, Severity, StorageError
+from omnigraph.errors import ClusterDiagnostic, ClusterError, Severity
 from omnigraph.result import Result
 from omnigraph.settings import Settings
 
@@ -176,7 +173,7 @@ class ClusterSession:
 
     def edit(self, base: ReadLedger) -> None:
         """Begin to change a copy of a ledger."""
-        self.base, self.ledger = base, copy.deepcopy(base.ledger)
+        self.base, self.ledger = base, copy.deepcopy(base.record)
 
     def require_no_roots(self) -> None:
         """Raise if there are graphs: a new ledger must record them."""
@@ -199,7 +196,7 @@ class ClusterSession:
 
     def report_pending(self) -> None:
         """Report the graphs with an unfinished change."""
-        found = {one.graph_id: one for one in INTENTS.list_all(self.files, self.report)}
+        found = {one.graph_id: one for one in INTENTS.list_usable(self.files, self.report)}
         for graph_id, intent in sorted(found.items()):
             message = f"an interrupted {intent.kind} is not finished; the next apply finishes it"
             self.report.add("cluster_recovery_pending", graph_address(graph_id), message)
@@ -208,9 +205,12 @@ class ClusterSession:
     def remove_intents(self, *intents: GraphIntent) -> None:
         """Remove the intents of changes that are recorded, or were not made."""
         for intent in intents:
-            code, place = "recovery_sidecar_cleanup_failed", show_control_path(intent.path)
-            with self.report.collect(Severity.WARNING), refusing(code, place):
-                self.files.control.delete(intent.path)
+            place = INTENTS.show_path(intent.operation_id)
+            with (
+                self.report.collect(Severity.WARNING),
+                refusing("recovery_sidecar_cleanup_failed", place),
+            ):
+                INTENTS.remove(self.files.control, intent.operation_id)
 
     def plan(self) -> ClusterPlan:
         """Compare the ledger with the configuration, and find the approvals that changes need."""
@@ -224,7 +224,7 @@ class ClusterSession:
         """Find the stored approval of each gated change; stale ones are reported."""
         stored = [
             one
-            for one in APPROVALS.list_all(self.files, self.report)
+            for one in APPROVALS.list_usable(self.files, self.report)
             if one.consumed_at is None and one.approval_id not in self.ledger.approval_records
         ]
         for address in plan.gates:
@@ -243,7 +243,7 @@ class ClusterSession:
     def find_approval(self, approval_id: str) -> ChangeApproval | None:
         """Return one approval; None if there is none, or if it is reported as unusable."""
         with self.report.collect(Severity.WARNING):
-            return APPROVALS.find(self.files, f"{APPROVALS_FOLDER}/{approval_id}.json")
+            return APPROVALS.find(self.files.control, approval_id)
         return None
 
     def mark_approvals_consumed(self) -> None:
@@ -251,7 +251,7 @@ class ClusterSession:
         for approval_id, approval in self.ledger.approval_records.items():
             stored = self.find_approval(approval_id)
             if stored is not None and stored.consumed_at is None:
-                APPROVALS.write(self.files, approval.path, approval)
+                APPROVALS.put(self.files.control, approval)
 
     # --- the lock ---
 
@@ -270,15 +270,8 @@ class ClusterSession:
         lock = StateLock(
             lock_id=new_id(), operation=operation, created_at=read_clock(), pid=os.getpid()
         )
-        try:
-            is_ours = self.files.control.put_if_absent(LOCK_FILE, LOCK.encode(lock))
-        except StorageError as error:
-            # The lock may have been created before the answer was lost.
-            is_ours = self._is_held(lock)
-            if not is_ours:
-                raise refuse("state_lock_error", LOCK_PATH, error.message) from error
-        if not is_ours:
-            held = LOCK.find(self.files, LOCK_FILE)
+        if not LOCK.create(self.files.control, lock):
+            held = LOCK.find(self.files.control)
             message = held.describe() if held else "another operator just had the lock; try again"
             raise refuse("state_lock_held", LOCK_PATH, message)
         try:
@@ -288,27 +281,27 @@ class ClusterSession:
                 self._delete_lock()
 
     def _is_held(self, lock: StateLock) -> bool:
-        """Return whether the lock is this one; one that cannot be read belongs to somebody else."""
+        """Return whether the lock is this one; one that cannot be read is not."""
         try:
-            return LOCK.find(self.files, LOCK_FILE) == lock
+            return LOCK.find(self.files.control) == lock
         except ClusterError:
             return False
 
     def _delete_lock(self) -> None:
         with refusing("state_lock_error", LOCK_PATH):
-            self.files.control.delete(LOCK_FILE)
+            LOCK.remove(self.files.control)
 
     def report_lock(self) -> None:
         """Find the lock of an operator at work, with a warning; a damaged one is a warning too."""
         with self.report.collect(Severity.WARNING):
-            self.other_lock = LOCK.find(self.files, LOCK_FILE)
+            self.other_lock = LOCK.find(self.files.control)
         if self.other_lock is not None:
             message = self.other_lock.describe()
             self.report.add("state_lock_held", LOCK_PATH, message, Severity.WARNING)
 
     def remove_lock(self, lock_id: str) -> None:
         """Remove the lock of an operator that is gone, named by its id."""
-        lock = LOCK.find(self.files, LOCK_FILE)
+        lock = LOCK.find(self.files.control)
         if lock is None:
             raise refuse("state_lock_missing", LOCK_PATH, "there is no lock to remove")
         if lock.lock_id != lock_id:
@@ -322,7 +315,7 @@ class ClusterSession:
     def observe_state(self) -> StateObservations:
         """Describe the ledger as it was read or written last, and the lock."""
         base, lock, acquired = self.base, self.other_lock, self.acquired
-        ledger = StateLedger() if base is None else base.ledger
+        ledger = StateLedger() if base is None else base.record
         observed = StateObservations(
             state_path=STATE_PATH,
             lock_path=LOCK_PATH,
@@ -332,7 +325,7 @@ class ClusterSession:
             locked=lock is not None,
             lock_acquired=acquired is not None,
             applied_config_digest=ledger.applied_revision.config_digest,
-            state_cas=None if base is None else base.cas,
+            state_cas=None if base is None else base.digest,
             acquired_lock_id=None if acquired is None else acquired.lock_id,
         )
         if lock is None:
@@ -355,7 +348,7 @@ class ClusterSession:
 
     def make_status(self, operation: str | None = None) -> ClusterStatus:
         """Make the result that shows the ledger as it was read or written last."""
-        ledger = StateLedger() if self.base is None else self.base.ledger
+        ledger = StateLedger() if self.base is None else self.base.record
         return ClusterStatus(
             **self.make_head(),
             operation=operation,

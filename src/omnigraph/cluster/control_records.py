@@ -7,28 +7,24 @@ allows one, and the lock keeps other operators out.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 
 import msgspec
 
-from omnigraph.cluster.cluster_diagnostics import refuse, refusing
+from omnigraph.cluster.cluster_diagnostics import refuse
 from omnigraph.cluster.cluster_files import (
     APPROVALS_FOLDER,
-    FORMAT,
     LOCK_FILE,
     RECOVERIES,
     STATE_FILE,
     ClusterFiles,
-    RecordKind,
+    ControlRecords,
     find_graph_id,
     graph_address,
     is_resource_address,
     schema_address,
-    show_control_path,
 )
 from omnigraph.cluster.cluster_state import (
     ClusterPlan,
@@ -37,9 +33,8 @@ from omnigraph.cluster.cluster_state import (
     StrictRecord,
 )
 from omnigraph.identity import UlidSource
+from omnigraph.storage.sealed_records import StoredRecord
 from omnigraph.wire.http_protocol import is_graph_id
-
-STATE_PATH = show_control_path(STATE_FILE)
 
 new_id = UlidSource().next
 
@@ -61,7 +56,6 @@ class IntentKind(StrEnum):
 class GraphIntent(StrictRecord, frozen=True, kw_only=True):
     """The intent of one change of one graph, written before its first effect."""
 
-    schema_version: int = FORMAT
     operation_id: str
     started_at: str
     actor: str | None = None
@@ -78,10 +72,6 @@ class GraphIntent(StrictRecord, frozen=True, kw_only=True):
     recovered_at: str | None = None
     """Set in the ledger, where recovery recorded the change as made."""
 
-    @property
-    def path(self) -> str:
-        return f"{RECOVERIES}/{self.operation_id}.json"
-
     def describe(self) -> str:
         return (
             f"an interrupted {self.kind} of {self.started_at} is not finished; "
@@ -89,19 +79,17 @@ class GraphIntent(StrictRecord, frozen=True, kw_only=True):
         )
 
 
-INTENTS = RecordKind(
-    "an intent",
-    GraphIntent,
+INTENTS = ControlRecords(
+    what="an intent",
+    type=GraphIntent,
+    place=RECOVERIES,
+    key="operation_id",
+    version_member="schema_version",
     unreadable="recovery_sidecar_read_error",
     unsupported="unsupported_recovery_sidecar_version",
     invalid="invalid_recovery_sidecar",
     unwritable="recovery_sidecar_write_error",
-    folder=RECOVERIES,
-    find_problem=lambda one, path: (
-        None
-        if path == one.path and is_graph_id(one.graph_id)
-        else "it does not name its file and a graph"
-    ),
+    find_problem=lambda one: None if is_graph_id(one.graph_id) else "it names no graph",
 )
 
 
@@ -111,7 +99,6 @@ INTENTS = RecordKind(
 class ChangeApproval(StrictRecord, frozen=True, kw_only=True):
     """The approval of one change from one state to one configuration."""
 
-    schema_version: int = FORMAT
     approval_id: str
     resource: str
     operation: str
@@ -146,25 +133,22 @@ class ChangeApproval(StrictRecord, frozen=True, kw_only=True):
         bound = self.bound_config_digest, self.bound_before_digest, self.bound_after_digest
         return bound == (plan.desired.config_digest, change.before_digest, change.after_digest)
 
-    @property
-    def path(self) -> str:
-        return f"{APPROVALS_FOLDER}/{self.approval_id}.json"
-
     def consume(self, operation_id: str) -> ChangeApproval:
         return msgspec.structs.replace(
             self, consumed_at=read_clock(), consumed_by_operation=operation_id
         )
 
 
-APPROVALS = RecordKind(
-    "an approval",
-    ChangeApproval,
+APPROVALS = ControlRecords(
+    what="an approval",
+    type=ChangeApproval,
+    place=APPROVALS_FOLDER,
+    key="approval_id",
+    version_member="schema_version",
     unreadable="approval_read_error",
     unsupported="unsupported_approval_version",
     invalid="invalid_approval_artifact",
     unwritable="approval_write_error",
-    folder=APPROVALS_FOLDER,
-    find_problem=lambda one, path: None if path == one.path else "it has another id",
 )
 
 
@@ -174,7 +158,6 @@ APPROVALS = RecordKind(
 class StateLock(StrictRecord, frozen=True, kw_only=True):
     """The lock of an operator: it keeps others from changing the cluster."""
 
-    version: int = FORMAT
     lock_id: str
     operation: str
     created_at: str
@@ -195,17 +178,18 @@ class StateLock(StrictRecord, frozen=True, kw_only=True):
             return None
 
 
-LOCK = RecordKind(
-    "a lock",
-    StateLock,
+LOCK = ControlRecords(
+    what="a lock",
+    type=StateLock,
+    place=LOCK_FILE,
+    key=None,
     unreadable="state_lock_read_error",
     unsupported="unsupported_state_lock_version",
     invalid="invalid_state_lock",
     unwritable="state_lock_error",
-    version="version",
     advice="; if no operator is working, remove the file",
 )
-LOCK_PATH = show_control_path(LOCK_FILE)
+LOCK_PATH = LOCK.show_path()
 
 
 # --- the ledger ---
@@ -273,7 +257,6 @@ Observation = GraphObservation | GraphTombstone
 class StateLedger(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The ledger. Commands change a copy of the one they read."""
 
-    version: int = FORMAT
     state_revision: int = 0
     applied_revision: ClusterState = msgspec.field(default_factory=ClusterState)
     resource_statuses: dict[str, ResourceStatus] = {}
@@ -349,7 +332,7 @@ class StateLedger(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
 _ADVICE = "restore it, or remove it and run `omnigraph cluster import`"
 
 
-def _find_problem(ledger: StateLedger, _: str) -> str | None:
+def _find_problem(ledger: StateLedger) -> str | None:
     unknown = next((a for a in ledger.resources if not is_resource_address(a)), None)
     if unknown is not None:
         return f"'{unknown}' is not the address of a resource"
@@ -362,15 +345,17 @@ def _find_problem(ledger: StateLedger, _: str) -> str | None:
     return None
 
 
-LEDGER = RecordKind(
-    "a ledger",
-    StateLedger,
+LEDGER = ControlRecords(
+    what="a ledger",
+    type=StateLedger,
+    place=STATE_FILE,
+    key=None,
     unreadable="state_read_error",
     unsupported="unsupported_state_version",
     invalid="invalid_state_json",
     unwritable="state_write_error",
-    version="version",
     find_problem=_find_problem,
+    needs_seal=True,
     unsealed=(
         "the checksum is not that of the content: the ledger was edited by hand or damaged; "
         f"{_ADVICE}"
@@ -378,41 +363,27 @@ LEDGER = RecordKind(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ReadLedger:
-    """A ledger with the tag by which it is replaced."""
-
-    ledger: StateLedger
-    tag: str
-    cas: str
-    """`sha256:…` of the bytes."""
+STATE_PATH = LEDGER.show_path()
+ReadLedger = StoredRecord[StateLedger]
 
 
 def find_ledger(files: ClusterFiles) -> ReadLedger | None:
-    """Read the ledger, if there is one; one that is not what was written is refused."""
-    with refusing(LEDGER.unreadable, STATE_PATH):
-        found = files.control.find_versioned(STATE_FILE)
-    if found is None:
-        return None
-    cas = f"sha256:{hashlib.sha256(found.data).hexdigest()}"
-    return ReadLedger(LEDGER.decode(found.data, STATE_FILE), found.tag, cas)
+    """Read the ledger, if there is one; a damaged one is refused."""
+    found = LEDGER.find_stored(files.control)
+    if found is not None:
+        _ = found.record
+    return found
 
 
 def write_ledger(files: ClusterFiles, ledger: StateLedger, over: ReadLedger | None) -> ReadLedger:
     """Write a ledger as the revision after the one that was read, unless another one was."""
-    revision = 1 if over is None else over.ledger.state_revision + 1
-    data = LEDGER.encode(msgspec.structs.replace(ledger, state_revision=revision))
-    with refusing(LEDGER.unwritable, STATE_PATH):
-        if over is None:
-            is_written = files.control.put_if_absent(STATE_FILE, data)
-        else:
-            is_written = files.control.put_if_match(STATE_FILE, data, over.tag)
-    if not is_written:
+    revision = 1 if over is None else over.record.state_revision + 1
+    ledger = msgspec.structs.replace(ledger, state_revision=revision)
+    if not LEDGER.swap(files.control, ledger, over):
         message = "another operator wrote the ledger meanwhile; nothing was recorded, try again"
         raise refuse("state_cas_mismatch", STATE_PATH, message)
     written = find_ledger(files)
     if written is None:
-        raise refuse(
-            "state_write_error", STATE_PATH, "the ledger is gone right after it was written"
-        )
+        message = "the ledger is gone right after it was written"
+        raise refuse("state_write_error", STATE_PATH, message)
     return written

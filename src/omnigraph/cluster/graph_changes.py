@@ -54,7 +54,7 @@ def recover_changes(cluster: ClusterSession) -> None:
     Without a lock, a change that looks interrupted may be in progress elsewhere; then nothing is
     removed.
     """
-    for intent in INTENTS.list_all(cluster.files, cluster.report):
+    for intent in INTENTS.list_usable(cluster.files, cluster.report):
         if ManagedGraph(cluster, intent.graph_id).resolve(intent):
             cluster.finished.append(intent)
         else:
@@ -193,10 +193,10 @@ class ManagedGraph:
             graph_uri=self.uri,
             observed_manifest_version=before.graph_manifest_version,
             desired_schema_digest=None if schema is None else schema.digest,
-            state_cas_base=None if cluster.base is None else cluster.base.cas,
+            state_cas_base=None if cluster.base is None else cluster.base.digest,
             approval_id=approval_id,
         )
-        INTENTS.write(self.files, intent.path, intent)
+        INTENTS.put(self.files.control, intent)
         try:
             yield intent
         except OmniError:
@@ -211,7 +211,7 @@ class ManagedGraph:
         after = self._describe(graph)
         version = after.graph_manifest_version
         intent = msgspec.structs.replace(intent, expected_manifest_version=version)
-        INTENTS.write(self.files, intent.path, intent)
+        INTENTS.put(self.files.control, intent)
         self._record(intent, after, schema)
 
     def _record(

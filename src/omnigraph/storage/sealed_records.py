@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -88,6 +89,11 @@ class StoredRecord(Generic[Record]):
     name: str
     data: bytes
     tag: str
+
+    @property
+    def digest(self) -> str:
+        """The digest of its bytes."""
+        return f"sha256:{sha256(self.data).hexdigest()}"
 
     @cached_property
     def record(self) -> Record:
