@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import omnigraph
 from bench.systems.changes import ITEM, KNOWS, NOTE, PERSON, Change, Row
 from omnigraph.graph.graph import Graph
 from omnigraph.storage.graph_root import GraphRoot
-from omnigraph.storage.objects.open_store import CountingStore, open_store
+from omnigraph.storage.objects import ObjectStore, open_store
 
 SCHEMA = """
 node Note { text: String  number: I64 }
@@ -64,10 +67,25 @@ class SmallGraph:
         return (make_row(record) for record in self.graph.export(branch=self.branch))
 
 
+class CountingStore:
+    """Proxy of a store that counts its calls by name."""
+
+    def __init__(self, inner: ObjectStore) -> None:
+        self._inner, self._lock = inner, threading.Lock()
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> object:
+        member = getattr(self._inner, name)
+        if callable(member) and name != "uri_of":
+            with self._lock:
+                self.calls[name] += 1
+        return member
+
+
 def counted(place: Path) -> tuple[SmallGraph, CountingStore]:
     """The graph at `place` again, with the calls to its control objects counted."""
     store = CountingStore(open_store(str(place)))
-    return SmallGraph(Graph(GraphRoot(store), actor="bench")), store
+    return SmallGraph(Graph(GraphRoot(cast("ObjectStore", store)), actor="bench")), store
 
 
 def make_parameters(change: Change) -> dict[str, object]:

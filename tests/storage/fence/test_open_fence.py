@@ -17,7 +17,7 @@ from omnigraph.storage.layout import WRITER_LEASE
 from omnigraph.storage.lease_fence import LeaseFence, open_fence
 from omnigraph.storage.local_fence import LocalFence
 from omnigraph.storage.objects.local_store import LocalObjectStore
-from omnigraph.storage.objects.open_store import CountingStore, open_store
+from omnigraph.storage.objects.open_store import ObservedStore, open_store
 from omnigraph.storage.writer_fence import ProcessFence
 from storage.objects.scripted_s3 import running_scripted_s3
 
@@ -34,7 +34,7 @@ def server():
 
 @pytest.mark.parametrize("mode", [FenceMode.AUTO, FenceMode.REQUIRED])
 def test_a_directory_is_fenced_by_a_lock_file(tmp_path, mode):
-    fence = open_with(CountingStore(LocalObjectStore(tmp_path)), mode)
+    fence = open_with(ObservedStore(LocalObjectStore(tmp_path), None), mode)
     assert isinstance(fence, LocalFence)
     assert fence.spans_processes
 

@@ -1,4 +1,4 @@
-"""Counting calls, and ending a process at an exact write."""
+"""Observing writes, and ending a process at an exact write."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.systems.small_graph import CountingStore
 from omnigraph.storage.objects.object_store import install_observer
-from omnigraph.storage.objects.open_store import CountingStore, open_store
+from omnigraph.storage.objects.open_store import ObservedStore, open_store
 from storage.memory_store import MemoryObjectStore
 
 WORKER = Path(__file__).with_name("store_kill_worker.py")
@@ -29,19 +30,21 @@ class Recorder:
 
 
 def test_calls_are_counted_by_kind_and_refused_writes_are_not_durable():
-    store = CountingStore(MemoryObjectStore())
+    recorder = Recorder()
+    counting = CountingStore(MemoryObjectStore())
+    store = ObservedStore(counting, recorder)
     store.put("a", b"")
     store.put_if_absent("a", b"")
     store.find("a")
     store.find("b")
     store.delete("a")
-    assert store.calls == {"put": 1, "put_if_absent": 1, "find": 2, "delete": 1}
-    assert store.durable_writes == 2
+    assert counting.calls == {"put": 1, "put_if_absent": 1, "find": 2, "delete": 1}
+    assert [moment for moment, _, _ in recorder.seen].count("after") == 2
 
 
 def test_an_observer_hears_of_a_write_before_it_and_after_its_effect():
     recorder = Recorder()
-    store = CountingStore(MemoryObjectStore(), recorder)
+    store = ObservedStore(MemoryObjectStore(), recorder)
     store.put_if_absent("a", b"")
     store.put_if_absent("a", b"")
     assert recorder.seen == [

@@ -18,7 +18,7 @@ from omnigraph.storage.tables import row_lookup as directories
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.location import TableLocation
 from omnigraph.storage.tables.row_lookup import MAX_LOOKUP_KEYS, RowDirectory
-from omnigraph.storage.tables.stage_table import stage_changes, stage_insert, stage_overwrite
+from omnigraph.storage.tables.stage_table import stage_changes, stage_fresh, stage_overwrite
 from omnigraph.storage.tables.table import ROW_ADDRESS, ROW_ID, Table, open_newest, open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commit import commit_exact
@@ -90,11 +90,11 @@ def test_the_directory_follows_the_commits_of_its_process(location, process):
     check(table, ["a", "b", "c"])
 
 
-def test_an_insert_that_may_not_replace_is_followed_as_well(location, process):
+def test_an_insert_under_fresh_ids_is_followed_as_well(location, process):
     create(location, {"a": 1})
     table = process.opens(location)
     check(table, ["a"])
-    table = process.commits(stage_insert(table, rows({"b": 2, "c": 3}), **identity()))
+    table = process.commits(stage_fresh(table, rows({"b": 2, "c": 3}), **identity()))
     assert reads_of(table, ["a", "b", "c"]) == 0
     check(table, ["a", "b", "c"])
 

@@ -16,7 +16,6 @@ from omnigraph.storage.tables.stage_table import (
     stage_changes,
     stage_create,
     stage_fragments,
-    stage_insert,
     stage_overwrite,
 )
 from omnigraph.storage.tables.table import ROW_ADDRESS, find_latest_version, open_newest
@@ -96,29 +95,18 @@ def test_nothing_to_do_stages_nothing(location):
     table = create(location, {"a": 1})
     assert stage_changes(table, None, pa.array(["absent"]), **identity()) is None
     assert stage_changes(table, rows({}), None, **identity()) is None
-    assert stage_insert(table, rows({}), **identity()) is None
     assert stage_fragments(table, [], **identity()) is None
 
 
-def test_an_insert_names_the_first_id_that_exists(location):
-    table = create(location, {"a": 1, "b": 2})
-    with pytest.raises(KeyConflict) as refused:
-        stage_insert(table, rows({"x": 1, "b": 2, "a": 3}), table_key="node:T", **identity())
-    assert (refused.value.table_key, refused.value.id) == ("node:T", "b")
-    done = commit(stage_insert(table, rows({"x": 1, "y": 2}), **identity()))
-    assert content(done.table) == {"a": 1, "b": 2, "x": 1, "y": 2}
-
-
-@pytest.mark.parametrize("stage", [stage_insert, stage_changes])
-def test_ids_must_be_unique_and_present(location, stage):
+def test_ids_must_be_unique_and_present(location):
     table = create(location, {"a": 1})
     twice = pa.table({"id": ["x", "y", "x"], "value": [1, 2, 3]}, schema=SCHEMA)
     with pytest.raises(KeyConflict) as refused:
-        stage(table, twice, **identity())
+        stage_changes(table, twice, **identity())
     assert refused.value.id == "x"
     nullable = pa.table({"id": ["x", None], "value": [1, 2]})
     with pytest.raises(BadRequest, match="has no id"):
-        stage(table, nullable, **identity())
+        stage_changes(table, nullable, **identity())
 
 
 def test_rows_must_have_every_column(location):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
+from typing import cast
 
 from omnigraph.errors import StorageFailure, StorageKind
 from omnigraph.identity import UlidSource
@@ -17,124 +17,40 @@ from omnigraph.storage.objects.object_store import (
     LocalAddress,
     ObjectStore,
     S3Address,
-    StoreKind,
-    Versioned,
     get_observer,
     parse_address,
 )
 
+_WRITES = frozenset(
+    {"put", "put_chunks", "put_if_absent", "put_if_match", "delete", "delete_prefix"}
+)
 
-class CountingStore:
-    """Wrapper of a store that counts calls by kind and reports durable writes.
 
-    A refused conditional write counts as a call and not as a durable write.
+class ObservedStore:
+    """Proxy of a store that reports durable writes to an observer.
+
+    A refused conditional write is reported before the attempt and not afterwards.
     """
 
-    def __init__(self, inner: ObjectStore, observer: DurableWriteObserver | None = None) -> None:
+    def __init__(self, inner: ObjectStore, observer: DurableWriteObserver) -> None:
         self._inner, self._observer = inner, observer
-        self._lock = threading.Lock()
-        self.calls: Counter[str] = Counter()
-        self.durable_writes = 0
 
-    @property
-    def kind(self) -> StoreKind:
-        return self._inner.kind
-
-    @property
-    def uri(self) -> str:
-        return self._inner.uri
-
-    @property
-    def identity(self) -> str:
-        return self._inner.identity
-
-    @property
-    def storage_options(self) -> Mapping[str, str]:
-        return self._inner.storage_options
-
-    def uri_of(self, path: str) -> str:
-        return self._inner.uri_of(path)
-
-    def get(self, path: str) -> bytes:
-        self._count("get")
-        return self._inner.get(path)
-
-    def find(self, path: str) -> bytes | None:
-        self._count("find")
-        return self._inner.find(path)
-
-    def get_versioned(self, path: str) -> Versioned:
-        self._count("get_versioned")
-        return self._inner.get_versioned(path)
-
-    def find_versioned(self, path: str) -> Versioned | None:
-        self._count("find_versioned")
-        return self._inner.find_versioned(path)
-
-    def exists(self, path: str) -> bool:
-        self._count("exists")
-        return self._inner.exists(path)
-
-    def list(self, prefix: str) -> tuple[str, ...]:
-        self._count("list")
-        return self._inner.list(prefix)
-
-    def list_prefixes(self, prefix: str) -> tuple[str, ...]:
-        self._count("list_prefixes")
-        return self._inner.list_prefixes(prefix)
-
-    def chunks(self, path: str) -> Iterator[bytes]:
-        self._count("chunks")
-        return self._inner.chunks(path)
-
-    def put_chunks(self, path: str, chunks: Iterable[bytes]) -> None:
-        self._write("put_chunks", path, lambda: self._inner.put_chunks(path, chunks))
-
-    def put(self, path: str, data: bytes, *, durably: bool = True) -> None:
-        self._write("put", path, lambda: self._inner.put(path, data, durably=durably))
-
-    def put_if_absent(self, path: str, data: bytes) -> bool:
-        return self._write_if("put_if_absent", path, lambda: self._inner.put_if_absent(path, data))
-
-    def put_if_match(self, path: str, data: bytes, tag: str) -> bool:
-        return self._write_if(
-            "put_if_match", path, lambda: self._inner.put_if_match(path, data, tag)
-        )
-
-    def delete(self, path: str, *, durably: bool = True) -> None:
-        self._write("delete", path, lambda: self._inner.delete(path, durably=durably))
+    def __getattr__(self, name: str) -> object:
+        member = getattr(self._inner, name)
+        return partial(self._write, name, member) if name in _WRITES else member
 
     def delete_all(self, paths: Sequence[str]) -> None:
-        if self._observer is None:
-            self._write("delete_all", "", lambda: self._inner.delete_all(paths))
-            return
         for path in paths:
-            self.delete(path)  # each on its own, so that an observer may stop between any two
+            # One by one, so that an observer may stop between any two.
+            self._write("delete", self._inner.delete, path)
 
-    def delete_prefix(self, path: str) -> None:
-        self._write("delete_prefix", path, lambda: self._inner.delete_prefix(path))
-
-    def _count(self, action: str) -> None:
-        with self._lock:
-            self.calls[action] += 1
-
-    def _write(self, action: str, path: str, write: Callable[[], None]) -> None:
-        def write_surely() -> bool:
-            write()
-            return True
-
-        self._write_if(action, path, write_surely)
-
-    def _write_if(self, action: str, path: str, write: Callable[[], bool]) -> bool:
-        self._count(action)
-        if self._observer is not None:
-            self._observer.before(action, path)
-        is_written = write()
-        if is_written:
-            with self._lock:
-                self.durable_writes += 1
-            if self._observer is not None:
-                self._observer.after(action, path)
+    def _write(
+        self, action: str, write: Callable[..., object], path: str, *rest: object, **options: object
+    ) -> object:
+        self._observer.before(action, path)
+        is_written = write(path, *rest, **options)
+        if is_written is not False:
+            self._observer.after(action, path)
         return is_written
 
 
@@ -201,7 +117,7 @@ def open_store(uri: str, settings: Settings | None = None) -> ObjectStore:
     """
     store = _open(uri, settings or Settings())
     watching = get_observer()
-    return store if watching is None else CountingStore(store, watching)
+    return store if watching is None else cast("ObjectStore", ObservedStore(store, watching))
 
 
 def _open(uri: str, settings: Settings) -> ObjectStore:

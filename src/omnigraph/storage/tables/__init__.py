@@ -46,7 +46,6 @@ from omnigraph.storage.tables.stage_table import stage_changes as stage_changes
 from omnigraph.storage.tables.stage_table import stage_first_version as stage_first_version
 from omnigraph.storage.tables.stage_table import stage_fragments as stage_fragments
 from omnigraph.storage.tables.stage_table import stage_fresh as stage_fresh
-from omnigraph.storage.tables.stage_table import stage_insert as stage_insert
 from omnigraph.storage.tables.stage_table import stage_overwrite as stage_overwrite
 from omnigraph.storage.tables.table import ROW_ADDRESS as ROW_ADDRESS
 from omnigraph.storage.tables.table import ROW_ID as ROW_ID

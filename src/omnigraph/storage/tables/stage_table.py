@@ -113,27 +113,6 @@ def stage_changes(
     )
 
 
-def stage_insert(
-    table: Table,
-    rows: pa.Table,
-    *,
-    key: str = "id",
-    properties: Mapping[str, str],
-    table_key: str = "",
-) -> StagedTransaction | None:
-    """Stage rows whose ids must all be new; raise `KeyConflict` for the first existing one."""
-    rows = _read_whole_rows(table, rows)
-    keys = _check_ids(rows, key, table_key)
-    if not len(keys):
-        return None
-    existing = table.lookup(key, keys, [key]).column(key)
-    if len(existing):
-        taken = pc.is_in(keys, value_set=existing.combine_chunks())
-        raise KeyConflict(table_key, keys[pc.index(taken, True).as_py()].as_py())
-    written, changed = write_uncommitted(table, rows), _list_few_keys(keys, existing)
-    return _stage_rows(table, written, None, properties, changed_keys=changed)
-
-
 def stage_fresh(
     table: Table, rows: pa.Table, *, properties: Mapping[str, str]
 ) -> StagedTransaction | None:
