@@ -28,7 +28,7 @@ from omnigraph.settings import Settings
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import check_actor, normalize_branch
 from omnigraph.storage.refs import list_names
-from omnigraph.stored_queries.query_registry import QueryRegistry
+from omnigraph.stored_queries import QueryRegistry
 from omnigraph.wire.read_results import render_types_html
 from omnigraph.wire.write_results import CreatedBranch, DeletedBranch
 

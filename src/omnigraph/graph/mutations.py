@@ -24,8 +24,7 @@ from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.manifest import CommitRecord, show_commit
 from omnigraph.storage.prepared_write import Ticket
 from omnigraph.storage.write_plan import WriterKind
-from omnigraph.stored_queries import QueryRegistry
-from omnigraph.stored_queries.query_registry import StoredQuery, describe_queries
+from omnigraph.stored_queries import QueryRegistry, StoredQuery, describe_queries
 from omnigraph.types.parameters import coerce_parameters
 from omnigraph.wire.write_results import MutationResult
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions

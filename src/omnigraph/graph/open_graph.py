@@ -53,7 +53,7 @@ from omnigraph.storage.recovery import (
     list_pending_intents,
     resolve_all,
 )
-from omnigraph.stored_queries.query_registry import QueryRegistry
+from omnigraph.stored_queries import QueryRegistry
 from omnigraph.writer.change import WriteOptions
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ def list_(
     scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> None:
     """List the queries of files, of a server or of a cluster: what each does, takes and gives."""
-    from omnigraph.stored_queries.query_registry import describe_queries
+    from omnigraph.stored_queries import describe_queries
 
     if scope is not None and scope.is_served:
         found = _list_served(scope, paths)

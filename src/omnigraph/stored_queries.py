@@ -1,4 +1,4 @@
-"""Stored queries: read from files, found by name, and checked against a schema and its changes."""
+"""Stored queries: named queries in files, checked against a schema and its changes."""
 
 from __future__ import annotations
 
