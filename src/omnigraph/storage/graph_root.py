@@ -41,7 +41,7 @@ class TableHandles:
         return self._tables.find((location, version))
 
     def open(self, location: TableLocation, version: int) -> Table:
-        """The table at exactly this version, opened unless it is at hand."""
+        """Open a table at a version, or return its cached handle."""
         return self.find(location, version) or self.keep(open_table(location, version))
 
     def keep(self, table: Table) -> Table:
@@ -51,7 +51,7 @@ class TableHandles:
         return table
 
     def follow(self, staged: StagedTransaction, committed: Table) -> None:
-        """Keep a table as this process has just left it."""
+        """Cache a table as this process has just committed it."""
         directory = self.keep(committed).directory
         assert directory is not None, "a kept table has a directory"
         directory.follow(staged, committed)
@@ -91,18 +91,18 @@ class GraphRoot:
 
     @property
     def lease_may_expire(self) -> bool:
-        """True if the fence is a lease: a writer may act after it was taken over."""
+        """True if the fence is a lease: a writer may act after its expiry."""
         is_lease = self.store.kind is not StoreKind.LOCAL
         return is_lease or self.settings.writer_fence is FenceMode.OFF
 
     def acquire_fence(self) -> FenceGuard:
-        """The right to change this graph, once no other writer has it."""
+        """Acquire the writer fence of the graph."""
         return self.fence.acquire(self.settings.writer_wait_s)
 
     def location(
         self, path: str, branch: str | None = None, generation: Generation | None = None
     ) -> TableLocation:
-        """A table below this root, by default of the graph that was seen here last."""
+        """Return the location of a table, by default of the last seen generation."""
         folder = self.store.uri if self.store.kind is StoreKind.LOCAL else None
         return TableLocation(
             self.store.uri_of(path),
@@ -115,7 +115,7 @@ class GraphRoot:
 
     @property
     def generation(self) -> Generation | None:
-        """That of the graph that was seen here last; None if none was seen."""
+        """The generation of the graph as seen last; None if none was seen."""
         return get_known_generation(self._manifest_uri)
 
     @cached_property
@@ -123,15 +123,15 @@ class GraphRoot:
         return self.store.uri_of(MANIFEST)
 
     def version_path(self, location: TableLocation, version: int) -> str:
-        """The file that makes a version of a table exist, below this root."""
+        """Return the path of the manifest of a table version."""
         folder = location.native_uri.removeprefix(f"{self.store.uri}/")
         return f"{folder}/{name_version_file(version)}"
 
     def table_paths(self) -> list[str]:
-        """The folders of all tables, whether the graph knows them or not."""
+        """List the folders of all tables, registered or not."""
         folders = [make_tables_folder(kind) for kind in EntityKind]
         return [f"{at}/{name}" for at in folders for name in self.store.list_prefixes(at)]
 
     def manifest(self, branch: str | None = None) -> TableLocation:
-        """The manifest table on one of its physical branches; None is the branch of `main`."""
+        """Return the manifest table on a physical branch; None is that of `main`."""
         return self.location(MANIFEST, branch)

@@ -11,7 +11,7 @@ from omnigraph.errors import BadOptions, BadRequest
 from omnigraph.identity import MAIN, BranchName, EntityKind, OperationId, TableIdentity
 
 SCHEMA_APPLY_MARKER = BranchName("__schema_apply_lock__")
-"""A name kept for the system: hidden from lists and refused everywhere else."""
+"""A reserved name: hidden from lists and refused everywhere else."""
 
 MAX_MESSAGE_CHARACTERS = 10_000
 MAX_SEGMENT_BYTES = 200
@@ -25,7 +25,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9._-]+)*")
 
 
 def normalize_branch(name: str) -> BranchName:
-    """The name as it is used from here on: trimmed, composed, and within the rules.
+    """Normalize the name of a branch: trimmed, composed, and within the rules.
 
     Raises:
         BadRequest: the name is empty, reserved for the system or breaks a rule.
@@ -76,12 +76,12 @@ def normalize_message(message: str | None) -> str | None:
 
 
 def normalize_new_branch(name: str) -> BranchName:
-    """The name of a branch to create; `main` is always there already."""
+    """Normalize the name of a branch to create; `main` always exists."""
     return _require_other_than_main(name, "created")
 
 
 def normalize_deletable_branch(name: str) -> BranchName:
-    """The name of a branch to delete; `main` cannot go."""
+    """Normalize the name of a branch to delete; `main` cannot be deleted."""
     return _require_other_than_main(name, "deleted")
 
 
@@ -123,7 +123,7 @@ def _find_excess(name: str) -> str | None:
 
 
 def encode_name(name: str) -> str:
-    """The name as one plain file name.
+    """Encode a name as one plain file name.
 
     >>> encode_name("team/x")
     'team%2Fx'
@@ -132,7 +132,7 @@ def encode_name(name: str) -> str:
 
 
 def decode_name(encoded: str) -> str | None:
-    """The name a file name stands for, or None where no name is written that way."""
+    """Decode a file name; None if no name is encoded like this."""
     plain = encoded.replace("%2F", "/")
     if _is_plain(plain):
         return plain
@@ -146,7 +146,7 @@ def decode_name(encoded: str) -> str | None:
 def _is_plain(name: str) -> bool:
     """Return whether a name is valid, and so simple that only `/` is escaped.
 
-    Most are, and where there are thousands the rules one by one take longer than reading them.
+    Of thousands of names, most are, and the full rules would take longer than reading the files.
     """
     return (
         _PLAIN.fullmatch(name) is not None
@@ -189,7 +189,7 @@ SCHEMA_STATE = "__schema_state.json"
 SCHEMA_FILES = (SCHEMA_SOURCE, SCHEMA_IR, SCHEMA_STATE)
 
 LOCAL_HIDDEN_PREFIX = ".omnigraph-"
-"""Files the local store keeps for itself; listings leave them out."""
+"""The prefix of internal files of the local store, which listings omit."""
 OBJECTS_LOCK = f"{LOCAL_HIDDEN_PREFIX}objects.lock"
 
 _FOLDERS = {EntityKind.NODE: "nodes", EntityKind.EDGE: "edges"}
@@ -197,7 +197,7 @@ _JSON = ".json"
 
 
 def make_tables_folder(kind: EntityKind) -> str:
-    """The folder that holds every table of nodes, or of edges."""
+    """Return the folder of all tables of nodes, or of edges."""
     return _FOLDERS[kind]
 
 
@@ -233,7 +233,7 @@ def make_quarantined_intent_path(operation: OperationId) -> str:
 
 
 def find_operation(file_name: str) -> OperationId | None:
-    """The operation whose intent has this file name, or None for any other file."""
+    """Return the operation whose intent has this file name; None for any other file."""
     operation = file_name.removesuffix(_JSON)
     if operation == file_name or not operation or "/" in operation:
         return None
@@ -249,5 +249,5 @@ def make_heartbeat_path(note_id: str) -> str:
 
 
 def probe_path(probe_id: str) -> str:
-    """An object written only to learn what the store can do, and removed at once."""
+    """Return the path of an object that probes the store and is removed at once."""
     return f"__create_if_absent_probe_{probe_id}"

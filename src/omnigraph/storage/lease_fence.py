@@ -1,6 +1,8 @@
 """The writer fence on an object store: a lease that is renewed, expires and is taken over.
 
-`open_fence` chooses between it, the lock of a local disk, and a fence of this process alone.
+`open_fence` chooses between it, the lock of a local disk, and a fence of this process alone. The
+lease is no sealed record: it is never removed, a damaged one stops every writer, and a lost answer
+is settled by its nonce.
 """
 
 from __future__ import annotations
@@ -69,10 +71,10 @@ class LeaseRecord:
 
 
 def decode_lease(data: bytes, uri: str) -> LeaseRecord:
-    """The record.
+    """Decode the lease.
 
     Raises:
-        StorageFailure: it is damaged or of another format. It is never taken for a free lease.
+        StorageFailure: it is damaged or of another format, and so not known to be free.
     """
     try:
         value = json.loads(data)
@@ -98,7 +100,7 @@ def decode_lease(data: bytes, uri: str) -> LeaseRecord:
 
 
 class LeaseObject:
-    """The lease object: reading it, and the one way of changing it."""
+    """The lease object, read and replaced by compare-and-swap."""
 
     def __init__(
         self,
@@ -135,14 +137,14 @@ class LeaseObject:
         return _format_time(now + timedelta(seconds=term_s))
 
     def write(self, record: LeaseRecord, *, over: str | None) -> bool:
-        """Replace the lease that has the tag `over`, or create it; whether that was us."""
+        """Replace the lease that has the tag `over`, or create it; False if another writer did."""
         data = record.encode()
         try:
             if over is None:
                 return self._store.put_if_absent(WRITER_LEASE, data)
             return self._store.put_if_match(WRITER_LEASE, data, over)
         except OutcomeUnknown:
-            found = self.find()  # the answer was lost, and the object tells
+            found = self.find()  # the nonce identifies the writer
             return found is not None and found[0].nonce == record.nonce
 
 
@@ -154,7 +156,7 @@ TERM_S = 30.0
 RENEWAL_S = TERM_S / 3
 POLL_S = 0.25
 RENEWING = "lease"
-"""The name of the thread that keeps a lease alive."""
+"""The name of the thread that renews a lease."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,7 @@ class LeaseTerms:
 
     @classmethod
     def lasting(cls, term_s: float) -> LeaseTerms:
-        """A lease of this many seconds, renewed every third of them."""
+        """Return the terms of a lease of some seconds, renewed every third of them."""
         return cls(term_s, term_s / 3, min(POLL_S, term_s / 20))
 
     @property
@@ -178,14 +180,14 @@ class LeaseTerms:
 
 @dataclass(frozen=True, slots=True)
 class _Watch:
-    """A tag, and since when it has been seen unchanged."""
+    """A tag, and the time since which it has been observed unchanged."""
 
     tag: str
     since_s: float
 
 
 class LeaseFence:
-    """One writer at a time among all that reach the same store."""
+    """A fence among all processes that reach the same store."""
 
     spans_processes = True
 
@@ -250,7 +252,7 @@ class LeaseFence:
         return now - self._watch.since_s >= self._get_term(record)
 
     def _get_term(self, record: LeaseRecord) -> float:
-        # The holder may have been given a longer term than we were.
+        # The holder may have a longer term.
         return max(record.term_s, self._terms.term_s)
 
     def _wait(self, seen: LeaseRecord | None, started: float, wait_s: float) -> None:
@@ -262,8 +264,8 @@ class LeaseFence:
     def _is_nearly_abandoned(self, seen: LeaseRecord | None, now: float) -> bool:
         """Return whether the holder has missed renewals, so that waiting pays.
 
-        Giving up here would make every short-lived process start watching anew, and none would
-        ever take over.
+        Otherwise every short-lived process would start observing anew, and none would ever take
+        over.
         """
         if seen is None or seen.holder is None or self._watch is None:
             return False
@@ -277,7 +279,7 @@ def _describe(record: LeaseRecord | None) -> str:
 
 
 class LeaseGuard:
-    """A lease in our name, renewed by a thread until it is released."""
+    """A held lease, renewed by a thread until it is released."""
 
     def __init__(
         self,
@@ -293,7 +295,7 @@ class LeaseGuard:
         self.epoch, self.took_over = record.epoch, took_over
         self._lease, self._record, self._turn = lease, record, turn
         self._terms, self._clock = terms, clock
-        # Counted from before the request was sent: the store may have taken it right then.
+        # The time before the request was sent: the store may have received it right then.
         self._confirmed_at = confirmed_at
         self._lost_to: str | None = None
         self._lock = threading.RLock()
@@ -313,7 +315,7 @@ class LeaseGuard:
             pause_s = self._terms.renewal_s if is_renewed else self._terms.renewal_s / 5
 
     def renew(self) -> bool:
-        """Extend the lease by a term from now; False if that did not work, or not surely.
+        """Extend the lease by a term from now; False if it was not, or not surely, extended.
 
         Raises:
             StorageFailure: the store cannot be reached.
@@ -333,7 +335,7 @@ class LeaseGuard:
             return True
 
     def check(self) -> None:
-        if not self._turn.is_ours:  # asked before locking: a forked child may never get the lock
+        if not self._turn.is_ours:  # before locking: a forked child may never get the lock
             raise make_fence_lost(self.epoch, "a released hold")
         with self._lock:
             if self._lost_to is None:
@@ -345,7 +347,7 @@ class LeaseGuard:
                 raise make_fence_lost(self.epoch, "a lease that could not be renewed in time")
 
     def _confirm(self) -> None:
-        """Look at the lease, and extend it if little of it is left."""
+        """Verify the lease, and extend it if it expires soon."""
         if self._is_safe():
             self._find_own_tag()
         else:
@@ -355,7 +357,7 @@ class LeaseGuard:
         return self._clock() - self._confirmed_at < self._terms.safe_s
 
     def _find_own_tag(self) -> str | None:
-        """The tag of the lease if it is still ours; if not, remembers whose it is."""
+        """Return the tag of the lease if it is still held; if not, record its holder."""
         found = self._lease.find()
         if found is None:
             self._lost_to = "no lease"
@@ -383,8 +385,8 @@ class LeaseGuard:
             if tag is not None:
                 self._lease.write(self._lease.make_freed(self._record), over=tag)
         except StorageError as failure:
-            # The work is done either way; others get in when the term is over.
-            log.warning("the writer lease could not be given back: %s", failure)
+            # The writes are done either way; the lease expires.
+            log.warning("the writer lease could not be released: %s", failure)
 
     def __enter__(self) -> Self:
         return self
@@ -399,10 +401,10 @@ _warned: set[str] = set()
 def open_fence(
     store: ObjectStore, mode: FenceMode, ids: UlidSource, terms: LeaseTerms | None = None
 ) -> Fence:
-    """The strongest fence the root of `store` can have, after trying that it holds.
+    """Open the strongest fence that the root of a store supports, after probing it.
 
-    The root must exist. Keep the result: trying an object store takes a few requests. `terms` are
-    those of a lease, where it comes to one.
+    The root must exist. To be called once: probing an object store takes a few requests. `terms`
+    are those of a lease.
 
     Raises:
         StorageFailure: a fence is required and the storage cannot offer one.

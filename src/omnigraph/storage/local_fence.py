@@ -42,14 +42,14 @@ os.register_at_fork(after_in_child=_close_inherited)
 
 
 def open_lock_file(place: Path | str) -> int:
-    """A descriptor of the file, which is made if it is missing; nothing is locked yet."""
+    """Open a lock file, creating it if it is missing; nothing is locked yet."""
     descriptor = open_file(str(place), os.O_RDWR | os.O_CREAT)
     _open_descriptors.add(descriptor)
     return descriptor
 
 
 def close_lock_file(descriptor: int) -> None:
-    """Close it, which gives back its lock."""
+    """Close a lock file, which releases its lock."""
     _open_descriptors.discard(descriptor)
     os.close(descriptor)
 
@@ -88,7 +88,7 @@ UNKNOWN = LockRecord(0, Holder("", "unknown", 0), "")
 
 
 def encode_record(record: LockRecord) -> bytes:
-    """The content of the file; always as long, so that replacing it needs no room on the disk."""
+    """Encode the content of the lock file, of fixed length: replacing it needs no disk space."""
     holder = None if record.holder is None else record.holder.as_json()
     value = {"epoch": record.epoch, "holder": holder, "since": record.since}
     text = msgspec.json.encode(seal(value))
@@ -98,7 +98,7 @@ def encode_record(record: LockRecord) -> bytes:
 def decode_record(content: bytes) -> LockRecord:
     """Decode the record of the last holder; `NOBODY` if the file was never written.
 
-    One that was cut short or damaged says `UNKNOWN`: what its writer was doing is unknown as well.
+    A damaged one is `UNKNOWN`: its writer may have died.
     """
     if not content.strip(b"\0 \n"):
         return NOBODY
@@ -126,7 +126,7 @@ def find_lock_damage(store: ObjectStore) -> dict[str, str]:
 
 
 def _is_record(content: bytes) -> bool:
-    """Return whether it is a record to the byte, its padding included."""
+    """Return whether the content is exactly a record with its padding."""
     record = decode_record(content)
     return record is not UNKNOWN and (record is NOBODY or content == encode_record(record))
 
@@ -139,7 +139,7 @@ _UNSUPPORTED = frozenset(
 
 
 class LocalFence:
-    """One writer at a time on a directory that all writers see through one file system."""
+    """A fence among all processes that reach a directory through one file system."""
 
     spans_processes = True
 
@@ -156,7 +156,7 @@ class LocalFence:
         self._holder = holder
         self._clock, self._sleep = clock, sleep
         self._left: tuple[bytes, LockRecord] | None = None
-        """What the last hold from here left in the file, to know it again."""
+        """The content that the last release of this fence wrote, and its record."""
 
     def acquire(self, wait_s: float) -> LocalGuard:
         started = self._clock()
@@ -194,7 +194,7 @@ class LocalFence:
         return left[1] if left is not None and left[0] == content else decode_record(content)
 
     def _take(self, place: str, poll_s: float, started: float, wait_s: float) -> int:
-        """A descriptor that holds the lock on the file at this place."""
+        """Lock the file at a place; return its descriptor."""
         while True:
             descriptor = open_lock_file(place)
             try:
@@ -205,7 +205,7 @@ class LocalFence:
                 raise
             if is_at(descriptor, place):
                 return descriptor
-            close_lock_file(descriptor)  # the file was removed while we waited, and made again
+            close_lock_file(descriptor)  # the file was removed meanwhile, and created again
 
     def _wait(self, poll_s: float, started: float, wait_s: float) -> None:
         waited = self._clock() - started
@@ -216,7 +216,7 @@ class LocalFence:
 
 
 class LocalGuard:
-    """The lock file, locked."""
+    """A held lock file."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class LocalGuard:
     def release(self) -> None:
         if not self._turn.is_ours:
             return
-        with suppress(OSError):  # Unrecorded, it only makes the next writer look for leftovers.
+        with suppress(OSError):  # unrecorded, this writer merely counts as dead
             left = LockRecord(self.epoch, None, _read_clock())
             self._keep(_write_record(self._descriptor, left), left)
         close_lock_file(self._descriptor)
@@ -257,17 +257,17 @@ class LocalGuard:
 
 
 def find_exclusion_problem(root: Path) -> str | None:
-    """Why locks on this file system do not exclude anyone, or None if they do.
+    """Describe why locks of this file system do not exclude each other; None if they do.
 
-    Locks a file through one handle and tries again through another, which must be refused. Some
-    network mounts let both in.
+    A file is locked through one handle, and again through another, which must be refused. Some
+    network mounts grant both.
     """
     place = root / WRITER_QUEUE_LOCK
     with translate_os_errors("lock", str(place)):
         first, second = open_lock_file(place), open_lock_file(place)
         try:
             if not try_lock(first):
-                return None  # Somebody else has it: this is exclusion at work.
+                return None  # another process holds it: exclusion works
             return "two handles could lock one file at once" if try_lock(second) else None
         except OSError as error:
             if error.errno not in _UNSUPPORTED:
@@ -288,7 +288,7 @@ def _read_clock() -> str:
     return f"{_show_second(second)}.{millisecond:03d}+00:00"
 
 
-@lru_cache(maxsize=1)  # every commit asks twice, and dates are dear
+@lru_cache(maxsize=1)  # called twice by every commit, and dates are slow
 def _show_second(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).replace(tzinfo=None).isoformat()
 

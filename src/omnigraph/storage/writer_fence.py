@@ -17,31 +17,31 @@ from omnigraph.errors import ReadSetChanged, WriterBusy
 
 
 class FenceGuard(Protocol):
-    """The right to change a graph. Leaving the `with` block gives it back."""
+    """A held fence; leaving the `with` block releases it."""
 
     @property
     def epoch(self) -> int:
-        """A number larger than that of every hold before this one on the same root."""
+        """A number larger than that of every earlier hold on the same root."""
         ...
 
     @property
     def took_over(self) -> bool:
-        """True if the writer before us ended without releasing its guard.
+        """True if the previous holder did not release the fence.
 
-        It may have left a write half done, so recovery comes before the first effect.
+        It may have left an interrupted write, so recovery precedes the first effect.
         """
         ...
 
     def check(self) -> None:
-        """Pass if the hold is still ours; called right before every effect.
+        """Raise unless the fence is still held; called right before every effect.
 
         Raises:
-            ReadSetChanged: another writer may be at work; nothing more may be changed.
+            ReadSetChanged: another writer may hold it; nothing more may be changed.
         """
         ...
 
     def release(self) -> None:
-        """Let the next writer in. Safe to repeat."""
+        """Release the fence. Safe to repeat."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -50,7 +50,7 @@ class FenceGuard(Protocol):
 
 
 def is_valid(guard: FenceGuard) -> bool:
-    """Return whether the guard is still valid: what was just done was done under it."""
+    """Return whether the fence is still held, and so was during the last effect."""
     try:
         guard.check()
     except ReadSetChanged:
@@ -59,7 +59,7 @@ def is_valid(guard: FenceGuard) -> bool:
 
 
 class Fence(Protocol):
-    """Lets one writer of a graph root in at a time. Holds do not nest."""
+    """A fence, held by one writer of a graph root at a time. Holds do not nest."""
 
     @property
     def spans_processes(self) -> bool:
@@ -67,17 +67,17 @@ class Fence(Protocol):
         ...
 
     def acquire(self, wait_s: float) -> FenceGuard:
-        """The hold, once no one else has it.
+        """Acquire the fence, waiting for its holder.
 
         Raises:
-            WriterBusy: somebody else still had it after `wait_s` seconds.
+            WriterBusy: another writer still held it after `wait_s` seconds.
         """
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The owner of a guard: a random id to tell runs apart, and its host and process."""
+    """The holder of a fence: a random id, its host and its process."""
 
     id: str
     host: str
@@ -107,10 +107,10 @@ def make_fence_lost(epoch: int, now: str) -> ReadSetChanged:
 
 
 class FairLock:
-    """A lock handed from thread to thread in the order of asking.
+    """A lock that threads acquire in the order of arrival.
 
-    A thread that releases and asks again at once goes to the end of the line, which the locks of
-    the standard library do not promise.
+    A thread that releases it and acquires it again at once queues last, which the locks of the
+    standard library do not guarantee.
     """
 
     def __init__(self) -> None:
@@ -127,13 +127,13 @@ class FairLock:
             self._line.append(turn)
         try:
             return turn.wait(max(0.0, timeout_s)) or self._leave_line(turn)
-        except BaseException:  # interrupted: nobody will ever release what we were handed
+        except BaseException:  # interrupted: nobody else would release it
             if self._leave_line(turn):
                 self.release()
             raise
 
     def _leave_line(self, turn: threading.Event) -> bool:
-        """Stop waiting; True if the lock was handed to us all the same."""
+        """Stop waiting; True if the lock was acquired all the same."""
         with self._guard:
             if turn.is_set():
                 return True
@@ -153,7 +153,7 @@ _locks_guard = threading.Lock()
 
 
 def get_process_lock(identity: str) -> FairLock:
-    """The one lock of this process for a root."""
+    """Return the lock of this process for a root."""
     with _locks_guard:
         return _locks[identity]
 
@@ -169,7 +169,7 @@ os.register_at_fork(after_in_child=_start_afresh)
 
 
 class Turn:
-    """The lock of this process for one root, taken; gives it back once, in its own process."""
+    """The held lock of this process for one root; released once, in its own process."""
 
     def __init__(self, lock: FairLock) -> None:
         self._lock = lock
@@ -179,11 +179,11 @@ class Turn:
 
     @property
     def is_ours(self) -> bool:
-        """False once it was given back, and always in a forked child."""
+        """False once it was released, and always in a forked child."""
         return not self._is_over and self._process == os.getpid()
 
     def end(self) -> bool:
-        """Give the lock back; False if there was nothing to give."""
+        """Release the lock; False if it is not held."""
         with self._guard:
             if not self.is_ours:
                 return False
@@ -193,10 +193,10 @@ class Turn:
 
 
 def take_turn(identity: str, wait_s: float) -> Turn:
-    """The turn of this thread.
+    """Acquire the lock of this process.
 
     Raises:
-        WriterBusy: another thread still had it after `wait_s` seconds.
+        WriterBusy: another thread still held it after `wait_s` seconds.
     """
     lock = get_process_lock(identity)
     if not lock.acquire(wait_s):
@@ -205,7 +205,7 @@ def take_turn(identity: str, wait_s: float) -> Turn:
 
 
 class ProcessGuard:
-    """A hold that keeps out the other threads of this process only."""
+    """A held fence of this process, which excludes its other threads only."""
 
     took_over = False
 
@@ -227,7 +227,7 @@ class ProcessGuard:
 
 
 class ProcessFence:
-    """One writer at a time within this process. Other processes are not kept out."""
+    """A fence among the threads of this process; other processes are not excluded."""
 
     spans_processes = False
     _epochs = count(time.time_ns() // 1_000_000)

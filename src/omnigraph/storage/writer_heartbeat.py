@@ -1,4 +1,7 @@
-"""Heartbeats of writers whose files no version refers to yet."""
+"""Heartbeats of writers whose files no version refers to yet.
+
+A heartbeat is no sealed record: only its tag, or its lock, is ever compared.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,7 @@ HEARTBEAT_INTERVAL_S = 20.0
 MAX_WRITE_S = 6 * 86_400.0
 """The longest a write may prepare: Lance itself removes unreferenced files after a week."""
 HEARTBEAT_TIMEOUT_S = 300.0
-"""A writer whose heartbeat is not renewed for so long is dead, or suspended and will be refused."""
+"""The time without renewal after which a writer is dead, or suspended and will be refused."""
 
 
 class Heartbeat(Protocol):
@@ -37,7 +40,7 @@ class Heartbeat(Protocol):
         ...
 
     def check(self) -> None:
-        """Pass if everything written since the heartbeat began is there; called under the fence.
+        """Raise unless all files written since it began exist; called under the fence.
 
         Raises:
             ConflictError: cleanup has considered the writer dead.
@@ -50,7 +53,7 @@ class Heartbeat(Protocol):
 
 
 def start_heartbeat(root: GraphRoot) -> Heartbeat:
-    """Announce that files are about to be written; `end` it once they are visible or abandoned."""
+    """Start a heartbeat before files are written; `end` it once they are visible or abandoned."""
     path = make_heartbeat_path(root.ids.next())
     if root.store.kind is StoreKind.LOCAL and root.fence.spans_processes:
         require_no_links(root.store.uri, (HEARTBEATS,))
@@ -72,14 +75,14 @@ def keep_heartbeat(root: GraphRoot) -> Iterator[Heartbeat]:
 def share_heartbeat(root: GraphRoot, pointer: str) -> Iterator[None]:
     """Renew the heartbeat of shared work for the duration of a block; the first caller creates it.
 
-    It stays until somebody ends it, or until nobody has worked for `HEARTBEAT_TIMEOUT_S`.
-    `pointer` is the object by which all find it: below the folder of the work, and removed with it.
+    It exists until it is ended, or times out after `HEARTBEAT_TIMEOUT_S`. `pointer` is the object
+    that names it: below the folder of the work, and removed with it.
     """
     path = make_heartbeat_path(root.ids.next())
     heartbeat = _RenewedHeartbeat.create(root.store, path, HEARTBEAT_INTERVAL_S)
     try:
         if not root.store.put_if_absent(pointer, path.encode()):
-            heartbeat.end()  # another one was first: its heartbeat is older and protects more
+            heartbeat.end()  # another caller was first: its heartbeat is older and protects more
             heartbeat = _open_shared(root, pointer)
             heartbeat.beat()
         yield
@@ -132,7 +135,7 @@ def _make_considered_dead_error() -> ConflictError:
 
 
 class _LockedHeartbeat:
-    """An empty file that its writer keeps locked."""
+    """An empty file that is locked by its writer."""
 
     def __init__(self, root: Path, path: str) -> None:
         self.path, self._began_s = path, time.monotonic()
@@ -167,7 +170,7 @@ def _lock_heartbeat(place: Path) -> int:
 
 
 class _RenewedHeartbeat:
-    """An object that a thread of its writer keeps renewing."""
+    """An object that is renewed by a thread of its writer."""
 
     def __init__(self, store: ObjectStore, path: str, beat_s: float) -> None:
         self._store, self.path, self._beat_s = store, path, beat_s
@@ -180,7 +183,7 @@ class _RenewedHeartbeat:
 
     @classmethod
     def create(cls, store: ObjectStore, path: str, beat_s: float) -> _RenewedHeartbeat:
-        """A new one."""
+        """Create a heartbeat."""
         holder = str(Holder.of_this_process())
         store.put(path, _encode_heartbeat(holder, 0))
         return cls(store, path, beat_s)
@@ -190,7 +193,7 @@ class _RenewedHeartbeat:
             self.beat()
 
     def beat(self) -> None:
-        """Renew the heartbeat, if it is still there."""
+        """Renew the heartbeat, if it still exists."""
         with suppress(OmniError):  # there is a next beat, and `check` at the end
             found = self._store.find_versioned(self.path)
             if found is not None:
@@ -205,7 +208,7 @@ class _RenewedHeartbeat:
             raise _make_considered_dead_error()
 
     def rest(self) -> None:
-        """Stop renewing the heartbeat, and leave it for others to continue."""
+        """Stop renewing the heartbeat without ending it."""
         self._over.set()
         self._heart.join()
 
@@ -233,7 +236,7 @@ class FoundHeartbeat:
 
 
 def list_heartbeats(store: ObjectStore) -> list[FoundHeartbeat]:
-    """List every heartbeat, whether its writer lives or not."""
+    """List all heartbeats, dead ones included."""
     found = []
     for name in store.list(HEARTBEATS):
         path = make_heartbeat_path(name)
@@ -254,9 +257,9 @@ def remove_dead_heartbeat(
 
     Args:
         store: Where the heartbeat is.
-        heartbeat: The heartbeat as it is now.
+        heartbeat: The heartbeat as read last.
         guard: The fence, without which it must not be removed.
-        is_silent: Tells whether a heartbeat that is no lock has timed out.
+        is_silent: Return whether a heartbeat that is no lock has timed out.
     """
     if heartbeat.content is not None:
         if not is_silent(heartbeat):
@@ -267,7 +270,7 @@ def remove_dead_heartbeat(
         require_no_links(store.uri, (HEARTBEATS,))
         if not _remove_unlocked(Path(store.uri) / heartbeat.path):
             return False
-    # Had the fence been lost by now, its writer might just have found the heartbeat and gone on.
+    # Without the fence, its writer might have found the heartbeat and committed meanwhile.
     guard.check()
     return True
 
