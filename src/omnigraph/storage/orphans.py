@@ -13,7 +13,7 @@ from omnigraph.errors import (
     BranchNotFound,
     ConflictError,
     HistoricalVersionReclaimed,
-    OmniError,
+    ManifestCorrupt,
     StorageFailure,
 )
 from omnigraph.storage.graph_root import GraphRoot
@@ -214,7 +214,7 @@ def find_candidates_damage(store: ObjectStore) -> str | None:
     try:
         if CANDIDATES.find(store) is None:
             return "is missing; the next cleanup makes it again"
-    except OmniError:
+    except ManifestCorrupt:
         return "is not what a cleanup leaves; the next one starts it anew"
     return None
 
