@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from omnigraph.errors import AlreadyExists, ManifestCorrupt
+from omnigraph.errors import AlreadyExists, ManifestCorrupt, OutcomeUnknown
 from omnigraph.identity import BranchName
+from omnigraph.storage.graph_lifecycle import CLONE_CLAIMS, CloneClaim, find_claim
+from omnigraph.storage.layout import CLONE_CLAIM
 from omnigraph.storage.refs import (
     MAIN_REF,
     REF_RECORDS,
@@ -76,3 +80,50 @@ def test_a_damaged_record_is_refused_and_named(content):
     with pytest.raises(ManifestCorrupt, match=path.rpartition("/")[2]):
         find_ref(store, BranchName("a"))
     assert list_names(store) == ["main", "a"]
+
+
+class SilentStore(MemoryObjectStore):
+    """Every answer to a conditional write is lost; some writes are as well."""
+
+    loses_writes = False
+
+    def put_if_absent(self, path, data):
+        if not self.loses_writes:
+            super().put_if_absent(path, data)
+        raise OutcomeUnknown("cannot tell", "no answer came")
+
+    def put_if_match(self, path, data, tag):
+        if not self.loses_writes:
+            super().put_if_match(path, data, tag)
+        raise OutcomeUnknown("cannot tell", "no answer came")
+
+
+def test_a_lost_answer_is_settled_by_reading():
+    store, first = SilentStore(), branch("a")
+    assert REF_RECORDS.create(store, first)
+    stored = REF_RECORDS.find_stored(store, "a")
+    assert REF_RECORDS.swap(store, replace(first, created_at=1), stored)
+    with pytest.raises(OutcomeUnknown):  # another one was first, or the write was lost
+        REF_RECORDS.swap(store, replace(first, created_at=2), stored)
+    store.loses_writes = True
+    with pytest.raises(OutcomeUnknown):
+        REF_RECORDS.create(store, branch("b"))
+    assert REF_RECORDS.list_all(store) == [replace(first, created_at=1)]
+
+
+def test_a_record_is_replaced_only_as_it_was_read():
+    store, first = MemoryObjectStore(), branch("a")
+    assert REF_RECORDS.create(store, first)
+    assert not REF_RECORDS.create(store, replace(first, created_at=1))
+    stored = REF_RECORDS.find_stored(store, "a")
+    assert REF_RECORDS.swap(store, replace(first, created_at=1), stored)
+    assert not REF_RECORDS.swap(store, replace(first, created_at=2), stored)
+    assert REF_RECORDS.find(store, "a").created_at == 1
+
+
+def test_a_damaged_claim_of_a_clone_claims_its_target():
+    store = MemoryObjectStore()
+    CLONE_CLAIMS.put(store, CloneClaim("x", "there", is_released=True))
+    assert find_claim(store).is_released
+    store.put(CLONE_CLAIM, store.get(CLONE_CLAIM).replace(b"there", b"where"))
+    assert not find_claim(store).is_released
