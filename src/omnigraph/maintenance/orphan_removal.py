@@ -196,7 +196,7 @@ class OrphanRemoval:
         self.reclaimed.append(f"{path}/tree/{name}")
 
     def _remove_marks(self) -> None:
-        """Remove marks of branches that are gone; deletion marks, also of those that exist."""
+        """Remove the marks of removed branches, and the deletion marks of existing ones."""
         store, manifest = self._root.store, self._root.location(MANIFEST)
         if not list_marked(store) and not RELATION_MARKS.list_names(store):
             return

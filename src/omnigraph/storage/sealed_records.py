@@ -66,7 +66,7 @@ Record = TypeVar("Record")
 
 
 class DamagedRecord(ManifestCorrupt):
-    """A record that cannot be read; `is_altered` if only its checksum tells."""
+    """A record that cannot be read; `is_altered` if only its checksum is wrong."""
 
     def __init__(self, path: str, reason: str, *, is_altered: bool = False) -> None:
         super().__init__(f"{path} is {reason}")
@@ -119,7 +119,7 @@ class RecordKind(Generic[Record]):
     version: int = 1
     version_member: str = "version"
     is_logged: bool = False
-    """True if the log of records lists them: nothing else tells that one is lost."""
+    """True if records are listed in the log, by which alone a lost one is detected."""
     find_problem: Callable[[Record], str | None] = _accept
     """Return the reason why the members of a record do not fit together."""
     advice: str = "; restore it from a backup"
@@ -202,7 +202,7 @@ class RecordKind(Generic[Record]):
     def swap(self, store: ObjectStore, record: Record, over: StoredRecord[Record] | None) -> bool:
         """Replace the record that was read, or create one where there was none.
 
-        Return False if another writer was first. If the answer is lost, reading tells.
+        Return False if another writer was first. A lost answer is settled by reading.
         """
         path, data = self.path_of(record), self.encode(record)
         try:
@@ -223,7 +223,7 @@ class RecordKind(Generic[Record]):
         store.put(self.path_of(record), self.encode(record))
 
     def remove(self, store: ObjectStore, *names: str) -> None:
-        """Remove records, where there are any. If the answer is lost, reading tells."""
+        """Remove records, where there are any. A lost answer is settled by reading."""
         paths = [self.place] if self.key is None else list(map(self.path, names))
         if self.is_logged:
             paths = [path for path in paths if store.exists(path)]
@@ -317,7 +317,7 @@ def _forget_records(store: ObjectStore, paths: Collection[str]) -> None:
 
 
 def list_lost_records(store: ObjectStore, *prefixes: str) -> list[str]:
-    """List the logged records of some folders that are gone, though nobody removed them."""
+    """List the logged records of some folders that are missing and were not removed."""
     folder = _find_folder(store)
     if folder is None:
         return []

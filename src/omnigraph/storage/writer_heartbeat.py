@@ -253,7 +253,7 @@ def remove_dead_heartbeat(
     guard: FenceGuard,
     is_silent: Callable[[FoundHeartbeat], bool],
 ) -> bool:
-    """Remove the heartbeat if its writer is dead; return whether it is gone.
+    """Remove the heartbeat if its writer is dead; return whether it was removed.
 
     Args:
         store: Where the heartbeat is.
