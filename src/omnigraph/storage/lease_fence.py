@@ -7,17 +7,19 @@ is settled by its nonce.
 
 from __future__ import annotations
 
-import json
 import logging
 import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Self
 from uuid import uuid4
+
+import msgspec
 
 from omnigraph.errors import OutcomeUnknown, StorageError, StorageFailure, StorageKind, WriterBusy
 from omnigraph.identity import UlidSource
@@ -37,6 +39,7 @@ from omnigraph.storage.writer_fence import (
     make_fence_lost,
     take_turn,
 )
+from omnigraph.struct_decoding import convert_into, decode_into
 
 log = logging.getLogger(__name__)
 
@@ -58,16 +61,8 @@ class LeaseRecord:
     nonce: str
 
     def encode(self) -> bytes:
-        value = {
-            "version": _VERSION,
-            "epoch": self.epoch,
-            "holder": None if self.holder is None else self.holder.as_json(),
-            "acquired_at": self.acquired_at,
-            "expires_at": self.expires_at,
-            "term_s": self.term_s,
-            "nonce": self.nonce,
-        }
-        return json.dumps(value, indent=1).encode()
+        value = {"version": _VERSION, **msgspec.to_builtins(self)}
+        return msgspec.json.format(msgspec.json.encode(value))
 
 
 def decode_lease(data: bytes, uri: str) -> LeaseRecord:
@@ -76,27 +71,13 @@ def decode_lease(data: bytes, uri: str) -> LeaseRecord:
     Raises:
         StorageFailure: it is damaged or of another format, and so not known to be free.
     """
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        value = None
-    match value:
-        case {
-            "version": 1,
-            "epoch": int(epoch),
-            "holder": holder,
-            "acquired_at": str(acquired_at),
-            "expires_at": str(expires_at),
-            "term_s": int() | float() as term_s,
-            "nonce": str(nonce),
-        } if holder is None or Holder.from_json(holder) is not None:
-            return LeaseRecord(
-                epoch, Holder.from_json(holder), acquired_at, expires_at, float(term_s), nonce
-            )
-        case _:
-            raise StorageFailure(
-                StorageKind.PERMANENT, f"{uri} is not a writer lease this build understands"
-            )
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = decode_into(data, dict[str, object])
+        if value.pop("version", None) == _VERSION:
+            return convert_into(value, LeaseRecord)
+    raise StorageFailure(
+        StorageKind.PERMANENT, f"{uri} is not a writer lease this build understands"
+    )
 
 
 class LeaseObject:

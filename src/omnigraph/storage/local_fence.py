@@ -27,6 +27,7 @@ from omnigraph.storage.objects.object_store import (
 )
 from omnigraph.storage.sealed_records import is_sealed, seal
 from omnigraph.storage.writer_fence import Clock, Holder, Sleep, Turn, make_fence_lost, take_turn
+from omnigraph.struct_decoding import convert_into, decode_into
 
 # The lock files this process has open. A forked child shares them and would keep a lock alive after
 # its parent's death, so it closes them first thing.
@@ -89,9 +90,7 @@ UNKNOWN = LockRecord(0, Holder("", "unknown", 0), "")
 
 def encode_record(record: LockRecord) -> bytes:
     """Encode the content of the lock file, of fixed length: replacing it needs no disk space."""
-    holder = None if record.holder is None else record.holder.as_json()
-    value = {"epoch": record.epoch, "holder": holder, "since": record.since}
-    text = msgspec.json.encode(seal(value))
+    text = msgspec.json.encode(seal(msgspec.to_builtins(record)))
     return text.ljust(RECORD_BYTES - 1)[: RECORD_BYTES - 1] + b"\n"
 
 
@@ -103,14 +102,10 @@ def decode_record(content: bytes) -> LockRecord:
     if not content.strip(b"\0 \n"):
         return NOBODY
     try:
-        value = msgspec.json.decode(content)
+        value = decode_into(content, dict[str, object])
+        return convert_into(value, LockRecord) if is_sealed(value) else UNKNOWN
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return UNKNOWN
-    match value:
-        case {"epoch": int(epoch), "holder": holder, "since": str(since)} if is_sealed(value):
-            return LockRecord(epoch, Holder.from_json(holder), since)
-        case _:
-            return UNKNOWN
 
 
 def find_lock_damage(store: ObjectStore) -> dict[str, str]:

@@ -90,17 +90,6 @@ class Holder:
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
 
-    def as_json(self) -> dict[str, object]:
-        return {"id": self.id, "host": self.host, "pid": self.pid}
-
-    @classmethod
-    def from_json(cls, value: object) -> Holder | None:
-        match value:
-            case {"id": str(id), "host": str(host), "pid": int(pid)}:
-                return cls(id, host, pid)
-            case _:
-                return None
-
 
 def make_fence_lost(epoch: int, now: str) -> ReadSetChanged:
     return ReadSetChanged("writer_fence", f"epoch {epoch}", now)
