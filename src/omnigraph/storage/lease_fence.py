@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Self
 from uuid import uuid4
 
 import msgspec
@@ -32,6 +31,7 @@ from omnigraph.storage.objects.open_store import supports_put_if_match
 from omnigraph.storage.writer_fence import (
     Clock,
     Fence,
+    FenceGuard,
     Holder,
     ProcessFence,
     Sleep,
@@ -259,7 +259,7 @@ def _describe(record: LeaseRecord | None) -> str:
     return f"{record.holder} since {record.acquired_at}"
 
 
-class LeaseGuard:
+class LeaseGuard(FenceGuard):
     """A held lease, renewed by a thread until it is released."""
 
     def __init__(
@@ -368,12 +368,6 @@ class LeaseGuard:
         except StorageError as failure:
             # The writes are done either way; the lease expires.
             log.warning("the writer lease could not be released: %s", failure)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 _warned: set[str] = set()

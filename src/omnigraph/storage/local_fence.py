@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
-from typing import Self
 
 import msgspec
 
@@ -26,7 +25,15 @@ from omnigraph.storage.objects.object_store import (
     translate_os_errors,
 )
 from omnigraph.storage.sealed_records import is_sealed, seal
-from omnigraph.storage.writer_fence import Clock, Holder, Sleep, Turn, make_fence_lost, take_turn
+from omnigraph.storage.writer_fence import (
+    Clock,
+    FenceGuard,
+    Holder,
+    Sleep,
+    Turn,
+    make_fence_lost,
+    take_turn,
+)
 from omnigraph.struct_decoding import convert_into, decode_into
 
 # The lock files this process has open. A forked child shares them and would keep a lock alive after
@@ -210,7 +217,7 @@ class LocalFence:
         self._sleep(min(poll_s * (0.5 + random.random()), wait_s - waited))
 
 
-class LocalGuard:
+class LocalGuard(FenceGuard):
     """A held lock file."""
 
     def __init__(
@@ -243,12 +250,6 @@ class LocalGuard:
             self._keep(_write_record(self._descriptor, left), left)
         close_lock_file(self._descriptor)
         self._turn.end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 def find_exclusion_problem(root: Path) -> str | None:

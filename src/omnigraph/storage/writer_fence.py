@@ -19,18 +19,13 @@ from omnigraph.errors import ReadSetChanged, WriterBusy
 class FenceGuard(Protocol):
     """A held fence; leaving the `with` block releases it."""
 
-    @property
-    def epoch(self) -> int:
-        """A number larger than that of every earlier hold on the same root."""
-        ...
+    epoch: int
+    """A number larger than that of every earlier hold on the same root."""
+    took_over: bool
+    """True if the previous holder did not release the fence.
 
-    @property
-    def took_over(self) -> bool:
-        """True if the previous holder did not release the fence.
-
-        It may have left an interrupted write, so recovery precedes the first effect.
-        """
-        ...
+    It may have left an interrupted write, so recovery precedes the first effect.
+    """
 
     def check(self) -> None:
         """Raise unless the fence is still held; called right before every effect.
@@ -44,9 +39,11 @@ class FenceGuard(Protocol):
         """Release the fence. Safe to repeat."""
         ...
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
-    def __exit__(self, *_: object) -> None: ...
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 def is_valid(guard: FenceGuard) -> bool:
@@ -193,7 +190,7 @@ def take_turn(identity: str, wait_s: float) -> Turn:
     return Turn(lock)
 
 
-class ProcessGuard:
+class ProcessGuard(FenceGuard):
     """A held fence of this process, which excludes its other threads only."""
 
     took_over = False
@@ -207,12 +204,6 @@ class ProcessGuard:
 
     def release(self) -> None:
         self._turn.end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 class ProcessFence:
