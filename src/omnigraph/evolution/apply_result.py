@@ -62,15 +62,6 @@ class AppliedMutation(Result, frozen=True):
     affected_edges: int
 
 
-class AppliedSteps(Result, frozen=True):
-    """The part of a schema apply that is recorded with its commit."""
-
-    steps: tuple[Step, ...]
-    notes: tuple[MigrationNote, ...]
-    tables: tuple[ChangedTable, ...]
-    mutations: tuple[AppliedMutation, ...]
-
-
 class SchemaApplyResult(WriteResult, frozen=True, kw_only=True):
     """The result of an apply or, with `dry_run`, its preview."""
 

@@ -16,7 +16,7 @@ from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.conversion.load_inputs import LoadInput, StreamInput, TaskInput
 from omnigraph.graph.engines import EngineOptions, open_tasks
-from omnigraph.graph.idempotency import KeyedWrite, WriteKey, write_once
+from omnigraph.graph.idempotency import WriteKey, write_once
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.bulk_load import LoadJob
 from omnigraph.pipeline.input_splits import FileSource, FrameSource
@@ -27,13 +27,11 @@ from omnigraph.pipeline.tasks import InlineTasks
 from omnigraph.storage import graph_branches
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import show_commit
 from omnigraph.storage.prepared_write import StagedTable, Ticket
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_heartbeat import continue_heartbeat
-from omnigraph.struct_decoding import convert_into
 from omnigraph.wire.write_results import LoadResult, list_loaded
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer
@@ -85,44 +83,24 @@ def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
 
 def describe_load(
     loaded: Mapping[TableKey, int], request: GraphLoadRequest, *, created: bool
-) -> dict[str, object]:
-    """Describe a load for its commit."""
-    counts: dict[str, dict[str, int]] = {"nodes": {}, "edges": {}}
+) -> LoadResult:
+    """Return the result of a load, without a commit."""
+    counts: dict[str, dict[str, int]] = {"node": {}, "edge": {}}
     for key, count in loaded.items():
         kind, _, name = key.partition(":")
-        counts[f"{kind}s"][name] = count
-    return {"mode": str(request.mode), "branch_created": created, **counts}
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    nodes: dict[str, int]
-    edges: dict[str, int]
-
-
-def load_result(
-    loaded: Mapping[TableKey, int],
-    request: GraphLoadRequest,
-    written: KeyedWrite,
-    *,
-    created: bool,
-) -> LoadResult:
-    kept = written.kept
-    answer = describe_load(loaded, request, created=created) if kept is None else kept.answer
-    counts = convert_into({kind: answer[kind] for kind in ("nodes", "edges")}, _Counts)
+        counts[kind][name] = count
     return LoadResult(
         branch=normalize_branch(request.write.branch),
         base_branch=request.base,
-        branch_created=bool(answer["branch_created"]),
+        branch_created=created,
         mode=str(request.mode),
         engine="local",
         engine_reason=None,
-        loaded_nodes=list_loaded(counts.nodes),
-        loaded_edges=list_loaded(counts.edges),
-        total_entities=sum(counts.nodes.values()) + sum(counts.edges.values()),
+        loaded_nodes=list_loaded(counts["node"]),
+        loaded_edges=list_loaded(counts["edge"]),
+        total_entities=sum(loaded.values()),
         actor_id=request.write.actor,
-        commit=show_commit(written.commit),
-        is_replayed=kept is not None,
+        commit=None,
     )
 
 
@@ -188,18 +166,17 @@ def load(
             change = _plan_records(writer, given, request)
         else:
             change = _plan_tasks(root, given, request, runs_on, resources)
-        written = write_once(
+        result = write_once(
             writer,
             change,
-            lambda: describe_load(change.stages.counts, request, created=created),
             request.write,
             request.key,
+            LoadResult,
+            lambda: describe_load(change.stages.counts, request, created=created),
         )
         if not isinstance(given, RecordInput) and is_configured(root.settings.embed):
             remove_answers(root)
-        counts = {} if written.kept is not None else change.stages.counts
-        result = load_result(counts, request, written, created=created)
-        if written.kept is None and isinstance(change.stages, LoadJob):
+        if not result.is_replayed and isinstance(change.stages, LoadJob):
             return change.stages.report(result)
         return result
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,10 +27,8 @@ from omnigraph.graph.schema_changes import adopt_schema
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import CommitRecord, show_commit
 from omnigraph.storage.prepared_write import Merging, Ticket
 from omnigraph.storage.write_plan import WriterKind
-from omnigraph.struct_decoding import convert_into
 from omnigraph.wire.commit_results import RowCounts
 from omnigraph.wire.merge_results import (
     MergeOutcome,
@@ -42,7 +40,7 @@ from omnigraph.wire.merge_results import (
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
-    from omnigraph.graph.idempotency import KeptWrite, WriteKey
+    from omnigraph.graph.idempotency import WriteKey
     from omnigraph.history.ancestry import Commits
     from omnigraph.history.conflict_resolution import Take
     from omnigraph.history.conflict_rules import Given
@@ -158,64 +156,48 @@ def merge_branches(views: BranchSnapshots, writer: Writer, request: MergeRequest
     Raises:
         MergeConflicts: the branches contradict each other and no rule decides.
     """
-    from omnigraph.graph.idempotency import find_recorded, write_once
+    from omnigraph.graph.idempotency import find_result, write_once
 
     source, target = normalize_branch(request.source), normalize_branch(request.target)
     if source == target:
         raise BadRequest(f"branch '{source}' cannot be merged into itself")
     change = BranchMerge(views, request)
     if request.dry_run:
-        plan = change.plan_on(views.read_newest(target))
-        return _make_result(request, plan, change.engine, None)
+        change.plan_on(views.read_newest(target))
+        return change.describe()
     key = request.key
-    kept = find_recorded(views, target, key)
-    if kept is not None:  # before anything is done for it: its source may be gone
-        return _finish(views, request, _make_replayed_result(request, kept))
-    carried = _carry_schema(views, writer, change, request)
-    options = (
-        request.options if carried is None else replace(request.options, expected_head=carried)
-    )
-    written = write_once(writer, change, change.describe, options, key)
-    if written.kept is not None:
-        result = _make_replayed_result(request, written.kept)
-    else:
-        assert change.plan is not None, "a write that returns was prepared"
-        result = _make_result(request, change.plan, change.engine, written.commit)
-    return _finish(views, request, result)
-
-
-def _finish(views: BranchSnapshots, request: MergeRequest, result: MergeResult) -> MergeResult:
+    # Before any other step: the source of a repeated merge may be deleted.
+    result = find_result(views, target, key, MergeResult)
+    if result is None:
+        options = _carry_schema(views, writer, change, request)
+        result = write_once(writer, change, options, key, MergeResult, change.describe)
     return _delete_source_branch(views, result) if request.delete_branch else result
 
 
 def _carry_schema(
     views: BranchSnapshots, writer: Writer, change: BranchMerge, request: MergeRequest
-) -> CommitId | None:
-    """Give the target what the schema of the source has beyond its own, as a commit before.
+) -> WriteOptions:
+    """Give the target the schema additions of the source, as a commit before the merge.
 
-    Not if the merge would be refused anyway. Gives the head the target has then, if it was
-    insisted on one.
+    Does nothing if the merge would be refused anyway. Returns the options of the merge, which
+    expects the new head where the request expects one.
     """
     from omnigraph.history.branch_schemas import list_lacking_steps
 
+    options, expected = request.options, request.options.expected_head
     source, target = views.read_newest(request.source), views.read_newest(request.target)
     if not list_lacking_steps(target, source):
-        return None
-    if (
-        request.options.expected_head is not None
-        and target.snapshot.head != request.options.expected_head
-    ):
-        raise PreconditionFailed(
-            target.snapshot.branch, CommitId(request.options.expected_head), target.snapshot.head
-        )
+        return options
+    if expected is not None and target.snapshot.head != expected:
+        raise PreconditionFailed(target.snapshot.branch, CommitId(expected), target.snapshot.head)
     plan = change.plan_on(target)
     if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
-        return None
+        return options
     _require_no_conflicts(plan)
-    adopt_schema(writer, source, request.target, request.options.actor)
-    return (
-        views.read_newest(request.target).snapshot.head if request.options.expected_head else None
-    )
+    commit = adopt_schema(writer, source, replace(options, message=None, idempotency_key=None))
+    if expected is None or commit is None:
+        return options
+    return replace(options, expected_head=commit.commit_id)
 
 
 def _require_no_conflicts(plan: MergePlan) -> None:
@@ -271,17 +253,23 @@ class BranchMerge:
             counts=list_row_counts(changes.counts),
         )
 
-    def describe(self) -> dict[str, object]:
-        """Return the effects of the merge, as they are kept with its commit."""
-        assert self.plan is not None, "what was written was prepared"
-        return {
-            "source": self.plan.source.branch,
-            "target": self.plan.target.branch,
-            "outcome": str(self.plan.relation.outcome),
-            "base_commit_ids": list(self.plan.relation.bases),
-            "tables": record_counts(self.plan.changes.counts),
-            "resolved": dict(self.plan.changes.resolved),
-        }
+    def describe(self) -> MergeResult:
+        """Return the result of the newest plan, without a commit."""
+        plan, request = self.plan, self._request
+        assert plan is not None, "what was written or tried was planned"
+        return MergeResult(
+            source=plan.source.branch,
+            target=plan.target.branch,
+            outcome=plan.relation.outcome,
+            base_commit_ids=plan.relation.bases,
+            tables=plan.changes.counts,
+            listed_conflicts=list_conflicts(plan.changes.conflicts),
+            resolved=plan.changes.resolved,
+            actor_id=request.options.actor,
+            dry_run=request.dry_run,
+            engine=self.engine.used,
+            commit=None,
+        )
 
     def _encode_details(self, plan: MergePlan) -> dict[str, object]:
         return {
@@ -304,16 +292,6 @@ def list_row_counts(counts: Iterable[TableCounts]) -> tuple[RowCounts, ...]:
     return tuple(one for one in every if one.inserted or one.updated or one.deleted)
 
 
-def record_counts(counts: Iterable[TableCounts]) -> list[dict[str, object]]:
-    """Encode the counts of a merge as its commit keeps them for whoever asks again."""
-    members = ("table_key", "inserted", "updated", "deleted", "conflicts")
-    return [{name: getattr(one, name) for name in members} for one in counts]
-
-
-def read_recorded_counts(recorded: object) -> tuple[TableCounts, ...]:
-    return tuple(TableCounts.of(**one) for one in convert_into(recorded, list[dict[str, Any]]))
-
-
 def _list_commits(
     views: BranchSnapshots, source: CatalogSnapshot, target: CatalogSnapshot
 ) -> Commits:
@@ -324,45 +302,8 @@ def _list_commits(
     }
 
 
-def _make_result(
-    request: MergeRequest, plan: MergePlan, engine: MergeEngine, commit: CommitRecord | None
-) -> MergeResult:
-    return MergeResult(
-        source=plan.source.branch,
-        target=plan.target.branch,
-        outcome=plan.relation.outcome,
-        base_commit_ids=plan.relation.bases,
-        tables=plan.changes.counts,
-        listed_conflicts=list_conflicts(plan.changes.conflicts),
-        resolved=plan.changes.resolved,
-        actor_id=request.options.actor,
-        dry_run=request.dry_run,
-        engine=engine.used,
-        commit=show_commit(commit),
-    )
-
-
-def _make_replayed_result(request: MergeRequest, recorded: KeptWrite) -> MergeResult:
-    """Return the result of the first time, from what is recorded with the commit."""
-    answer = recorded.answer
-    return MergeResult(
-        source=str(answer["source"]),
-        target=str(answer["target"]),
-        outcome=MergeOutcome(str(answer["outcome"])),
-        base_commit_ids=convert_into(answer["base_commit_ids"], tuple[str, ...]),
-        tables=read_recorded_counts(answer["tables"]),
-        listed_conflicts=(),
-        resolved=convert_into(answer["resolved"], dict[str, int]),
-        actor_id=request.options.actor,
-        dry_run=False,
-        engine="local",
-        commit=show_commit(recorded.commit),
-        is_replayed=True,
-    )
-
-
 def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeResult:
-    """The result after deleting the source; a refusal is told and is no failure of the merge."""
+    """Delete the source and return the result with the outcome; a refusal does not raise."""
     from omnigraph.storage import graph_branches
 
     try:

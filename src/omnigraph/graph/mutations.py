@@ -21,7 +21,7 @@ from omnigraph.policy.decision import Action
 from omnigraph.settings import EmbedSettings
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import CommitRecord, show_commit
+from omnigraph.storage.manifest import with_commit
 from omnigraph.storage.prepared_write import Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.stored_queries import QueryRegistry
@@ -65,9 +65,9 @@ class MutationVerbs(GraphHandle):
         self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
         options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
         source = as_source_text(query, "<query>")
-        mutation = Mutation(source, name, params, options.actor, self._guard)
+        mutation = Mutation(source, name, params, options, self._guard)
         mutation.is_costly = self._open.embeds_writes and self._embeds(options.branch)
-        return commit_mutation(self._open.writer, mutation, options)
+        return commit_mutation(self._open.writer, mutation)
 
     def _embeds(self, branch: str) -> bool:
         """Return whether a type of the branch has vectors that are computed when it is written."""
@@ -138,47 +138,24 @@ class StoredQueryVerbs(ReadVerbs, MutationVerbs):
         return self.at(snapshot=read_at, branch=branch).query(found.source, name, params)
 
 
-def commit_mutation(writer: Writer, mutation: Mutation, options: WriteOptions) -> MutationResult:
-    """Run one mutation as one commit; with an idempotency key, unless that was done before."""
-    if options.idempotency_key is not None:
-        return _commit_once(writer, mutation, options)
-    _check_text(writer, mutation, options)
-    published = writer.write(mutation, options)
-    return _make_result(options, mutation.describe(), published.commit if published else None)
-
-
-def _commit_once(writer: Writer, mutation: Mutation, options: WriteOptions) -> MutationResult:
+def commit_mutation(writer: Writer, mutation: Mutation) -> MutationResult:
+    """Run one mutation as one commit; with an idempotency key, once."""
+    options = mutation.options
+    if options.idempotency_key is None:
+        _check_text(writer, mutation)
+        published = writer.write(mutation, options)
+        return with_commit(mutation.describe(), published.commit if published else None)
     from omnigraph.graph.idempotency import WriteKey, write_once
 
     key = WriteKey.of(options, "mutate", *mutation.identity)
-    _check_text(writer, mutation, options)
-    written = write_once(writer, mutation, mutation.describe, options, key)
-    answer = mutation.describe() if written.kept is None else written.kept.answer
-    return _make_result(options, answer, written.commit, is_replayed=written.kept is not None)
+    _check_text(writer, mutation)
+    return write_once(writer, mutation, options, key, MutationResult, mutation.describe)
 
 
-def _check_text(writer: Writer, mutation: Mutation, options: WriteOptions) -> None:
+def _check_text(writer: Writer, mutation: Mutation) -> None:
     """Report a mistake in the text as such, wherever the head is."""
-    if options.expected_head is not None:
-        mutation.bind(writer.branches.read_newest(options.branch))
-
-
-def _make_result(
-    options: WriteOptions,
-    answer: Mapping[str, object],
-    commit: CommitRecord | None,
-    *,
-    is_replayed: bool = False,
-) -> MutationResult:
-    return MutationResult(
-        branch=normalize_branch(options.branch),
-        query_name=str(answer["query_name"]),
-        affected_nodes=int(str(answer["affected_nodes"])),
-        affected_edges=int(str(answer["affected_edges"])),
-        actor_id=options.actor,
-        commit=show_commit(commit),
-        is_replayed=is_replayed,
-    )
+    if mutation.options.expected_head is not None:
+        mutation.bind(writer.branches.read_newest(mutation.options.branch))
 
 
 class Mutation:
@@ -191,11 +168,11 @@ class Mutation:
         source: SourceText,
         name: str | None,
         parameters: Mapping[str, object] | None,
-        actor: str | None,
+        options: WriteOptions,
         guard: Guard,
     ) -> None:
         self._source, self._name, self._parameters = source, name, parameters
-        self._actor, self._guard = actor, guard
+        self.options, self._guard = options, guard
         self.is_costly = False
         """Whether it embeds texts, which takes long."""
         self._given: MutationInput | None = None
@@ -224,7 +201,7 @@ class Mutation:
         plan = compile_plan(self._source, view.catalog, self._name)
         if not isinstance(plan, MutationPlan):
             raise BadRequest(f"query '{plan.name}' only reads; run it with `query`")
-        self._guard.check_mutation(plan, view, self._actor)
+        self._guard.check_mutation(plan, view, self.options.actor)
         return plan
 
     def _make_input(self, root: GraphRoot, plan: MutationPlan) -> MutationInput:
@@ -258,15 +235,18 @@ class Mutation:
         staged = stage_tables(view.snapshot, ticket, placed)
         return PlanContent(staged) if staged else None
 
-    def describe(self) -> Mapping[str, object]:
-        """What it did, once it is prepared."""
+    def describe(self) -> MutationResult:
+        """Return the result of the newest preparation, without a commit."""
         assert self.done is not None, "what was written was prepared"
         plan, run = self.done
-        return {
-            "query_name": plan.name,
-            "affected_nodes": run.affected_nodes,
-            "affected_edges": run.affected_edges,
-        }
+        return MutationResult(
+            branch=normalize_branch(self.options.branch),
+            query_name=plan.name,
+            affected_nodes=run.affected_nodes,
+            affected_edges=run.affected_edges,
+            actor_id=self.options.actor,
+            commit=None,
+        )
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
         """Always: run on what is there now, it does what it would have done a moment later.

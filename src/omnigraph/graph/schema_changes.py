@@ -24,9 +24,8 @@ from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.policy.decision import Action
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import SCHEMA_SOURCE, normalize_branch
-from omnigraph.storage.manifest import CommitRecord, History, show_commit
+from omnigraph.storage.manifest import CommitRecord, History
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.struct_decoding import convert_into
 from omnigraph.writer.change import CatalogSnapshot, WriteOptions
 
 if TYPE_CHECKING:
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from omnigraph.evolution.migration_plan import MigrationPlan
     from omnigraph.evolution.schema_apply import SchemaApply
     from omnigraph.evolution.table_rewrites import ColumnWriters
-    from omnigraph.graph.idempotency import KeptWrite
     from omnigraph.writer.driver import Writer
 
 _OLD_SCHEMA = (
@@ -176,9 +174,9 @@ class Migration:
         texts = [text.text for text in self.mutations]
         return self.schema.text, self.allow_data_loss, self.expressions, texts
 
-    def list_mutations(self, actor: str | None) -> tuple[Mutation, ...]:
+    def list_mutations(self, options: WriteOptions) -> tuple[Mutation, ...]:
         return tuple(
-            Mutation(source, query.name, None, actor, self.guard)
+            Mutation(source, query.name, None, options, self.guard)
             for source in self.mutations
             for query in parse_query_file(source).queries
         )
@@ -215,34 +213,39 @@ def apply_migration(
         ConstraintViolated: rows break what the schema demands from now on.
         ReadSetChanged: somebody else gave the branch another schema meanwhile.
     """
+    from omnigraph.evolution.apply_result import SchemaApplyResult
     from omnigraph.graph.idempotency import WriteKey, write_once
 
     key = WriteKey.of(options, "apply_schema", *migration.identity)
-    mutations = migration.list_mutations(options.actor)
+    mutations = migration.list_mutations(options)
     change = migration.make_change(mutations, writers)
+
+    def describe() -> SchemaApplyResult:
+        return _describe(change, mutations, options)
+
     with _advise_on_mutations(migration.mutations):
-        written = write_once(writer, change, lambda: _describe(change, mutations), options, key)
-    if written.kept is not None:
-        return _make_replayed_result(options, written.kept)
-    snapshot = writer.branches.read_newest(options.branch).snapshot
-    if written.commit is not None:
-        _mirror(snapshot)
-    if migration.allow_data_loss:
-        purge_dropped(writer, snapshot, options.actor)
-    return _make_result(snapshot, options, change, mutations, written.commit)
+        result = write_once(writer, change, options, key, SchemaApplyResult, describe)
+    if result.commit is not None:
+        version = result.commit.manifest_version
+        result = msgspec.structs.replace(result, applied=True, manifest_version=version)
+    if not result.is_replayed:
+        snapshot = writer.branches.read_newest(options.branch).snapshot
+        if result.applied:
+            _mirror(snapshot)
+        if migration.allow_data_loss:
+            purge_dropped(writer, snapshot, options)
+    return result
 
 
 def preview_migration(
     writer: Writer, migration: Migration, options: WriteOptions, writers: ColumnWriters | None
 ) -> SchemaApplyResult:
     """Return what `apply_migration` would do, or raise what it would; write nothing visible."""
-    mutations = migration.list_mutations(options.actor)
+    mutations = migration.list_mutations(options)
     change = migration.make_change(mutations, writers)
     with _advise_on_mutations(migration.mutations):
         change.preview(writer.branches.read_newest(options.branch))
-    snapshot = writer.branches.read_newest(options.branch).snapshot
-    result = _make_result(snapshot, options, change, mutations, None)
-    return msgspec.structs.replace(result, dry_run=True)
+    return msgspec.structs.replace(_describe(change, mutations, options), dry_run=True)
 
 
 @contextmanager
@@ -261,58 +264,10 @@ def _advise_on_mutations(mutations: Sequence[SourceText]) -> Iterator[None]:
         raise CompileError(said) from error
 
 
-def _describe(change: SchemaApply, mutations: Sequence[Mutation]) -> dict[str, object]:
-    """What an apply does, as it is kept with its commit."""
-    from omnigraph.evolution.apply_result import AppliedSteps
-
-    assert change.outline is not None, "what is written was planned"
-    plan = change.outline.migration.plan
-    tables = change.outline.tables
-    return AppliedSteps(plan.steps, plan.notes, tables, _list_runs(mutations)).wire()
-
-
-def _make_replayed_result(options: WriteOptions, kept: KeptWrite) -> SchemaApplyResult:
-    """The same as the first time, from what was kept with the commit."""
-    from omnigraph.evolution.apply_result import AppliedSteps, SchemaApplyResult
-
-    assert kept.commit is not None, "another schema is a commit"
-    known = convert_into(kept.answer, AppliedSteps)
-    return SchemaApplyResult(
-        supported=True,
-        step_count=len(known.steps),
-        steps=known.steps,
-        notes=known.notes,
-        mutations=known.mutations,
-        branch=normalize_branch(options.branch),
-        applied=True,
-        dry_run=False,
-        manifest_version=kept.commit.manifest_version,
-        tables=known.tables,
-        actor_id=options.actor,
-        commit=show_commit(kept.commit),
-        is_replayed=True,
-    )
-
-
-def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str | None) -> None:
-    """Give a branch the schema of another one, which has the same with additions."""
-    from omnigraph.catalog.build import compile_schema
-    from omnigraph.evolution.schema_apply import DesiredSchema, SchemaApply
-    from omnigraph.evolution.table_rewrites import Threads
-
-    schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
-    change = SchemaApply(DesiredSchema(schema, other=other), Threads())
-    if writer.write(change, WriteOptions(branch=branch, actor=actor)) is not None:
-        _mirror(writer.branches.read_newest(branch).snapshot)
-
-
-def _make_result(
-    snapshot: Snapshot,
-    options: WriteOptions,
-    change: SchemaApply,
-    mutations: Sequence[Mutation],
-    commit: CommitRecord | None,
+def _describe(
+    change: SchemaApply, mutations: Sequence[Mutation], options: WriteOptions
 ) -> SchemaApplyResult:
+    """Return the result of the newest preparation, without a commit."""
     from omnigraph.evolution.apply_result import SchemaApplyResult
 
     assert change.outline is not None, "what was written or tried was planned"
@@ -324,13 +279,30 @@ def _make_result(
         notes=plan.notes,
         mutations=_list_runs(mutations),
         branch=normalize_branch(options.branch),
-        applied=commit is not None,
+        applied=False,
         dry_run=False,
-        manifest_version=snapshot.manifest_version,
+        manifest_version=change.outline.base_version,
         tables=change.outline.tables,
         actor_id=options.actor,
-        commit=show_commit(commit),
+        commit=None,
     )
+
+
+def adopt_schema(
+    writer: Writer, other: CatalogSnapshot, options: WriteOptions
+) -> CommitRecord | None:
+    """Give a branch the additions of the schema of another one; return the commit, if any."""
+    from omnigraph.catalog.build import compile_schema
+    from omnigraph.evolution.schema_apply import DesiredSchema, SchemaApply
+    from omnigraph.evolution.table_rewrites import Threads
+
+    schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
+    change = SchemaApply(DesiredSchema(schema, other=other), Threads())
+    published = writer.write(change, options)
+    if published is None:
+        return None
+    _mirror(writer.branches.read_newest(options.branch).snapshot)
+    return published.commit
 
 
 def _list_runs(mutations: Sequence[Mutation]) -> tuple[AppliedMutation, ...]:
@@ -352,7 +324,7 @@ def _mirror(snapshot: Snapshot) -> None:
 # --- purges ---------------------------------------------------------------------------------------
 
 
-def purge_dropped(writer: Writer, snapshot: Snapshot, actor: str | None) -> None:
+def purge_dropped(writer: Writer, snapshot: Snapshot, options: WriteOptions) -> None:
     """Finish the drops of the newest change of the schema, if it was one with consent."""
     from omnigraph.evolution.table_rewrites import ForgetColumns
     from omnigraph.maintenance.cleanup import run_cleanup
@@ -361,7 +333,7 @@ def purge_dropped(writer: Writer, snapshot: Snapshot, actor: str | None) -> None
     if not _is_due(snapshot):
         return
     root = snapshot.root
-    writer.write(ForgetColumns(), WriteOptions(branch=snapshot.branch, actor=actor))
+    writer.write(ForgetColumns(), WriteOptions(branch=options.branch, actor=options.actor))
     run_cleanup(root, Retention(keep=1))
     _delete_folders(root, snapshot)
 

@@ -21,24 +21,21 @@ from omnigraph.graph.merges import (
     load_decisions,
     parse_granularity,
     read_decisions,
-    read_recorded_counts,
-    record_counts,
 )
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.revisions import RevisionLike, find_commit, format_revision, resolve_revision
 from omnigraph.identity import CommitId
 from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import CommitRecord, show_commit
+from omnigraph.storage.manifest import CommitRecord
 from omnigraph.storage.prepared_write import Ticket
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.write_plan import WriterKind
-from omnigraph.struct_decoding import convert_into
 from omnigraph.wire.merge_results import ApplyOutcome, ApplyResult, list_conflicts, with_conflicts
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
-    from omnigraph.graph.idempotency import KeptWrite, WriteKey
+    from omnigraph.graph.idempotency import WriteKey
     from omnigraph.history.ancestry import PastState, PastStates
     from omnigraph.history.conflict_report import ConflictWords
     from omnigraph.history.conflict_rules import Given
@@ -256,10 +253,11 @@ _RESTORE = _Operation(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.R
 
 def find_applied(views: BranchSnapshots, request: ApplyRequest) -> ApplyResult | None:
     """Return the result of the same request under its key; None if it was not made yet."""
-    from omnigraph.graph.idempotency import find_recorded
+    from omnigraph.graph.idempotency import find_result
 
-    kept = None if request.dry_run else find_recorded(views, request.options.branch, request.key)
-    return None if kept is None else _make_replayed_result(request, kept)
+    if request.dry_run:
+        return None
+    return find_result(views, request.options.branch, request.key, ApplyResult)
 
 
 def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
@@ -424,14 +422,21 @@ class CommitChange:
         counts = list_row_counts(plan.counts)
         return PlanContent(staged, plan.adopted, details=self._details(plan), counts=counts)
 
-    def describe(self) -> dict[str, object]:
-        """Return the effects of the change, as they are kept with its commit."""
-        return {
-            "outcome": str(self.operation.outcome),
-            "applied_commit_id": self.applied,
-            "tables": record_counts(self.plan.counts),
-            "resolved": dict(self.plan.resolved),
-        }
+    def describe(self) -> ApplyResult:
+        """Return the result of the newest plan, without a commit."""
+        plan, request = self.plan, self.request
+        is_unchanged = plan.is_empty and not plan.conflicts
+        return ApplyResult(
+            branch=normalize_branch(request.options.branch),
+            outcome=ApplyOutcome.UNCHANGED if is_unchanged else self.operation.outcome,
+            applied_commit_id=self.applied,
+            tables=plan.counts,
+            listed_conflicts=list_conflicts(plan.conflicts),
+            resolved=plan.resolved,
+            actor_id=request.options.actor,
+            dry_run=request.dry_run,
+            commit=None,
+        )
 
     def _details(self, plan: StatePlan) -> dict[str, object]:
         recorded: dict[str, object] = {"commit_id": self.applied}
@@ -456,42 +461,10 @@ def _make_head_state(view: CatalogSnapshot) -> PastState:
 
 
 def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
-    from omnigraph.graph.idempotency import KeyedWrite, write_once
+    from omnigraph.graph.idempotency import write_once
 
-    request, written = change.request, KeyedWrite(None)
+    request = change.request
     if request.dry_run:
-        plan = change.views.with_newest(request.options.branch, change.plan_on)
-    else:
-        written = write_once(writer, change, change.describe, request.options, request.key)
-        if written.kept is not None:
-            return _make_replayed_result(request, written.kept)
-        plan = change.plan
-    is_unchanged = plan.is_empty and not plan.conflicts
-    return ApplyResult(
-        branch=normalize_branch(request.options.branch),
-        outcome=ApplyOutcome.UNCHANGED if is_unchanged else change.operation.outcome,
-        applied_commit_id=change.applied,
-        tables=plan.counts,
-        listed_conflicts=list_conflicts(plan.conflicts),
-        resolved=plan.resolved,
-        actor_id=request.options.actor,
-        dry_run=request.dry_run,
-        commit=show_commit(written.commit),
-    )
-
-
-def _make_replayed_result(request: ApplyRequest, recorded: KeptWrite) -> ApplyResult:
-    """Return the result of the first time, from what is recorded with the commit."""
-    answer = recorded.answer
-    return ApplyResult(
-        branch=normalize_branch(request.options.branch),
-        outcome=ApplyOutcome(str(answer["outcome"])),
-        applied_commit_id=str(answer["applied_commit_id"]),
-        tables=read_recorded_counts(answer["tables"]),
-        listed_conflicts=(),
-        resolved=convert_into(answer["resolved"], dict[str, int]),
-        actor_id=request.options.actor,
-        dry_run=False,
-        commit=show_commit(recorded.commit),
-        is_replayed=True,
-    )
+        change.views.with_newest(request.options.branch, change.plan_on)
+        return change.describe()
+    return write_once(writer, change, request.options, request.key, ApplyResult, change.describe)

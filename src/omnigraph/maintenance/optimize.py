@@ -41,7 +41,7 @@ from omnigraph.maintenance.optimize_steps import (
 from omnigraph.progress import working
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import CommitRecord, TableEntry, read_newest, show_commit
+from omnigraph.storage.manifest import CommitRecord, TableEntry, read_newest
 from omnigraph.storage.prepared_write import StagedTable, Ticket, Writable
 from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.recovery.recover_writes import revoke_late_effects
@@ -152,7 +152,9 @@ def optimize(
     manifest = () if options.indexes_only else (_compact_manifest(run),)
     branch = normalize_branch(options.write.branch)
     commit_id = None if commit is None else commit.commit_id
-    return OptimizeResult(branch, (*_report(run), *manifest), commit_id, show_commit(commit))
+    return OptimizeResult(
+        branch, (*_report(run), *manifest), commit_id, commit.shown if commit else None
+    )
 
 
 def _compact_tables(run: _OptimizeRun) -> None:

@@ -117,7 +117,7 @@ class WriteRequirements(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     source_branch: BranchName | None = None
     """The branch that a merge brings in."""
     sole_branch: bool = False
-    """Whether there must be no other branch."""
+    """True if there must be no other branch."""
 
 
 class WritePlan(msgspec.Struct, frozen=True, kw_only=True):

@@ -82,8 +82,8 @@ class PlanContent:
     """Another schema for the branch, with the tables that come, go or get another name."""
     merging: Merging | None = None
     """The branch that the change brings in."""
-    needs_sole_branch: bool = False
-    """Whether it must not be published while there are other branches."""
+    sole_branch: bool = False
+    """True if there must be no other branch when it is published."""
     records_commit: bool = True
     """Whether the history gets a commit for it; maintenance may do without."""
     origin: str | None = None
@@ -124,7 +124,7 @@ class PlanContent:
             contract_hash=snapshot.state.contract_hash,
             expected_head=None if head is None else CommitId(head),
             source_branch=self.merging.source.branch if self.merging else None,
-            sole_branch=self.needs_sole_branch,
+            sole_branch=self.sole_branch,
         )
 
     def _make_commit(

@@ -6,17 +6,20 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import MAIN, CommitId, OperationId
+from omnigraph.result import WriteResult
 from omnigraph.storage.manifest.manifest_state import Row, RowKind, make_audit_row_id, make_row
 from omnigraph.storage.tables.location import is_flat_name
 from omnigraph.struct_decoding import convert_into
 from omnigraph.wire import commit_results
 from omnigraph.wire.commit_results import RowCounts
+
+R = TypeVar("R", bound=WriteResult)
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 RECOVERY_KIND, INIT_KIND = "recovery", "init"
@@ -143,9 +146,10 @@ class CommitRecord(CommitMetadata, frozen=True, kw_only=True):
         return given
 
 
-def show_commit(commit: CommitRecord | None) -> commit_results.Commit | None:
-    """Return the commit of a write as every surface shows it, if it made one."""
-    return None if commit is None else commit.shown
+def with_commit(result: R, commit: CommitRecord | None) -> R:
+    """Return the result of a write with the commit it made, if any."""
+    shown = None if commit is None else commit.shown
+    return msgspec.structs.replace(result, commit=shown)
 
 
 class RecoveryKind(StrEnum):
