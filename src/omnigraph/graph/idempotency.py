@@ -226,43 +226,50 @@ def _read_record(commit: CommitRecord) -> _WriteRecord:
         raise ManifestCorrupt(f"commit {commit.commit_id!r} has a malformed request") from error
 
 
-T = TypeVar("T")
 Planned = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class BranchRequest(Generic[T]):
-    """Something to be done with a branch."""
+class BranchRequest(Generic[R]):
+    """A request to create, rename or delete a branch."""
 
-    kind: type[T]
-    """Of what it gives."""
+    kind: type[R]
+    """The type of its result."""
     plan: Callable[[], dict[str, str]]
-    """What tells the branch from others of its name."""
-    perform: Callable[[Planned], T]
-    find_done: Callable[[Planned], T | None]
-    """What it gave, if it was done; None if not."""
+    """Returns what distinguishes the branch from others of its name."""
+    perform: Callable[[Planned], R]
+    find_done: Callable[[Planned], R | None]
+    """Returns the result if the request was carried out."""
     plan_again: Callable[[Planned], dict[str, str]] = dict
-    """What another attempt goes by, if it was not."""
+    """Returns the plan of the next attempt if it was not."""
 
 
-def do_once(root: GraphRoot, key: WriteKey, request: BranchRequest[T]) -> tuple[T, bool]:
-    """Carry out a request, or find what it gave before; tells whether it was found.
+def do_once(root: GraphRoot, key: WriteKey | None, request: BranchRequest[R]) -> R:
+    """Carry out a request and return its result; under a key, once.
 
     Raises:
-        IdempotencyKeyReused: something else was asked for under this key.
+        IdempotencyKeyReused: a different request was made under this key.
     """
+    if key is None:
+        return request.perform({})
+    result, is_replayed = _perform_once(root, key, request)
+    return msgspec.structs.replace(result, is_replayed=is_replayed)
+
+
+def _perform_once(root: GraphRoot, key: WriteKey, request: BranchRequest[R]) -> tuple[R, bool]:
+    """Return the result, and whether it was recorded before."""
     while True:
         known = _find_known(root, key)
         if known is None or known.record.is_withdrawn:
             record = _make_record(root, key, request.plan())
             if begin_request(root.store, record, known):
                 return _perform(root, record, request)
-            continue  # the same was begun elsewhere meanwhile
+            continue  # a concurrent request began under this key
         done = _find_done(known.record, request)
         if done is not None:
             _finish(root, known.record, done)
             return done, True
-        # It was interrupted, or is being done elsewhere at this moment.
+        # It was interrupted, or another process is carrying it out.
         record = replace(known.record, planned=request.plan_again(known.record.planned))
         if record == known.record or begin_request(root.store, record, known):
             return _perform_or_find(root, record, request)
@@ -276,7 +283,7 @@ def _find_known(root: GraphRoot, key: WriteKey) -> KnownRequest | None:
     return known
 
 
-def _find_done(record: RequestRecord, request: BranchRequest[T]) -> T | None:
+def _find_done(record: RequestRecord, request: BranchRequest[R]) -> R | None:
     if record.answer is not None:
         return convert_into(record.answer, request.kind)
     return request.find_done(record.planned)
@@ -294,21 +301,21 @@ def _make_record(root: GraphRoot, key: WriteKey, planned: dict[str, str]) -> Req
     )
 
 
-def _perform(root: GraphRoot, record: RequestRecord, request: BranchRequest[T]) -> tuple[T, bool]:
-    """Do what was just begun; whoever found it begun may be doing it as well, and be first."""
+def _perform(root: GraphRoot, record: RequestRecord, request: BranchRequest[R]) -> tuple[R, bool]:
+    """Carry out a new request; another process that finds its record may be first."""
     try:
         return _perform_or_find(root, record, request)
     except OutcomeUnknown:
         raise
     except OmniError:
-        with suppress(OmniError):  # what is still there is gone on with
-            withdraw_request(root, record)  # it was refused, and may be asked for again
+        with suppress(OmniError):  # a record that stays is continued by the next attempt
+            withdraw_request(root, record)  # a refused request may be repeated
         raise
 
 
 def _perform_or_find(
-    root: GraphRoot, record: RequestRecord, request: BranchRequest[T]
-) -> tuple[T, bool]:
+    root: GraphRoot, record: RequestRecord, request: BranchRequest[R]
+) -> tuple[R, bool]:
     found = None
     try:
         done = request.perform(record.planned)
@@ -322,7 +329,7 @@ def _perform_or_find(
 
 
 def _read_again(root: GraphRoot, record: RequestRecord) -> RequestRecord:
-    """What is known of the same request by now; another may be at it."""
+    """Return the current record of a request; another process may carry it out."""
     known = find_known_request(root.store, record.name)
     return known.record if known and known.record.digest == record.digest else record
 

@@ -120,7 +120,7 @@ class CreatedBranch(WriteResult, frozen=True, kw_only=True):
     name: BranchName
     actor_id: str | None
     renamed_from: str | None = None
-    """The name it had before, as a server gives it."""
+    """The name it had before, if it was renamed."""
     incarnation: str | None = None
     fork_version: int = 0
     fork_head: CommitId | None = None
