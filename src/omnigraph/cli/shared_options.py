@@ -402,19 +402,19 @@ def add_conflict_options(command: Command) -> Command:
     return command
 
 
-def print_counts(result: MergeResult | ApplyResult) -> None:
-    """Print a line for each type, each rule that applied and each conflict."""
+def describe_counts(result: MergeResult | ApplyResult) -> Iterator[str]:
+    """Yield a line for each type, each rule that applied and each conflict."""
     for table in result.tables:
-        click.echo(
+        yield (
             f"  {table.table_key}: {table.inserted} inserted, {table.updated} updated, "
             f"{table.deleted} deleted, {table.conflicts} conflicts"
         )
     for rule, count in result.resolved.items():
-        click.echo(f"  resolved by {rule}: {count}")
+        yield f"  resolved by {rule}: {count}"
     for conflict in result.conflicts[:MAX_SHOWN_CONFLICTS]:
-        click.echo(f"  conflict ({conflict.kind}): {conflict.message}")
+        yield f"  conflict ({conflict.kind}): {conflict.message}"
     if len(result.conflicts) > MAX_SHOWN_CONFLICTS:
-        click.echo(f"  and {len(result.conflicts) - MAX_SHOWN_CONFLICTS} more conflicts")
+        yield f"  and {len(result.conflicts) - MAX_SHOWN_CONFLICTS} more conflicts"
 
 
 message_option = click.option(

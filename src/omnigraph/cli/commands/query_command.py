@@ -39,7 +39,7 @@ from omnigraph.cli.shared_options import (
     with_timeout,
 )
 from omnigraph.cli.shell_completion import FILE, complete_alias
-from omnigraph.cli.terminal import note, print_json
+from omnigraph.cli.terminal import json_option, note, print_result
 from omnigraph.client.operator_config import (
     OUTPUT_FORMATS,
     Alias,
@@ -315,7 +315,7 @@ def query(
 @click.option("--branch", default="main", show_default=True, help="The branch to change.")
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
 @message_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def mutate(
     scope: CommandTarget,
     name: str | None,
@@ -346,12 +346,8 @@ def mutate(
         result = graph.mutate(
             query, name, parameters, branch=branch, expected_head=expected, message=message
         )
-    if as_json:
-        print_json(result.wire())
-        return
-    click.echo(render_mutation(result))
-    if result.actor_id:
-        click.echo(f"actor_id: {result.actor_id}")
+    actor = (f"actor_id: {result.actor_id}",) if result.actor_id else ()
+    print_result(result, (render_mutation(result), *actor), as_json=as_json)
 
 
 SCOPE_FLAGS = ("--server", "--graph", "--store", "--uri", "--cluster", "--profile", "--as")
@@ -411,10 +407,8 @@ def alias(
     if isinstance(result, QueryResult):
         shape = "json" if as_json else chosen or found.format or scope.config.output
         write_answer(result, shape, None, scope.config)
-    elif as_json:
-        print_json(result.wire())
     else:
-        click.echo(render_mutation(result))
+        print_result(result, render_mutation(result), as_json=as_json)
 
 
 def _run(
