@@ -162,7 +162,7 @@ def _commit_all(
     private = replace(snapshot, ref=ref)
     for mutation in mutations:
         prepared = mutation.prepare(CatalogSnapshot(private, view.catalog), ticket)
-        staged = prepared.tables if prepared is not None else ()
+        staged = prepared.staged if prepared is not None else ()
         forks += [table.writable for table in staged if table.is_fork]
         for table in staged:
             private = _commit_privately(private, table)

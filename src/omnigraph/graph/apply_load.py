@@ -75,7 +75,9 @@ def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
     if request.base is None:
         raise BranchNotFound(name, "name another branch to create it from")
     try:
-        graph_branches.create(views.read_newest(request.base).snapshot, name, request.write.actor)
+        graph_branches.create(
+            views.read_newest(request.base).snapshot, name, request.write.actor_id
+        )
     except AlreadyExists:
         return False  # another load wanted it too, and was first
     return True
@@ -99,7 +101,7 @@ def describe_load(
         loaded_nodes=list_loaded(counts["node"]),
         loaded_edges=list_loaded(counts["edge"]),
         total_entities=sum(loaded.values()),
-        actor_id=request.write.actor,
+        actor_id=request.write.actor_id,
         commit=None,
     )
 

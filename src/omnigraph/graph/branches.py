@@ -86,7 +86,7 @@ def create_branch(
     from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
     from omnigraph.storage import graph_branches
 
-    root, name, actor = views.root, options.branch, options.actor
+    root, name, actor = views.root, options.branch, options.actor_id
     key = WriteKey.of(options, "create_branch", normalize_branch(source), commit)
 
     def create(planned: Mapping[str, str]) -> CreatedBranch:
@@ -144,7 +144,7 @@ def delete_branch(root: GraphRoot, options: WriteOptions) -> DeletedBranch:
     from omnigraph.storage import graph_branches
 
     name = options.branch
-    gone = DeletedBranch(name=name.strip(), actor_id=options.actor)
+    gone = DeletedBranch(name=name.strip(), actor_id=options.actor_id)
     key = WriteKey.of(options, "delete_branch")
     normalize_deletable_branch(name)
 
@@ -165,7 +165,7 @@ def _describe(
     return CreatedBranch(
         name=ref.name,
         parent=ref.parent,
-        actor_id=options.actor,
+        actor_id=options.actor_id,
         renamed_from=renamed_from,
         incarnation=ref.incarnation,
         fork_version=ref.fork_version,

@@ -56,7 +56,7 @@ class WriteKey:
 
     key: str
     operation: str
-    actor: str | None
+    actor_id: str | None
     digest: str
 
     @classmethod
@@ -71,7 +71,7 @@ class WriteKey:
         for one in (options.branch.strip(), options.expected_head, options.message, *asked):
             digest.update(one if isinstance(one, bytes) else msgspec.json.encode(one, enc_hook=str))
             digest.update(b"\0")
-        return cls(key, operation, options.actor, digest.hexdigest())
+        return cls(key, operation, options.actor_id, digest.hexdigest())
 
 
 class _WriteRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +198,7 @@ def find_result(
 
 
 def _find(branches: BranchReader, snapshot: Snapshot, key: WriteKey) -> CommitRecord | None:
-    commit = branches.find_commit(snapshot, _is_of(key.key, key.actor))
+    commit = branches.find_commit(snapshot, _is_of(key.key, key.actor_id))
     if commit is not None and _read_record(commit).digest != key.digest:
         raise IdempotencyKeyReused(key.key, commit.commit_id)
     return commit
@@ -276,7 +276,7 @@ def _perform_once(root: GraphRoot, key: WriteKey, request: BranchRequest[R]) -> 
 
 
 def _find_known(root: GraphRoot, key: WriteKey) -> KnownRequest | None:
-    known = find_known_request(root.store, name_request(key.key, key.actor))
+    known = find_known_request(root.store, name_request(key.key, key.actor_id))
     is_used = known is not None and not known.record.is_withdrawn
     if known is not None and is_used and known.record.digest != key.digest:
         raise IdempotencyKeyReused(key.key)
@@ -291,11 +291,11 @@ def _find_done(record: RequestRecord, request: BranchRequest[R]) -> R | None:
 
 def _make_record(root: GraphRoot, key: WriteKey, planned: dict[str, str]) -> RequestRecord:
     return RequestRecord(
-        name=name_request(key.key, key.actor),
+        name=name_request(key.key, key.actor_id),
         key=key.key,
         operation=key.operation,
         digest=key.digest,
-        actor_id=key.actor,
+        actor_id=key.actor_id,
         created_at=root.now_us(),
         planned=planned,
     )

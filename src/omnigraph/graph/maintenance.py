@@ -49,13 +49,13 @@ class MaintenanceVerbs(GraphHandle):
         >>> [table.table_key for table in graph.optimize().tables]
         ['edge:Knows', 'node:Person', '__manifest']
         """
-        from omnigraph.maintenance.optimize import OptimizeOptions, optimize
+        from omnigraph.maintenance.optimize import OptimizeRequest, optimize
 
         self._open.require_writable()
         self._guard.allow(Action.ADMIN, actor=actor)
         workers = self._open_workers(engine, session, spark_conf)
-        options = OptimizeOptions(self._make_write_options(branch, actor))
-        return optimize(self._open.views, options, workers)
+        request = OptimizeRequest(self._make_write_options(branch, actor))
+        return optimize(self._open.views, request, workers)
 
     def ensure_indices(
         self,
@@ -73,13 +73,13 @@ class MaintenanceVerbs(GraphHandle):
         >>> graph.ensure_indices()
         ()
         """
-        from omnigraph.maintenance.optimize import OptimizeOptions, optimize
+        from omnigraph.maintenance.optimize import OptimizeRequest, optimize
 
         self._open.require_writable()
         self._guard.allow(Action.ADMIN, actor=actor)
         workers = self._open_workers(engine, session, spark_conf)
-        options = OptimizeOptions(self._make_write_options(branch, actor), indexes_only=True)
-        return optimize(self._open.views, options, workers).pending_indexes
+        request = OptimizeRequest(self._make_write_options(branch, actor), indexes_only=True)
+        return optimize(self._open.views, request, workers).pending_indexes
 
     def _open_workers(
         self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None

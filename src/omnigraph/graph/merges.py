@@ -250,7 +250,7 @@ class BranchMerge:
             changes.adopted,
             details=self._encode_details(plan),
             merging=Merging(plan.source, plan.history),
-            counts=list_row_counts(changes.counts),
+            tables=list_row_counts(changes.counts),
         )
 
     def describe(self) -> MergeResult:
@@ -265,7 +265,7 @@ class BranchMerge:
             tables=plan.changes.counts,
             listed_conflicts=list_conflicts(plan.changes.conflicts),
             resolved=plan.changes.resolved,
-            actor_id=request.options.actor,
+            actor_id=request.options.actor_id,
             dry_run=request.dry_run,
             engine=self.engine.used,
             commit=None,

@@ -201,7 +201,7 @@ class Mutation:
         plan = compile_plan(self._source, view.catalog, self._name)
         if not isinstance(plan, MutationPlan):
             raise BadRequest(f"query '{plan.name}' only reads; run it with `query`")
-        self._guard.check_mutation(plan, view, self.options.actor)
+        self._guard.check_mutation(plan, view, self.options.actor_id)
         return plan
 
     def _make_input(self, root: GraphRoot, plan: MutationPlan) -> MutationInput:
@@ -244,7 +244,7 @@ class Mutation:
             query_name=plan.name,
             affected_nodes=run.affected_nodes,
             affected_edges=run.affected_edges,
-            actor_id=self.options.actor,
+            actor_id=self.options.actor_id,
             commit=None,
         )
 

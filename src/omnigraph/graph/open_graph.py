@@ -319,7 +319,7 @@ class GraphHandle:
         where = self._choose(branch)
         return WriteOptions(
             branch=where,
-            actor=actor or self.actor,
+            actor_id=actor or self.actor,
             message=message,
             expected_head=self._find_commit_id(expected_head, where),
             idempotency_key=idempotency_key,

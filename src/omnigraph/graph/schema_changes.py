@@ -283,7 +283,7 @@ def _describe(
         dry_run=False,
         manifest_version=change.outline.base_version,
         tables=change.outline.tables,
-        actor_id=options.actor,
+        actor_id=options.actor_id,
         commit=None,
     )
 
@@ -333,7 +333,7 @@ def purge_dropped(writer: Writer, snapshot: Snapshot, options: WriteOptions) -> 
     if not _is_due(snapshot):
         return
     root = snapshot.root
-    writer.write(ForgetColumns(), WriteOptions(branch=options.branch, actor=options.actor))
+    writer.write(ForgetColumns(), WriteOptions(branch=options.branch, actor_id=options.actor_id))
     run_cleanup(root, Retention(keep=1))
     _delete_folders(root, snapshot)
 

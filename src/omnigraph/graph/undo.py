@@ -185,7 +185,7 @@ class UndoVerbs(GraphHandle):
         asked: ApplyRequest,
     ) -> ApplyResult:
         """Go on if the actor may change the branch and read that of the commit."""
-        branch, actor = asked.options.branch, asked.options.actor
+        branch, actor = asked.options.branch, asked.options.actor_id
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
         request = replace(asked, key=asked.make_key(operation))
         done = find_applied(self._open.views, request)
@@ -419,8 +419,8 @@ class CommitChange:
         if plan.is_empty:
             return None
         staged = stage_merge(plan, view.snapshot, ticket)
-        counts = list_row_counts(plan.counts)
-        return PlanContent(staged, plan.adopted, details=self._details(plan), counts=counts)
+        tables = list_row_counts(plan.counts)
+        return PlanContent(staged, plan.adopted, details=self._details(plan), tables=tables)
 
     def describe(self) -> ApplyResult:
         """Return the result of the newest plan, without a commit."""
@@ -433,7 +433,7 @@ class CommitChange:
             tables=plan.counts,
             listed_conflicts=list_conflicts(plan.conflicts),
             resolved=plan.resolved,
-            actor_id=request.options.actor,
+            actor_id=request.options.actor_id,
             dry_run=request.dry_run,
             commit=None,
         )

@@ -119,7 +119,7 @@ class PreparedWrite:
     plan: WritePlan
     snapshot: Snapshot
     """What the write was prepared on."""
-    tables: tuple[StagedTable, ...] = ()
+    staged: tuple[StagedTable, ...] = ()
     """The transactions of the tables that the plan moves, in its order."""
     heartbeat: Heartbeat | None = None
     """Protects the files of a write that may take long."""

@@ -92,7 +92,7 @@ def commit_write(write: PreparedWrite, guard: FenceGuard) -> Published:
         UncoveredDrift: a table was moved by something that is no writer of ours.
     """
     snapshot, plan = write.snapshot, write.plan
-    with drop_forks_on_failure(write.tables):
+    with drop_forks_on_failure(write.staged):
         if list_operations(snapshot.root.store):
             resolve_all(snapshot.root, guard, snapshot.ref)
         if snapshot.ref.renamed_from is not None:
@@ -120,7 +120,7 @@ def _is_announced(write: PreparedWrite) -> bool:
     Because tables move, or because we may sleep before the publish, and what it shows must not be
     cleaned away meanwhile: a version of another branch, a new table, its own file.
     """
-    return bool(write.tables) or write.snapshot.root.lease_may_expire
+    return bool(write.staged) or write.snapshot.root.lease_may_expire
 
 
 def _require_files(write: PreparedWrite) -> None:
@@ -142,7 +142,7 @@ def _require_files(write: PreparedWrite) -> None:
         is_there = is_table(root.location(created.path))
         if not is_there or created.path in listed:
             raise ReadSetChanged(STAGED_FILES, f"{created.table_key}: {created.path}", None)
-    for table in write.tables:
+    for table in write.staged:
         missing = find_missing_staged(table.transaction)
         if missing is None:
             path = table.entry.path
@@ -223,18 +223,18 @@ def _apply_effects(
 ) -> Published:
     root, ref, plan = write.snapshot.root, write.snapshot.ref, write.plan
     try:
-        moving = [_start_moving(table, guard, beside) for table in write.tables]
+        moving = [_start_moving(table, guard, beside) for table in write.staged]
         # Which versions and how many rows there will be is known: so the publish is prepared
         # while the tables move. It becomes visible only when all of them have.
         planned = tuple(
             move.show(move.target_version, table.planned_rows, ref.incarnation)
-            for move, table in zip(plan.changes.moved, write.tables, strict=True)
+            for move, table in zip(plan.changes.moved, write.staged, strict=True)
         )
         publication = plan.make_publication(write.snapshot.state, planned)
         prepared = prepare_publish(newest, ref, publication)
         moved = tuple(
             _commit_moved(write, *one)
-            for one in zip(plan.changes.moved, write.tables, moving, strict=True)
+            for one in zip(plan.changes.moved, write.staged, moving, strict=True)
         )
         if moved != planned:
             publication = plan.make_publication(write.snapshot.state, moved)
@@ -303,7 +303,7 @@ def _handle_failure(write: PreparedWrite, guard: FenceGuard, error: OmniError) -
             return published
         if isinstance(trouble, RecoveryRequired):
             raise
-        if not write.tables and not isinstance(error, OutcomeUnknown):
+        if not write.staged and not isinstance(error, OutcomeUnknown):
             # It was refused, and the publish was all it had to do. Whoever has the fence now gives
             # up what was announced.
             raise error from trouble
@@ -343,7 +343,7 @@ def _explain_drift(write: PreparedWrite, guard: FenceGuard) -> ReadSetChanged:
     snapshot = write.snapshot
     # Our own failure may have been undone by now, which moved tables: what counts is the graph now.
     manifest = read_newest(snapshot.manifest.location)
-    owned = [table.entry.identity for table in write.tables if not table.is_fork]
+    owned = [table.entry.identity for table in write.staged if not table.is_fork]
     if revoke_late_effects(Snapshot(snapshot.root, snapshot.ref, manifest), owned, guard):
         return ReadSetChanged(LATE_EFFECT, None, "undone")
     return ReadSetChanged("tables", None, "moved by another writer")

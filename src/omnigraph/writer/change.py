@@ -43,18 +43,18 @@ class CatalogSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What every write takes, whatever it changes."""
+    """The options of every write."""
 
     branch: str
     """The branch to change."""
-    actor: str | None = None
-    """Who the commit is recorded for."""
+    actor_id: str | None = None
+    """The actor the commit is recorded for."""
     message: str | None = None
-    """A text stored with the commit."""
+    """The message of the commit."""
     expected_head: str | None = None
-    """The commit the branch must be at."""
+    """The commit that must be the head of the branch."""
     idempotency_key: str | None = None
-    """Names the write, so that it is made once however often it is sent."""
+    """The key under which the write is made once."""
 
 
 class BranchReader(Protocol):
@@ -75,7 +75,7 @@ class BranchReader(Protocol):
 class PlanContent:
     """What a change says of its write plan. Without any table it still records a commit."""
 
-    tables: tuple[StagedTable, ...] = ()
+    staged: tuple[StagedTable, ...] = ()
     adopted: tuple[SetVersion, ...] = ()
     """Versions that are there already and that the branch shall show from now on."""
     schema: SchemaChange | None = None
@@ -90,8 +90,8 @@ class PlanContent:
     """What a writer that may repeat itself calls the change; kept with the commit."""
     details: Mapping[str, object] = field(default_factory=dict)
     """What else is kept with the commit; values of JSON."""
-    counts: tuple[RowCounts, ...] | None = None
-    """How many rows of which tables change, where the staged tables do not tell."""
+    tables: tuple[RowCounts, ...] | None = None
+    """Numbers of changed rows by table, where they are not those of the staged tables."""
 
     def complete(
         self, snapshot: Snapshot, ticket: Ticket, kind: WriterKind, options: WriteOptions
@@ -102,7 +102,7 @@ class PlanContent:
             rollback_commit_id=ticket.rollback_commit_id,
             writer_kind=kind,
             changes=TableChanges(
-                moved=tuple(table.move for table in self.tables),
+                moved=tuple(table.move for table in self.staged),
                 adopted=self.adopted,
                 schema=self.schema,
             ),
@@ -111,7 +111,7 @@ class PlanContent:
             records_commit=self.records_commit,
             history=self.merging.history if self.merging else (),
         )
-        return PreparedWrite(plan, snapshot, self.tables, ticket.heartbeat)
+        return PreparedWrite(plan, snapshot, self.staged, ticket.heartbeat)
 
     def _make_requirements(self, snapshot: Snapshot, options: WriteOptions) -> WriteRequirements:
         head = options.expected_head
@@ -133,14 +133,14 @@ class PlanContent:
         said = {} if options.message is None else {"message": options.message}
         return CommitMetadata(
             commit_id=ticket.commit_id,
-            actor_id=options.actor,
+            actor_id=options.actor_id,
             created_at=ticket.created_at,
             merged_parent_commit_id=self.merging.source.head if self.merging else None,
             origin=self.origin,
             details={**self.details, **said},
             merged=self.merging.state if self.merging else None,
             kind=kind.commit_kind,
-            tables=_count_rows(self.tables) if self.counts is None else self.counts,
+            tables=_count_rows(self.staged) if self.tables is None else self.tables,
         )
 
 

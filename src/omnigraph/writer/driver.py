@@ -177,7 +177,7 @@ class _Attempt:
             if expected is not None:
                 require_unmoved(snapshot, expected)
             return None
-        with drop_forks_on_failure(content.tables):
+        with drop_forks_on_failure(content.staged):
             guard = take_guard()
         return commit_write(
             content.complete(snapshot, ticket, self.change.kind, self.options), guard
