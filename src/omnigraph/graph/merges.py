@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from omnigraph.history.ancestry import Commits
     from omnigraph.history.conflict_resolution import Take
     from omnigraph.history.conflict_rules import Given
-    from omnigraph.history.merge_plan import Decided, MergePlan
+    from omnigraph.history.merge_plan import Decided, MergePlan, MergePolicy
     from omnigraph.history.table_sides import Granularity
     from omnigraph.writer.driver import Writer
 
@@ -112,9 +112,7 @@ class MergeVerbs(GraphHandle):
         request = MergeRequest(
             source=source,
             options=self._make_write_options(into, actor, message, expected_head, idempotency_key),
-            resolve=resolve,
-            decisions=load_decisions(decisions),
-            granularity=granularity,
+            conflicts=ConflictOptions(resolve, load_decisions(decisions), granularity),
             dry_run=dry_run,
             delete_branch=delete_branch,
             engine=EngineOptions(engine=engine, session=session, spark_conf=spark_conf or {}),
@@ -124,15 +122,41 @@ class MergeVerbs(GraphHandle):
         return with_conflicts(result, self._hide_values(result.conflicts, into, actor))
 
 
+@dataclass(frozen=True, slots=True)
+class ConflictOptions:
+    """The options of a write that may conflict with a branch."""
+
+    resolve: Given = None
+    decisions: Sequence[Mapping[str, object]] = ()
+    granularity: str = "property"
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """The members that an idempotency key covers."""
+        return self.resolve, [dict(one) for one in self.decisions], self.granularity
+
+    def make_policy(self, catalog: Catalog) -> MergePolicy:
+        """Return the policy for the types of a catalog.
+
+        Raises:
+            BadOptions: there is no such granularity.
+            BadRequest: a rule or a decision does not fit the catalog.
+        """
+        from omnigraph.history.conflict_rules import parse_rules
+        from omnigraph.history.merge_plan import MergePolicy
+
+        rules = parse_rules(self.resolve, catalog)
+        decided = read_decisions(self.decisions, catalog)
+        return MergePolicy(rules, decided, parse_granularity(self.granularity))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
     """A merge of `source` into the branch of the options."""
 
     source: str
     options: WriteOptions
-    resolve: Given = None
-    decisions: Sequence[Mapping[str, object]] = ()
-    granularity: str = "property"
+    conflicts: ConflictOptions = field(default_factory=ConflictOptions)
     dry_run: bool = False
     delete_branch: bool = False
     engine: EngineOptions = field(default_factory=EngineOptions)
@@ -143,11 +167,10 @@ class MergeRequest:
 
     @property
     def key(self) -> WriteKey | None:
-        """The key, with all that tells two merges into a branch apart."""
+        """The key, with all that distinguishes two merges into a branch."""
         from omnigraph.graph.idempotency import WriteKey
 
-        asked = (self.source.strip(), self.resolve, list(self.decisions), self.granularity)
-        return WriteKey.of(self.options, "merge", *asked)
+        return WriteKey.of(self.options, "merge", self.source.strip(), *self.conflicts.identity)
 
 
 def merge_branches(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> MergeResult:
@@ -220,16 +243,11 @@ class BranchMerge:
 
     def plan_on(self, target: CatalogSnapshot) -> MergePlan:
         from omnigraph.history.branch_schemas import list_lacking_steps
-        from omnigraph.history.conflict_rules import parse_rules
-        from omnigraph.history.merge_plan import MergePolicy, plan_merge
+        from omnigraph.history.merge_plan import plan_merge
 
-        request = self._request
-        source = self._views.read_newest(request.source)
+        source = self._views.read_newest(self._request.source)
         catalog = (source if list_lacking_steps(target, source) else target).catalog
-        rules = parse_rules(request.resolve, catalog)
-        decided = read_decisions(request.decisions, catalog)
-        granularity = parse_granularity(request.granularity)
-        policy = MergePolicy(rules, decided, granularity, self.engine.run)
+        policy = replace(self._request.conflicts.make_policy(catalog), run=self.engine.run)
         commits = _list_commits(self._views, source, target)
         self.plan = plan_merge(source, target, commits, policy)
         return self.plan
@@ -276,7 +294,7 @@ class BranchMerge:
             "merge": {
                 "source": plan.source.branch,
                 "outcome": str(plan.relation.outcome),
-                "granularity": self._request.granularity,
+                "granularity": self._request.conflicts.granularity,
                 "resolved": dict(plan.changes.resolved),
             }
         }
