@@ -23,9 +23,9 @@ IDLE_REDRAW_AFTER_S = 1.0
 
 
 class ProgressLine:
-    """Draws progress over itself, at most ten times a second, and leaves nothing behind.
+    """A line of progress, redrawn at most ten times a second and cleared at the end.
 
-    Without reports it goes on counting the seconds, so that waiting does not look like hanging.
+    Without reports it still counts the seconds, so that waiting does not look like hanging.
     """
 
     def __init__(self, stream: TextIO) -> None:

@@ -23,7 +23,7 @@ class TableEffect(StrEnum):
     COLUMNS = "columns"
     """Values of some columns are written; all others stay where they are."""
     ROWS = "rows"
-    """Rows that a mutation changed are written; where columns change as well, all rows are."""
+    """Rows changed by a mutation are written; all rows, if columns change as well."""
 
 
 class ChangedTable(Result, frozen=True):

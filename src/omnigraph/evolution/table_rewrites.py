@@ -66,7 +66,7 @@ class ColumnWriters(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """Computes columns in this process, so many fragments at a time.
+    """Computes columns in this process, several fragments at a time.
 
     Lance processes one fragment with several threads of its own, so more fragments than cores
     would only compete.

@@ -1,7 +1,7 @@
 """Create, rename and delete branches, and tag commits; under an idempotency key, once.
 
 A branch is created, renamed or deleted outside of any commit. So a request under a key is recorded
-beside the branches, with what it is about to do, before it does it.
+beside the branches, with its plan, before its first effect.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from omnigraph.writer.change import CatalogSnapshot, WriteOptions
 
 _ID = "incarnation"
 _GIVEN_UP = "given_up"
-"""The ids of attempts before, in order."""
+"""The ids of earlier attempts, in order."""
 
 
 class BranchVerbs(GraphHandle):
-    """Branching off a branch, and tagging its commits."""
+    """The verbs that create branches and tags."""
 
     def create_branch(
         self,
@@ -39,7 +39,7 @@ class BranchVerbs(GraphHandle):
     ) -> CreatedBranch:
         """Create a branch from another one, or from a commit. Copies nothing.
 
-        With an `idempotency_key` it is created once, however often it is asked for.
+        With an `idempotency_key` it is created once, and a repetition returns the first result.
 
         >>> review = graph.create_branch("review")
         >>> review.name, review.parent, review.actor_id
@@ -60,7 +60,7 @@ class BranchVerbs(GraphHandle):
         branch: str | None = None,
         actor: str | None = None,
     ) -> Tag:
-        """Give a commit a permanent name: the head of a branch, or the commit at a place.
+        """Create a permanent name for the head of a branch, or for another commit.
 
         Cleanup keeps a tagged commit readable. A tag does not move.
 
@@ -118,7 +118,7 @@ def create_branch(
 
 
 def rename_branch(root: GraphRoot, new_name: str, options: WriteOptions) -> CreatedBranch:
-    """Give a branch another name."""
+    """Rename a branch."""
     from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
     from omnigraph.storage import graph_branches
 
@@ -175,13 +175,13 @@ def _describe(
 
 
 def _find_branch(root: GraphRoot, name: str, planned: Mapping[str, str]) -> BranchRef | None:
-    """The branch of this name, if it is the one that was meant."""
+    """Return the branch of this name, if it has the planned id."""
     ref = find_ref(root.store, normalize_branch(name))
     return ref if ref is not None and ref.incarnation == planned[_ID] else None
 
 
 def _list_ids(planned: Mapping[str, str]) -> list[str]:
-    """The ids under which a branch may have been created."""
+    """Return the ids under which a branch may have been created."""
     return [*planned.get(_GIVEN_UP, "").split(), planned[_ID]]
 
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 R = TypeVar("R", bound=WriteResult)
 
 _MEMBER = "request"
-"""The member of a commit's details."""
+"""The member of the details of a commit that holds the record."""
 _MAX_KEY_LENGTH = 200
 
 
@@ -60,15 +60,15 @@ class WriteKey:
     digest: str
 
     @classmethod
-    def of(cls, options: WriteOptions, operation: str, *asked: object) -> WriteKey | None:
-        """Return the key of a write with a digest of all that it asks for; None without a key."""
+    def of(cls, options: WriteOptions, operation: str, *members: object) -> WriteKey | None:
+        """Return the key of a write with a digest of the request; None without a key."""
         key = options.idempotency_key
         if key is None:
             return None
         if not 1 <= len(key) <= _MAX_KEY_LENGTH:
             raise BadRequest(f"an idempotency key has 1 to {_MAX_KEY_LENGTH} characters")
         digest = hashlib.sha256(operation.encode())
-        for one in (options.branch.strip(), options.expected_head, options.message, *asked):
+        for one in (options.branch.strip(), options.expected_head, options.message, *members):
             digest.update(one if isinstance(one, bytes) else msgspec.json.encode(one, enc_hook=str))
             digest.update(b"\0")
         return cls(key, operation, options.actor_id, digest.hexdigest())

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class MaintenanceVerbs(GraphHandle):
-    """Compaction and indexes of a branch."""
+    """The verbs that compact and index a branch."""
 
     def optimize(
         self,
@@ -41,8 +41,8 @@ class MaintenanceVerbs(GraphHandle):
 
         Args:
             branch: The branch whose tables to optimize.
-            actor: Who the commit is recorded for.
-            engine: Where files are written: `local`, in this process, or `spark`.
+            actor: The actor the commit is recorded for.
+            engine: The engine that writes files: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
 
@@ -84,7 +84,7 @@ class MaintenanceVerbs(GraphHandle):
     def _open_workers(
         self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
     ) -> CompactionWorkers | None:
-        """Who writes the files of maintenance; None for threads of this process."""
+        """Return the workers that write files; None for threads of this process."""
         if engine == "local":
             return None
         require_engine(engine)
@@ -95,7 +95,7 @@ class MaintenanceVerbs(GraphHandle):
 
 
 class GraphMaintenance(GraphHandle):
-    """Maintenance of all branches at once: repair, cleanup, verification and recovery."""
+    """The verbs that maintain all branches: repair, cleanup, verification and recovery."""
 
     def maintain(self) -> MaintainResult:
         """Optimize and clean up if the policy in the settings says that it is due.

@@ -53,7 +53,7 @@ _SIDES = ("source", "target", "base")
 
 
 class MergeVerbs(GraphHandle):
-    """Merging branches."""
+    """The verb that merges branches."""
 
     def merge(
         self,
@@ -78,22 +78,22 @@ class MergeVerbs(GraphHandle):
         Args:
             source: The branch to merge; it is not changed.
             into: The branch to change.
-            dry_run: Report what would be done and what conflicts; write nothing.
-            resolve: What decides conflicts: `ours`, `theirs` or `newest` for everything or as
+            dry_run: Report the changes and the conflicts; write nothing.
+            resolve: Rules for conflicts: `ours`, `theirs` or `newest` for everything or as
                 `Type=rule`, and `Type.property=rule` with `max`, `min`, `sum`, `union` or `append`.
-            decisions: What was decided about single conflicts, as a dry run lists them with a
+            decisions: Decisions about single conflicts, as a dry run lists them with a
                 `take` of `source`, `target`, `base` or property values; or a file of that.
             granularity: `property` takes each property from the side that changed it; with `entity`
                 a row that both sides changed conflicts, as it does for types with `@merge(entity)`.
             delete_branch: Delete the source afterwards; if that is refused, the result says so.
-            expected_head: Only if `into` is at this commit.
-            actor: Who the commit is recorded for.
-            message: A text stored with the commit.
+            expected_head: The commit `into` must be at.
+            actor: The actor the commit is recorded for.
+            message: The message of the commit.
             engine: Where rows are compared: `local`, in this process, `spark`, or `auto`, on Spark
                 where many rows changed.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
-            idempotency_key: Names the merge: it is made once, however often it is asked for.
+            idempotency_key: The key under which the merge is made once.
 
         Raises:
             MergeConflicts: the branches contradict each other and nothing decides.
@@ -174,7 +174,7 @@ class MergeRequest:
 
 
 def merge_branches(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> MergeResult:
-    """Bring what one branch has into another, as one commit or not at all.
+    """Merge one branch into another, as one commit or not at all.
 
     Raises:
         MergeConflicts: the branches contradict each other and no rule decides.
@@ -230,7 +230,7 @@ def _require_no_conflicts(plan: MergePlan) -> None:
 
 
 class BranchMerge:
-    """The change that brings one branch into another."""
+    """The change that merges one branch into another."""
 
     kind = WriterKind.BRANCH_MERGE
     is_costly = True
@@ -305,7 +305,7 @@ class BranchMerge:
 
 
 def list_row_counts(counts: Iterable[TableCounts]) -> tuple[RowCounts, ...]:
-    """Return the counts of rows that a merge changes, as its commit records them."""
+    """Return the counts of changed rows that the commit of a merge records."""
     every = (RowCounts(one.table_key, one.inserted, one.updated, one.deleted) for one in counts)
     return tuple(one for one in every if one.inserted or one.updated or one.deleted)
 
@@ -313,7 +313,7 @@ def list_row_counts(counts: Iterable[TableCounts]) -> tuple[RowCounts, ...]:
 def _list_commits(
     views: BranchSnapshots, source: CatalogSnapshot, target: CatalogSnapshot
 ) -> Commits:
-    """All commits that either branch can see, which includes everything they came from."""
+    """Return the commits visible on either branch, with all of their ancestors."""
     return {
         **views.commits_at(source.snapshot),
         **views.commits_at(target.snapshot),
@@ -356,12 +356,12 @@ def parse_granularity(name: str) -> Granularity:
 def load_decisions(
     given: str | Path | Sequence[Mapping[str, object]],
 ) -> Sequence[Mapping[str, object]]:
-    """Decisions as callers pass them: themselves, or a file of them."""
+    """Return decisions, given as such or as a file."""
     return read_decision_file(given) if isinstance(given, str | Path) else given
 
 
 def read_decision_file(path: str | Path) -> list[Mapping[str, object]]:
-    """The conflicts in a file as a preview wrote it, with what was decided about each.
+    """Read the conflicts in a file that a preview wrote, with the decision about each.
 
     Raises:
         BadRequest: the file is no such list.

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class MutationVerbs(GraphHandle):
-    """Running mutations on a branch."""
+    """The verb that runs a mutation on a branch."""
 
     def mutate(
         self,
@@ -55,8 +55,8 @@ class MutationVerbs(GraphHandle):
         """Run a mutation of a query text as one commit.
 
         With `expected_head` the branch must be at that commit, else `PreconditionFailed`. The
-        `message` is kept with the commit. With an `idempotency_key` it is made once, however often
-        it is asked for; see `find_write`.
+        `message` is stored with the commit. Repeated with the same `idempotency_key`, it returns
+        the first result; see `find_write`.
 
         >>> graph.mutate('query q() { insert Person { name: "Cy" } }').affected_nodes
         1
@@ -76,10 +76,10 @@ class MutationVerbs(GraphHandle):
 
 
 class StoredQueryVerbs(ReadVerbs, MutationVerbs):
-    """Running queries that somebody wrote before."""
+    """The verbs that list and run stored queries."""
 
     def stored_queries(self) -> list[dict[str, object]]:
-        """What can be run by name: what each query does, takes and gives.
+        """List the stored queries with their descriptions, parameters and results.
 
         >>> graph.stored_queries()
         []
@@ -102,15 +102,15 @@ class StoredQueryVerbs(ReadVerbs, MutationVerbs):
         """Run a stored query, a read or a mutation.
 
         Args:
-            name: Of the query; one that the actor may not run is as one that does not exist.
-            params: Its parameters.
+            name: The query; one the actor may not run is reported as missing.
+            params: The parameters.
             branch: The branch to read or change.
-            snapshot: Read there instead; only for reads.
-            expect_mutation: Refuse to run a read, or a mutation, where the other is expected.
-            expected_head: A mutation only runs if the branch is at this commit.
-            actor: Who a commit is recorded for.
-            message: A text kept with the commit.
-            idempotency_key: Names a mutation: it is made once, however often it is asked for.
+            snapshot: The snapshot to read instead; only for reads.
+            expect_mutation: Whether a mutation, or a read, is expected; refuse the other.
+            expected_head: The commit the branch must be at; only for mutations.
+            actor: The actor the commit is recorded for.
+            message: The message of the commit.
+            idempotency_key: The key under which a mutation is made once.
 
         >>> graph.invoke("nothing")
         Traceback (most recent call last):
@@ -159,7 +159,7 @@ def _check_text(writer: Writer, mutation: Mutation) -> None:
 
 
 class Mutation:
-    """The statements of a mutation, run on whatever the branch is when they are prepared."""
+    """The change that runs the statements of a mutation on the current state of a branch."""
 
     kind = WriterKind.MUTATION
 
@@ -174,26 +174,26 @@ class Mutation:
         self._source, self._name, self._parameters = source, name, parameters
         self.options, self._guard = options, guard
         self.is_costly = False
-        """Whether it embeds texts, which takes long."""
+        """True if it embeds texts, which takes long."""
         self._given: MutationInput | None = None
         self.done: tuple[MutationPlan, MutationRun] | None = None
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """All that tells two mutations of a branch apart."""
+        """The members that an idempotency key covers."""
         return self._source.text, self._name, self._parameters
 
     @property
     def name(self) -> str:
-        """The name of its query, once it is prepared."""
+        """The name of the query; available once it is prepared."""
         assert self.done is not None, "what was written was prepared"
         return self.done[0].name
 
     def bind(self, view: CatalogSnapshot) -> tuple[MutationPlan, MutationInput]:
-        """The plan for the schema of a view, and what it is given."""
+        """Return the plan for the schema of a view, and its input."""
         plan = self._plan(view)
         if self._given is None:
-            # Taken once: a retry must not see another moment or other parameters.
+            # A retry must use the same time and parameters.
             self._given = self._make_input(view.snapshot.root, plan)
         return plan, self._given
 
@@ -249,11 +249,7 @@ class Mutation:
         )
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        """Always: run on what is there now, it does what it would have done a moment later.
-
-        It carries nothing over from the state it was first run on. Who decided by an earlier read
-        says so with an expected head.
-        """
+        """Return true: it depends on no earlier state, unless the caller expects a head."""
         return True
 
 
@@ -276,7 +272,7 @@ def _find_placement(table: PendingTable) -> Placement:
 def list_queries(
     registry: QueryRegistry, view: CatalogSnapshot, guard: Guard
 ) -> list[dict[str, object]]:
-    """The entries of the queries that the actor may run."""
+    """List the queries that the actor may run."""
     entries = describe_queries(registry, view.catalog)
     return [entry for name, entry in entries.items() if guard.may_invoke(name)]
 
@@ -284,10 +280,10 @@ def list_queries(
 def find_query(
     registry: QueryRegistry, name: str, guard: Guard, actor: str | None = None
 ) -> StoredQuery:
-    """A query that the actor may run.
+    """Return a query that the actor may run.
 
     Raises:
-        QueryNotFound: there is none of this name, or they may not; nobody can tell which.
+        QueryNotFound: there is none of this name, or the actor may not run it.
     """
     found = registry.find(name)
     if found is None or not guard.may_invoke(name, actor):
@@ -302,7 +298,7 @@ def check_request(
     is_pinned: bool,
     is_conditional: bool,
 ) -> None:
-    """Refuse what does not go with the kind of the query."""
+    """Refuse options that do not apply to the kind of the query."""
     if expect_mutation is True and not query.is_mutation:
         raise BadRequest(f"stored query '{query.name}' only reads; run it with `query`")
     if expect_mutation is False and query.is_mutation:

@@ -42,7 +42,7 @@ _OLD_SCHEMA = (
 
 
 class SchemaVerbs(GraphHandle):
-    """Planning another schema for a branch, and giving it that."""
+    """The verbs that plan and apply a schema."""
 
     def plan_schema(
         self,
@@ -52,7 +52,7 @@ class SchemaVerbs(GraphHandle):
         allow_data_loss: bool = False,
         expressions: Mapping[str, str] | None = None,
     ) -> MigrationPlan:
-        """The steps from the accepted schema to another one; changes nothing.
+        """Plan the steps from the accepted schema to another one; change nothing.
 
         >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
         >>> [step.describe() for step in graph.plan_schema(wanted).steps]
@@ -86,28 +86,28 @@ class SchemaVerbs(GraphHandle):
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
     ) -> SchemaApplyResult:
-        """Give a branch another schema as one commit, or leave everything as it is.
+        """Apply a schema to a branch as one commit or not at all.
 
         Rows that are there keep their ids, their history and every value the schema still has.
 
         Args:
-            schema: The schema as it shall be.
-            branch: The branch to change. Where there are others, only additions are possible.
-            allow_data_loss: Remove what is dropped from older states too, for good.
-            allow_drop_all: Take a schema that has none of the types that are there.
-            expressions: What gives rows that are there their values of new and changed
-                properties: SQL over the properties a row has, by `Type.property`.
-            mutations: Query texts that change rows first, in the same commit. Their queries know
-                the schema as it is now, take no parameters, and are run in order.
-            expected_head: Only if the branch is at this commit.
-            actor: Who the commit is recorded for.
-            message: A text kept with the commit.
-            dry_run: Only say what would be done, or raise what would be refused. With mutations,
-                the graph must not be open for reading only: they are tried on copies.
-            engine: Where values of columns are written: `local`, in this process, or `spark`.
+            schema: The desired schema.
+            branch: The branch to change; only additions are possible while there are others.
+            allow_data_loss: Remove dropped data from older states too, permanently.
+            allow_drop_all: Accept a schema that drops every type of the graph.
+            expressions: The values of new and changed properties in stored rows: SQL over the
+                properties of the row, by `Type.property`.
+            mutations: Query texts that change rows first, in the same commit. Their queries use
+                the accepted schema, have no parameters, and are run in order.
+            expected_head: The commit the branch must be at.
+            actor: The actor the commit is recorded for.
+            message: The message of the commit.
+            dry_run: Report the effects, or raise as the apply would. Mutations are run on
+                copies, for which the graph must be open for writing.
+            engine: The engine that writes columns: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
-            idempotency_key: Names the change: it is made once, however often it is asked for.
+            idempotency_key: The key under which the change is made once.
 
         >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
         >>> done = graph.apply_schema(wanted)
@@ -135,7 +135,7 @@ class SchemaVerbs(GraphHandle):
         return apply(self._open.writer, migration, options, writers)
 
     def _make_query_check(self) -> Callable[[Catalog, Catalog], None] | None:
-        """What raises if stored queries that run with one schema would not run with another."""
+        """Return a check that raises if stored queries would not run with another schema."""
         if not self._registry:
             return None
         from omnigraph.stored_queries import check_schema_change
@@ -145,7 +145,7 @@ class SchemaVerbs(GraphHandle):
     def _column_writers(
         self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
     ) -> ColumnWriters | None:
-        """Who writes the values of new columns; None for threads of this process."""
+        """Return the writers of new columns; None for threads of this process."""
         if engine == "local":
             return None
         require_engine(engine)
@@ -157,20 +157,20 @@ class SchemaVerbs(GraphHandle):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """Another schema for a branch, and how to get there."""
+    """A desired schema for a branch, and the options of its migration."""
 
     schema: SourceText = field(kw_only=False)
     allow_data_loss: bool = False
     allow_drop_all: bool = False
     expressions: Mapping[str, str] = field(default_factory=dict)
     mutations: Sequence[SourceText] = ()
-    """Texts whose queries are run first, all of them in order."""
+    """Texts whose queries are run first, in order."""
     check: Callable[[Catalog, Catalog], None] | None = None
     guard: Guard = field(default_factory=Guard)
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """All that tells two migrations of a branch apart."""
+        """The members that an idempotency key covers."""
         texts = [text.text for text in self.mutations]
         return self.schema.text, self.allow_data_loss, self.expressions, texts
 
@@ -202,16 +202,16 @@ class Migration:
 def apply_migration(
     writer: Writer, migration: Migration, options: WriteOptions, writers: ColumnWriters | None
 ) -> SchemaApplyResult:
-    """Give a branch another schema as one commit, or leave everything as it is.
+    """Apply a schema to a branch as one commit or not at all.
 
     Raises:
         CompileError: mistakes in the schema.
         UnsupportedSchemaChange: a step cannot be taken.
-        BadExpression: what shall give rows their values does not.
-        SchemaDropsEverything: none of the types that are there would be left.
-        SchemaChangeBlocked: other branches could not follow.
-        ConstraintViolated: rows break what the schema demands from now on.
-        ReadSetChanged: somebody else gave the branch another schema meanwhile.
+        BadExpression: an expression does not give rows a value.
+        SchemaDropsEverything: no existing type would remain.
+        SchemaChangeBlocked: other branches have the schema that the steps break.
+        ConstraintViolated: stored rows break the desired schema.
+        ReadSetChanged: a concurrent change gave the branch another schema.
     """
     from omnigraph.evolution.apply_result import SchemaApplyResult
     from omnigraph.graph.idempotency import WriteKey, write_once
@@ -250,7 +250,7 @@ def preview_migration(
 
 @contextmanager
 def _advise_on_mutations(mutations: Sequence[SourceText]) -> Iterator[None]:
-    """Say which schema mutations know where one has a mistake: the new one is the likely one."""
+    """Add to mistakes in mutations that they run under the accepted schema."""
     try:
         yield
     except CompileError as error:
@@ -306,7 +306,7 @@ def adopt_schema(
 
 
 def _list_runs(mutations: Sequence[Mutation]) -> tuple[AppliedMutation, ...]:
-    """What mutations did; those that were not run did nothing."""
+    """List the effects of the mutations that were run."""
     from omnigraph.evolution.apply_result import AppliedMutation
 
     done = [one.done for one in mutations if one.done is not None]
@@ -316,7 +316,7 @@ def _list_runs(mutations: Sequence[Mutation]) -> tuple[AppliedMutation, ...]:
 
 
 def _mirror(snapshot: Snapshot) -> None:
-    """Repeat the schema of `main` in the files beside the graph."""
+    """Rewrite the schema files beside the graph, if the branch is `main`."""
     if snapshot.branch == MAIN:
         rewrite_mirror(snapshot.root, snapshot.contract)
 
@@ -349,7 +349,7 @@ def _is_due(snapshot: Snapshot) -> bool:
 
 
 def _delete_folders(root: GraphRoot, snapshot: Snapshot) -> None:
-    """Delete the tables of dropped types that nothing shows any more."""
+    """Delete the tables of dropped types that no snapshot shows."""
     from omnigraph.maintenance.retention import ReachabilityScan, Retention
 
     registrations = snapshot.state.registrations

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class UndoVerbs(GraphHandle):
-    """Reverting, picking and restoring commits."""
+    """The verbs that revert, pick and restore commits."""
 
     def revert(
         self,
@@ -55,25 +55,24 @@ class UndoVerbs(GraphHandle):
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> ApplyResult:
-        """Undo what one commit did, as a new commit; what came after it stays.
+        """Undo the changes of one commit, as a new commit; later changes stay.
 
-        What the commit changed and a later one changed again is a conflict. It is decided as in a
-        merge: `theirs` and `source` are what was there before the commit, `ours` and `target` what
-        the branch has now.
+        A later change of the same rows is a conflict, decided as in a merge: `theirs` and
+        `source` are the state before the commit, `ours` and `target` the current one.
 
         Args:
             commit: The commit, the beginning of its id, a tag or anything else that names one.
             branch: The branch to change.
-            parent: Of a merge, against which parent its changes are told: 1 is what it was merged
-                into, 2 what was merged.
-            dry_run: Say what would be done and what conflicts; nothing is written.
+            parent: Of a merge, the parent its changes are relative to: 1 is the branch it was
+                merged into, 2 the merged one.
+            dry_run: Report the changes and the conflicts; write nothing.
             resolve: Rules that decide conflicts; see `merge`.
-            decisions: What was decided about single conflicts; see `merge`.
+            decisions: Decisions about single conflicts; see `merge`.
             granularity: `property` or `entity`; see `merge`.
-            expected_head: Only if the branch is at this commit.
-            actor: Who the new commit is recorded for.
-            message: Kept with the new commit.
-            idempotency_key: Names the write: it is made once, however often it is asked for.
+            expected_head: The commit the branch must be at.
+            actor: The actor the new commit is recorded for.
+            message: The message of the new commit.
+            idempotency_key: The key under which the write is made once.
 
         Raises:
             MergeConflicts: the commit's changes were changed again and nothing decides.
@@ -107,10 +106,9 @@ class UndoVerbs(GraphHandle):
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> ApplyResult:
-        """Do what one commit of any branch did on this branch as well, as a new commit.
+        """Apply the changes of a commit of any branch to this branch, as a new commit.
 
-        The parameters are those of `revert`; `theirs` and `source` are what the commit made of an
-        entity.
+        The parameters are those of `revert`; `theirs` and `source` are the state after the commit.
 
         Raises:
             MergeConflicts: the branch contradicts the commit and nothing decides.
@@ -142,16 +140,16 @@ class UndoVerbs(GraphHandle):
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> ApplyResult:
-        """Set a branch to what it was at a place, as a new commit; no commit is lost.
+        """Set a branch to an earlier state, as a new commit; no commit is lost.
 
         Args:
             place: A commit, the beginning of its id, a tag, a time, or any other place; see `at`.
             branch: The branch to change; versions and times are those of this branch.
-            dry_run: Say what would be done; nothing is written.
-            expected_head: Only if the branch is at this commit.
-            actor: Who the new commit is recorded for.
-            message: Kept with the new commit.
-            idempotency_key: Names the write: it is made once, however often it is asked for.
+            dry_run: Report the changes; write nothing.
+            expected_head: The commit the branch must be at.
+            actor: The actor the new commit is recorded for.
+            message: The message of the new commit.
+            idempotency_key: The key under which the write is made once.
 
         >>> _ = graph.tag("before")
         >>> _ = graph.mutate('query q() { delete Person where name = "Ben" }')
@@ -193,7 +191,7 @@ class _Operation:
 
     @property
     def words(self) -> ConflictWords:
-        """The words in which its conflicts are described."""
+        """The words that describe its conflicts."""
         from omnigraph.history import conflict_report
 
         if self.kind is WriterKind.REVERT:
@@ -226,8 +224,8 @@ class ApplyRequest:
         """The key, with all that distinguishes two requests to a branch."""
         from omnigraph.graph.idempotency import WriteKey
 
-        asked = (self.commit.strip(), self.parent, *self.conflicts.identity)
-        return WriteKey.of(self.options, self.operation.name, *asked)
+        members = (self.commit.strip(), self.parent, *self.conflicts.identity)
+        return WriteKey.of(self.options, self.operation.name, *members)
 
 
 def apply_commit(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
@@ -316,8 +314,8 @@ def _choose_parent(commit: CommitRecord, number: int | None) -> CommitId:
     if number is None:
         if len(parents) > 1:
             raise BadRequest(
-                f"commit {commit.commit_id} is a merge; say against which parent its changes are "
-                f"told: 1 is {parents[0]}, 2 is {parents[1]}, what was merged"
+                f"commit {commit.commit_id} is a merge; say against which parent to compare it: "
+                f"1 is {parents[0]}, 2 is {parents[1]}, the merged commit"
             )
         return parents[0]
     if not 1 <= number <= len(parents):

@@ -97,7 +97,7 @@ class CausedResult(Result, frozen=True, dict=True):
 
 
 class CommitBlock(CausedResult, frozen=True):
-    """A commit and what it changed, or a part of that."""
+    """A commit and its changes, or a part of them."""
 
     changes: tuple[EntityChange, ...]
 
@@ -109,7 +109,7 @@ class CommitChanges(CommitBlock, frozen=True):
 
 
 class FeedPage(Result, frozen=True):
-    """Some of the feed: with a page token its last commit goes on, with a cursor it is whole."""
+    """A page of the feed; with a page token its last commit continues on the next page."""
 
     blocks: tuple[CommitBlock, ...]
     next_page_token: str | None = None

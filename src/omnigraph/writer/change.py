@@ -1,4 +1,4 @@
-"""A change of the graph: prepared on a snapshot, and again if others were first."""
+"""Changes of a graph, prepared on a snapshot and again if the branch moves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from omnigraph.wire.commit_results import RowCounts
 
 @dataclass(frozen=True)
 class CatalogSnapshot:
-    """A snapshot and the schema its rows follow."""
+    """A snapshot with the catalog of its schema."""
 
     snapshot: Snapshot
     catalog: Catalog
@@ -58,7 +58,7 @@ class WriteOptions:
 
 
 class BranchReader(Protocol):
-    """Access to the branches of a graph, and to what was just published."""
+    """The branches of a graph, with a cache of published manifests."""
 
     root: GraphRoot
 
@@ -73,30 +73,30 @@ class BranchReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlanContent:
-    """What a change says of its write plan. Without any table it still records a commit."""
+    """The part of a write plan that a change decides; without tables it still records a commit."""
 
     staged: tuple[StagedTable, ...] = ()
     adopted: tuple[SetVersion, ...] = ()
-    """Versions that are there already and that the branch shall show from now on."""
+    """Existing versions that the branch shows from now on."""
     schema: SchemaChange | None = None
-    """Another schema for the branch, with the tables that come, go or get another name."""
+    """The new schema of the branch, with created, dropped and renamed tables."""
     merging: Merging | None = None
-    """The branch that the change brings in."""
+    """The branch that the change merges."""
     sole_branch: bool = False
     """True if there must be no other branch when it is published."""
     records_commit: bool = True
-    """Whether the history gets a commit for it; maintenance may do without."""
+    """False for maintenance that adds no commit to the history."""
     origin: str | None = None
-    """What a writer that may repeat itself calls the change; kept with the commit."""
+    """The identity of the change for a writer that may repeat it; stored with the commit."""
     details: Mapping[str, object] = field(default_factory=dict)
-    """What else is kept with the commit; values of JSON."""
+    """Further members of the commit, as JSON values."""
     tables: tuple[RowCounts, ...] | None = None
     """Numbers of changed rows by table, where they are not those of the staged tables."""
 
     def complete(
         self, snapshot: Snapshot, ticket: Ticket, kind: WriterKind, options: WriteOptions
     ) -> PreparedWrite:
-        """Return the whole plan, with what is staged for it."""
+        """Return the write plan with its staged tables."""
         plan = WritePlan(
             operation_id=ticket.operation_id,
             rollback_commit_id=ticket.rollback_commit_id,
@@ -152,7 +152,7 @@ def _count_rows(tables: Iterable[StagedTable]) -> tuple[RowCounts, ...]:
 
 
 class Change(Protocol):
-    """One change. An instance is for one write; it may keep what every preparation needs."""
+    """A change; an instance is for one write and may cache state between preparations."""
 
     @property
     def kind(self) -> WriterKind: ...
@@ -163,16 +163,16 @@ class Change(Protocol):
         ...
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
-        """Everything of the change that others cannot see; None if there is nothing to do.
+        """Stage the change on a view; return None if there is nothing to do.
 
-        Every table transaction carries `ticket.properties`. Forks of a preparation that fails are
-        removed by it.
+        Every table transaction carries `ticket.properties`. A preparation that fails removes its
+        forks.
         """
         ...
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
         """Return whether to prepare again on a branch that others changed meanwhile.
 
-        Not asked where no row changed, nor where the caller insists on a head.
+        Not called if no row changed, nor if the caller expects a head.
         """
         ...

@@ -1,4 +1,4 @@
-"""Compaction after a write: merge the small fragments that frequent small commits leave behind."""
+"""Compact small fragments after a write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from omnigraph.storage.write_plan import WriterKind
 from omnigraph.writer.change import CatalogSnapshot, PlanContent
 
 SMALL_FRAGMENT_ROWS = 1_024
-"""Larger fragments are few, and copying one takes more than a few milliseconds."""
+"""The number of rows of the largest small fragment, which is copied in a few milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _compact_table(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> Sta
 
 
 def plan_write_compaction(layout: Layout, least: int) -> tuple[tuple[int, ...], ...]:
-    """The runs of small neighbours no index covers, of at least this many fragments each."""
+    """Return runs of at least `least` small neighbours that no index covers."""
     covered = frozenset[int]().union(
         *(segment.fragment_ids for index in layout.indices for segment in index.segments)
     )

@@ -40,11 +40,11 @@ from omnigraph.writer.change import (
 from omnigraph.writer.compact_on_write import CompactSmallFragments
 
 COSTLY_RACES = 4
-"""So many races a write that takes long to prepare loses before it keeps others waiting."""
+"""The number of races a costly write loses before it holds the fence while it is prepared."""
 
 
 class WriteFence:
-    """The fence of a graph, taken when a write is ready and given back when it is over.
+    """The fence of a graph, acquired when a write is ready and released when it ends.
 
     A write that finds the branch moved keeps the fence while it is prepared again: of many busy
     writers only one wins each round, so one that had to queue again could lose forever. Only a
@@ -57,7 +57,7 @@ class WriteFence:
         self._races = COSTLY_RACES if is_costly else 0
 
     def acquire_fence(self) -> FenceGuard:
-        """The right to write, taken now unless it was kept."""
+        """Return the fence, acquired now unless it is held."""
         if self._guard is None:
             self._guard = self._root.acquire_fence()
         return self._guard
@@ -83,12 +83,12 @@ class WriteFence:
 
 
 MAX_PREPARATIONS = 33
-"""The first preparation and thirty-two more; then the caller learns that the branch is busy."""
+"""The first preparation and thirty-two retries, after which the write fails."""
 
 
 @dataclass(frozen=True)
 class Writer:
-    """Makes changes of one graph visible; `wrote` hears of each, once the fence is free again."""
+    """The writer of a graph; it calls `wrote` after each change, once the fence is released."""
 
     branches: BranchReader
     wrote: Callable[[], None] | None = None
@@ -99,7 +99,7 @@ class Writer:
         """Make a change visible as one publish; return None if there was nothing to do.
 
         Args:
-            change: What to do; prepared as often as needed.
+            change: The change, prepared as often as needed.
             options: The branch, the author, and what the commit depends on.
             note: The heartbeat that protects files written before; its author ends it.
 
@@ -143,7 +143,7 @@ class Writer:
         *,
         note: Heartbeat | None = None,
     ) -> Published | None:
-        """Make a change under a guard that the caller holds: one attempt, with nothing pending.
+        """Make a change under a guard that the caller holds, in one attempt, after recovery.
 
         Raises:
             ReadSetChanged: the guard was lost, or a late effect of an ended write was undone.
@@ -159,7 +159,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A change with whatever else makes it a write."""
+    """A change with the options and the heartbeat of its write."""
 
     change: Change
     options: WriteOptions
@@ -193,7 +193,7 @@ class _Attempt:
 
 @contextmanager
 def _retry_if_reclaimed(snapshot: Snapshot) -> Iterator[None]:
-    """Let a write start over whose snapshot was outdated, and then cleaned away, while it ran."""
+    """Retry a write whose snapshot was outdated and removed by cleanup."""
     try:
         yield
     except HistoricalVersionReclaimed as error:

@@ -80,10 +80,9 @@ def poll(
 def _read_pages(
     read: Callable[..., FeedPage], position: str, limit: int | None
 ) -> Iterator[FeedPage]:
-    """Pages until the branch is caught up with, or the limit is reached at the end of a commit.
+    """Yield pages up to the head of the branch, or to the limit at the end of a commit.
 
-    Commits that cannot be had end it as well, once there was a page: whoever goes on with its
-    cursor is told why.
+    After the first page, unreadable commits end it as well; the next poll reports them.
     """
     from omnigraph.errors import ChangeFeedGap, ChangeSchemaBoundary
 
@@ -108,7 +107,7 @@ def _read_pages(
 
 def _print_document(pages: Iterator[FeedPage]) -> None:
     """Print one document while it is read; a commit on two pages is one block."""
-    first = next(pages)  # what cannot be read at all is found out before anything is printed
+    first = next(pages)  # a failure to read must precede any output
     click.echo('{"blocks": [', nl=False)
     goes_on = is_begun = False
     for page in chain([first], pages):

@@ -172,7 +172,7 @@ def _pages(read: Callable[..., CommitChanges]) -> Iterator[CommitChanges]:
 
 def _print_document(pages: Iterator[CommitChanges]) -> None:
     """Print one document while it is read."""
-    page = next(pages)  # what cannot be read at all is found out before anything is printed
+    page = next(pages)  # a failure to read must precede any output
     click.echo(f'{{"cause": {_json(page.wire()["cause"])}, "changes": [', nl=False)
     is_first = True
     for some in chain([page], pages):

@@ -136,11 +136,11 @@ def embed(
         print_json(done.wire())
         return
     changed = f"{done.cleaned_records} cleaned" if clean else f"{done.embedded_records} embedded"
-    told = f"{done.output}: {done.records} records, {done.selected_records} selected, {changed}"
+    said = f"{done.output}: {done.records} records, {done.selected_records} selected, {changed}"
     if output_path == "-":
-        note(told)
+        note(said)
     else:
-        click.echo(told)
+        click.echo(said)
 
 
 def _check_files(

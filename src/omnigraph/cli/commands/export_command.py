@@ -96,10 +96,10 @@ def export(
     tables = view.info().tables
     total = sum(one.row_count for one in tables if not types or one.type_name in types)
     written = _Written()
-    # On a terminal the records themselves are to be seen.
-    are_seen = out in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
-    told = nullcontext() if are_seen else working("exporting", total=total, unit="records")
-    with told as work:
+    # On a terminal, progress would mix with the records.
+    is_terminal = out in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
+    progress = nullcontext() if is_terminal else working("exporting", total=total, unit="records")
+    with progress as work:
         write_whole(out, written.counting(view.export_jsonl(types or None), work), force=force)
     if as_json:
         rows, size = written.rows, written.size
@@ -126,7 +126,7 @@ class _Written:
 Command = TypeVar("Command", bound=Callable[..., object])
 Cell = tuple[str, str, str, str]
 At = tuple[str | None, str | None, str | None]
-"""The branch, the place and the snapshot that are given."""
+"""The given branch, place and snapshot."""
 
 
 def add_cell_options(command: Command) -> Command:

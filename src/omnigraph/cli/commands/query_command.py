@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 NAME = "statement"
-"""What a query is called that has no name."""
+"""The name of a query without a name."""
 _WHOLE_NUMBERS = ("I64", "I32", "U64", "U32", "F64", "F32")
 _NUMBERS = ("F64", "F32")
 _TEXTS = ("String", "Date", "DateTime", "Blob")
@@ -177,7 +177,7 @@ def wrap(body: str, name: str, types: Mapping[str, str] | None = None) -> str:
 
 
 At = tuple[str | None, str | None, str | None]
-"""The branch, the place and the snapshot that are given."""
+"""The given branch, place and snapshot."""
 
 
 def is_stored(scope: CommandTarget, name: str | None, path: str | None, text: str | None) -> bool:

@@ -1,4 +1,4 @@
-"""Graph commits and recovery audits: rows that are only ever added."""
+"""Graph commits and recovery audits: rows that are only added."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 RECOVERY_ACTOR = "omnigraph:recovery"
 RECOVERY_KIND, INIT_KIND = "recovery", "init"
-"""What made the commits that no writer made."""
+"""Kinds of the commits of recovery and of the creation of a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class MergedTable:
 class MergedState:
     """The state a merge brought in, which may be the base of a later one.
 
-    It can be read for as long as the merge is kept, whatever becomes of the branch it was on.
+    It stays readable as long as the merge is retained, even if its branch is deleted.
     """
 
     incarnation: str | None
@@ -51,24 +51,24 @@ class MergedState:
 
 
 class CommitMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a commit that is known before it is published, and never changes over retries."""
+    """The part of a commit that is fixed before it is published, over all retries."""
 
     commit_id: CommitId
     actor_id: str | None = None
     created_at: int
     """Microseconds since the Unix epoch."""
     merged_parent_commit_id: CommitId | None = None
-    """The commit of another branch that it brings in."""
+    """The commit of another branch that it merges."""
     origin: str | None = None
-    """What a writer that may repeat itself calls this change, to find out that it is there."""
+    """The identity of the change for a writer that may repeat it."""
     details: Mapping[str, object] = {}
-    """Whatever else its writer recorded, as JSON; for example what a merge decided."""
+    """Further members recorded by its writer, as JSON values."""
     merged: MergedState | None = None
-    """What it brought in, if it is a merge."""
+    """The merged state, if it is a merge."""
     kind: str | None = None
-    """What made it, such as `load`; None for commits of releases that did not record it."""
+    """The kind of the write, such as `load`; None for commits without a recorded kind."""
     tables: tuple[RowCounts, ...] = ()
-    """How many rows of which tables it changed, where `kind` is known."""
+    """Numbers of changed rows by table, if the kind is recorded."""
 
 
 class CommitRecord(CommitMetadata, frozen=True, kw_only=True):
@@ -167,9 +167,9 @@ class RecoveryAudit(Result, frozen=True):
 # --- rows -----------------------------------------------------------------------------------------
 
 _COLUMNS = ("commit_id", "branch", "manifest_version")
-"""The members of a commit that its row has in columns of their own."""
+"""The members of a commit that its row holds in columns."""
 _OPTIONAL = ("kind", "tables", "origin", "details", "merged")
-"""The members that are left out of the metadata of a commit without them."""
+"""The members that the metadata omits if they are empty."""
 
 
 def encode_commit(commit: CommitRecord) -> Row:
