@@ -133,7 +133,7 @@ class ConflictOptions:
     @property
     def identity(self) -> tuple[object, ...]:
         """The members that an idempotency key covers."""
-        return self.resolve, [dict(one) for one in self.decisions], self.granularity
+        return self.resolve, list(self.decisions), self.granularity
 
     def make_policy(self, catalog: Catalog) -> MergePolicy:
         """Return the policy for the types of a catalog.

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.evolution.migration_plan import MigrationPlan
     from omnigraph.evolution.schema_apply import SchemaApply
     from omnigraph.evolution.table_rewrites import ColumnWriters
+    from omnigraph.graph.idempotency import WriteKey
     from omnigraph.writer.driver import Writer
 
 _OLD_SCHEMA = (
@@ -123,16 +124,17 @@ class SchemaVerbs(GraphHandle):
         options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
         migration = Migration(
             as_source_text(schema, "<schema>"),
+            options,
             allow_data_loss=allow_data_loss,
             allow_drop_all=allow_drop_all,
             expressions=expressions or {},
             mutations=[as_source_text(text, "<mutation>") for text in mutations],
             check=self._make_query_check(),
             guard=self._guard,
+            writers=self._column_writers(engine, session, spark_conf),
         )
-        writers = self._column_writers(engine, session, spark_conf)
         apply = preview_migration if dry_run else apply_migration
-        return apply(self._open.writer, migration, options, writers)
+        return apply(self._open.writer, migration)
 
     def _make_query_check(self) -> Callable[[Catalog, Catalog], None] | None:
         """Return a check that raises if stored queries would not run with another schema."""
@@ -160,6 +162,7 @@ class Migration:
     """A desired schema for a branch, and the options of its migration."""
 
     schema: SourceText = field(kw_only=False)
+    options: WriteOptions = field(kw_only=False)
     allow_data_loss: bool = False
     allow_drop_all: bool = False
     expressions: Mapping[str, str] = field(default_factory=dict)
@@ -167,23 +170,26 @@ class Migration:
     """Texts whose queries are run first, in order."""
     check: Callable[[Catalog, Catalog], None] | None = None
     guard: Guard = field(default_factory=Guard)
+    writers: ColumnWriters | None = None
+    """The writers of new columns; None for threads of this process."""
 
     @property
-    def identity(self) -> tuple[object, ...]:
-        """The members that an idempotency key covers."""
-        texts = [text.text for text in self.mutations]
-        return self.schema.text, self.allow_data_loss, self.expressions, texts
+    def key(self) -> WriteKey | None:
+        """The key, with all that distinguishes two migrations of a branch."""
+        from omnigraph.graph.idempotency import WriteKey
 
-    def list_mutations(self, options: WriteOptions) -> tuple[Mutation, ...]:
+        texts = [text.text for text in self.mutations]
+        members = (self.schema.text, self.allow_data_loss, self.expressions, texts)
+        return WriteKey.of(self.options, "apply_schema", *members)
+
+    def list_mutations(self) -> tuple[Mutation, ...]:
         return tuple(
-            Mutation(source, query.name, None, options, self.guard)
+            Mutation(source, query.name, None, self.options, self.guard)
             for source in self.mutations
             for query in parse_query_file(source).queries
         )
 
-    def make_change(
-        self, mutations: tuple[Mutation, ...], writers: ColumnWriters | None
-    ) -> SchemaApply:
+    def make_change(self, mutations: tuple[Mutation, ...]) -> SchemaApply:
         from omnigraph.catalog.build import compile_schema
         from omnigraph.evolution.schema_apply import DesiredSchema, SchemaApply
         from omnigraph.evolution.table_rewrites import Threads
@@ -196,12 +202,10 @@ class Migration:
             mutations=mutations,
             check=self.check,
         )
-        return SchemaApply(desired, writers or Threads())
+        return SchemaApply(desired, self.writers or Threads())
 
 
-def apply_migration(
-    writer: Writer, migration: Migration, options: WriteOptions, writers: ColumnWriters | None
-) -> SchemaApplyResult:
+def apply_migration(writer: Writer, migration: Migration) -> SchemaApplyResult:
     """Apply a schema to a branch as one commit or not at all.
 
     Raises:
@@ -214,11 +218,10 @@ def apply_migration(
         ReadSetChanged: a concurrent change gave the branch another schema.
     """
     from omnigraph.evolution.apply_result import SchemaApplyResult
-    from omnigraph.graph.idempotency import WriteKey, write_once
+    from omnigraph.graph.idempotency import write_once
 
-    key = WriteKey.of(options, "apply_schema", *migration.identity)
-    mutations = migration.list_mutations(options)
-    change = migration.make_change(mutations, writers)
+    options, key, mutations = migration.options, migration.key, migration.list_mutations()
+    change = migration.make_change(mutations)
 
     def describe() -> SchemaApplyResult:
         return _describe(change, mutations, options)
@@ -237,12 +240,10 @@ def apply_migration(
     return result
 
 
-def preview_migration(
-    writer: Writer, migration: Migration, options: WriteOptions, writers: ColumnWriters | None
-) -> SchemaApplyResult:
-    """Return what `apply_migration` would do, or raise what it would; write nothing visible."""
-    mutations = migration.list_mutations(options)
-    change = migration.make_change(mutations, writers)
+def preview_migration(writer: Writer, migration: Migration) -> SchemaApplyResult:
+    """Return the result of `apply_migration`, or raise its error; write nothing visible."""
+    options, mutations = migration.options, migration.list_mutations()
+    change = migration.make_change(mutations)
     with _advise_on_mutations(migration.mutations):
         change.preview(writer.branches.read_newest(options.branch))
     return msgspec.structs.replace(_describe(change, mutations, options), dry_run=True)
