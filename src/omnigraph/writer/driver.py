@@ -1,8 +1,11 @@
-"""The driver of every write: prepare, take the fence, commit, retry if the branch moved."""
+"""The driver of every write: prepare, acquire the fence, commit, retry if the branch moved.
+
+The writer that finds many small fragments compacts them before it releases the fence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Self
@@ -17,11 +20,21 @@ from omnigraph.identity import CommitId
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch, normalize_message
 from omnigraph.storage.manifest import ManifestSnapshot, TableEntry
-from omnigraph.storage.prepared_write import drop_forks_on_failure, mint_ticket
+from omnigraph.storage.prepared_write import (
+    StagedTable,
+    Ticket,
+    Writable,
+    drop_forks_on_failure,
+    mint_ticket,
+)
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import is_blob, stage_rewrite, write_groups
+from omnigraph.storage.tables.compaction import drop_dominant
+from omnigraph.storage.tables.indices import Layout, describe_layout
+from omnigraph.storage.tables.table import Fragment
 from omnigraph.storage.transaction import (
     BRANCH_IDENTIFIER,
     MAINTENANCE,
@@ -29,15 +42,16 @@ from omnigraph.storage.transaction import (
     commit_write,
     require_unmoved,
 )
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_fence import FenceGuard, is_valid
 from omnigraph.storage.writer_heartbeat import Heartbeat, keep_heartbeat
 from omnigraph.writer.change import (
     BranchReader,
     CatalogSnapshot,
     Change,
+    PlanContent,
     WriteOptions,
 )
-from omnigraph.writer.compact_on_write import CompactSmallFragments
 
 COSTLY_RACES = 4
 """The number of races a costly write loses before it holds the fence while it is prepared."""
@@ -200,6 +214,12 @@ def _retry_if_reclaimed(snapshot: Snapshot) -> Iterator[None]:
         raise ReadSetChanged(MAINTENANCE, str(snapshot.manifest_version), None) from error
 
 
+# --- compaction after a write --------------------------------------------------------------------
+
+MAX_COMPACTED_ROWS = 1_024
+"""The number of rows of the largest small fragment, which is copied in a few milliseconds."""
+
+
 def _compact_if_due(
     before: CatalogSnapshot, manifest: ManifestSnapshot, take_guard: Callable[[], FenceGuard]
 ) -> ManifestSnapshot:
@@ -229,3 +249,60 @@ def _list_due_tables(before: Snapshot, after: Snapshot) -> tuple[TableEntry, ...
     every = before.root.settings.fold_after
     moved = [e for key, e in after.entries.items() if before.entries.get(key) != e] if every else ()
     return tuple(entry for entry in moved if entry.version % every == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactSmallFragments:
+    """Merge the small fragments of some tables, by a writer that still holds the fence."""
+
+    entries: tuple[TableEntry, ...]
+    kind = WriterKind.OPTIMIZE
+    is_costly = False
+
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
+        found = [_compact_table(view.snapshot, entry, ticket) for entry in self.entries]
+        staged = tuple(table for table in found if table is not None)
+        return PlanContent(staged, records_commit=False) if staged else None
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - a later write compacts
+        return False
+
+
+def _compact_table(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> StagedTable | None:
+    table = snapshot.open_entry(entry)
+    if any(is_blob(field) for field in table.schema):
+        return None  # bytes without a limit would be copied again and again
+    groups = _plan_compaction(describe_layout(table), snapshot.root.settings.fold_after // 2)
+    if not groups:
+        return None
+    written = write_groups(table, groups)
+    merged = stage_rewrite(table, written, properties=ticket.properties)
+    assert merged is not None, "nobody else moves a table while the fence is held"
+    return StagedTable(Writable(entry, table, is_fork=False), merged)
+
+
+def _plan_compaction(layout: Layout, least: int) -> tuple[tuple[int, ...], ...]:
+    """Return runs of at least `least` small neighbours that no index covers."""
+    covered = frozenset[int]().union(
+        *(segment.fragment_ids for index in layout.indices for segment in index.segments)
+    )
+    groups = []
+    for run in _find_small_runs(layout.fragments, covered):
+        group = drop_dominant(run)
+        if len(group) >= max(least, 2):
+            groups.append(tuple(fragment.id for fragment in group))
+    return tuple(groups)
+
+
+def _find_small_runs(
+    fragments: Sequence[Fragment], covered: frozenset[int]
+) -> Iterator[list[Fragment]]:
+    run: list[Fragment] = []
+    for fragment in fragments:
+        if fragment.physical_rows <= MAX_COMPACTED_ROWS and fragment.id not in covered:
+            run.append(fragment)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
