@@ -136,8 +136,7 @@ class RecoveryKind(StrEnum):
     REVOKED_EFFECT = "RevokedEffect"
 
 
-@dataclass(frozen=True, slots=True)
-class TableOutcome:
+class TableOutcome(Result, frozen=True):
     """The versions of a recovered table before and after recovery."""
 
     table_key: str
