@@ -251,7 +251,7 @@ def add_address_options() -> list[Callable[..., Callable[..., object]]]:
     """Return the option of the graph's address under its two names."""
     return [
         click.option(
-            "--uri", metavar="URI", shell_complete=complete_store, help="The same as --store."
+            "--uri", metavar="URI", shell_complete=complete_store, help="An alias of --store."
         ),
         click.option(
             "--store", metavar="URI", shell_complete=complete_store, help="The graph's storage."

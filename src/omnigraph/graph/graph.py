@@ -260,10 +260,10 @@ class Graph(Verbs, GraphMaintenance):
         policy: Authority | None = None,
         observe: Callable[[Decision], None] | None = None,
     ) -> Graph:
-        """The same graph for another actor, under the same policy or another one.
+        """Return a handle of the graph for another actor, under the same policy or another one.
 
-        Costs next to nothing: what is kept warm is shared. `observe` is called with every decision
-        of the policy on a verb of the handle.
+        The handles share their caches. `observe` is called with every decision of the policy on a
+        verb of the handle.
 
         >>> graph.as_actor("ben").create_branch("review").actor_id
         'ben'

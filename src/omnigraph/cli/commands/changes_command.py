@@ -188,7 +188,7 @@ def consumer() -> None:
 @add_graph_options(positional=True, writes=True, served=True)
 @click.option("--branch", default="main", show_default=True, help="The branch it follows.")
 @click.option("--cursor", metavar="C", help="The cursor it has read up to; the head by default.")
-@click.option("--commit", metavar="ID", help="The same, as a commit id.")
+@click.option("--commit", metavar="ID", help="The position as a commit id.")
 @click.option(
     "--expires",
     default="7d",

@@ -134,7 +134,7 @@ def cluster() -> None:
 def validate(folder: str, as_json: bool) -> int:
     """Check the cluster.yaml of a folder and every file it names.
 
-    Storage is not looked at. Exits with 1 when there are mistakes.
+    Storage is not read. Exits with 1 when there are mistakes.
     """
     from omnigraph.cluster import validate_cluster
 
@@ -160,10 +160,10 @@ def plan(folder: str, as_json: bool) -> int:
 @_ACTOR
 @json_option
 def apply(folder: str, actor: str | None, as_json: bool) -> int:
-    """Make the cluster what its configuration says, and record it in the ledger.
+    """Apply the configuration to the cluster, and record the result in the ledger.
 
-    What needs an approval is left out. Exits with 0 when nothing failed; "converged" says whether
-    everything was done.
+    Changes that need an approval are left out. Exits with 0 when nothing failed; "converged" tells
+    whether all changes were applied.
     """
     from omnigraph.cluster import apply_cluster
 
@@ -177,7 +177,7 @@ def apply(folder: str, actor: str | None, as_json: bool) -> int:
 @_FOLDER
 @json_option
 def import_(folder: str, as_json: bool) -> int:
-    """Make the first ledger of graphs that are there already.
+    """Create the ledger of existing graphs.
 
     For a ledger that was lost, and for graphs that are older than the cluster.
     """
@@ -193,7 +193,7 @@ def import_(folder: str, as_json: bool) -> int:
 @_ACTOR
 @json_option
 def approve(resource: str, folder: str, actor: str | None, as_json: bool) -> int:
-    """Allow the deletion of a graph, or an empty graph in place of one that was there.
+    """Approve the deletion of a graph, or its replacement by an empty one.
 
     RESOURCE is graph.ID. The approval holds for the configuration and the ledger of now.
     """
@@ -211,7 +211,7 @@ def approve(resource: str, folder: str, actor: str | None, as_json: bool) -> int
 @_FOLDER
 @json_option
 def status(folder: str, as_json: bool) -> int:
-    """Show what the ledger says, and who holds the lock.
+    """Show the ledger, and the holder of the lock.
 
     Writes nothing and opens no graph.
     """
@@ -227,7 +227,7 @@ def status(folder: str, as_json: bool) -> int:
 @_FOLDER
 @json_option
 def refresh(folder: str, as_json: bool) -> int:
-    """Look at the graphs and the catalog, and record in the ledger what is found."""
+    """Record the current state of the graphs and the catalog in the ledger."""
     from omnigraph.cluster import refresh_cluster
 
     settings = read_settings()
@@ -251,7 +251,7 @@ def force_unlock(lock_id: str, folder: str, as_json: bool) -> int:
 def _run(
     command: Callable[[], Result], render: Callable[[Result], Iterator[str]], *, as_json: bool
 ) -> int:
-    """Print what a command came to, on stdout whether it succeeded or not."""
+    """Print the result of a command on stdout, whether it succeeded or not."""
     from omnigraph.errors import ClusterError
 
     try:

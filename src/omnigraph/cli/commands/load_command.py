@@ -252,7 +252,8 @@ def import_(
 
     Read are CSV, TSV, Parquet, Arrow, JSON lines and GraphML, exports of Kuzu and its databases
     (with the package kuzu), and exports of Neo4j as CSV or JSON. A graph that does not exist is
-    created with the schema that `schema infer` proposes. What cannot be carried over is told.
+    created with the schema that `schema infer` proposes. Data without an equivalent
+    is reported.
     """
     require_free(rejects, force=force)
     if mode == "overwrite":

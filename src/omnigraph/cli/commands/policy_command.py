@@ -160,9 +160,9 @@ def validate(bundle: ChosenBundle, schema_path: str | None, as_json: bool) -> No
     "--tests", "tests_path", type=FILE, required=True, metavar="FILE", help="The cases (.yaml)."
 )
 def test(bundle: ChosenBundle, tests_path: str, as_json: bool) -> int:
-    """Ask a bundle for the decisions that a file of cases expects.
+    """Compare the decisions of a bundle with those that a file of cases expects.
 
-    Exits with 1 when one of them is another.
+    Exits with 1 when one of them differs.
     """
     from omnigraph.policy.policy_parser import parse_cases, run_cases
 
@@ -180,8 +180,10 @@ def test(bundle: ChosenBundle, tests_path: str, as_json: bool) -> int:
 
 @policy.command("explain", epilog=render_examples("policy explain"))
 @add_bundle_options
-@click.option("--actor", required=True, metavar="ACTOR", help="Who asks.")
-@click.option("--action", "word", required=True, metavar="ACTION", help="What they ask for.")
+@click.option("--actor", required=True, metavar="ACTOR", help="The actor to decide about.")
+@click.option(
+    "--action", "word", required=True, metavar="ACTION", help="The action to decide about."
+)
 @click.option("--branch", metavar="BRANCH", help="The branch that is read, changed or taken from.")
 @click.option("--target-branch", metavar="BRANCH", help="The branch that is made or merged into.")
 @click.option("--query", metavar="NAME", help="The stored query that is run.")
@@ -194,7 +196,7 @@ def explain(
     query: str | None,
     as_json: bool,
 ) -> None:
-    """Show what a bundle decides, by which rule, and what stays hidden.
+    """Show the decision of a bundle, its rule, and what it hides.
 
     Exits with 0 whether it allows or denies.
     """

@@ -45,7 +45,7 @@ _SCHEMA = click.option(
 
 @click.group()
 def queries() -> None:
-    """Look at stored queries and check them."""
+    """List and check stored queries."""
 
 
 @queries.command("list", epilog=render_examples("queries list"))

@@ -253,7 +253,7 @@ def invoke_mutation(
     type=click.Choice(FORMATS),
     help="The output format; by default, by the name of --out.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 @click.option("--out", type=FILE, metavar="PATH", help="Write to a file instead of stdout.")
 @force_option
 def query(
@@ -375,7 +375,7 @@ class _AliasCommand(click.Command):
 @click.option("--params", metavar="JSON", help="Further parameters as a JSON object.")
 @click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
 @click.option("--format", "chosen", type=click.Choice(OUTPUT_FORMATS), help="The output format.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 @TIMEOUT
 @click.option("--quiet", is_flag=True, help="Do not print what is being changed.")
 def alias(
