@@ -44,23 +44,23 @@ COSTLY_BYTES = 1 << 20
 class GraphLoadRequest:
     """Options of one load, and its branch."""
 
-    options: LoadOptions
-    write: WriteOptions
+    load: LoadOptions
+    options: WriteOptions
     base: str | None = None
     key: WriteKey | None = None
 
     @property
     def mode(self) -> LoadMode:
-        return self.options.mode
+        return self.load.mode
 
     def make_key(self, content: object) -> WriteKey | None:
         """Make the key of everything that distinguishes two loads into a branch."""
         from omnigraph.graph.idempotency import WriteKey
 
-        options = self.options
-        how = (str(options.mode), options.format, options.partial, options.on_error)
-        what = (options.type, dict(options.columns), options.select, options.delimiter)
-        return WriteKey.of(self.write, "load", *how, *what, options.match, self.base, content)
+        load = self.load
+        how = (str(load.mode), load.format, load.partial, load.on_error)
+        what = (load.type, dict(load.columns), load.select, load.delimiter, load.match)
+        return WriteKey.of(self.options, "load", *how, *what, self.base, content)
 
 
 def has_branch(root: GraphRoot, branch: str) -> bool:
@@ -69,14 +69,14 @@ def has_branch(root: GraphRoot, branch: str) -> bool:
 
 def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
     """Create the branch if it is missing and a base was given; return whether it did."""
-    name = normalize_branch(request.write.branch)
+    name = normalize_branch(request.options.branch)
     if find_ref(views.root.store, name) is not None:
         return False
     if request.base is None:
         raise BranchNotFound(name, "name another branch to create it from")
     try:
         graph_branches.create(
-            views.read_newest(request.base).snapshot, name, request.write.actor_id
+            views.read_newest(request.base).snapshot, name, request.options.actor_id
         )
     except AlreadyExists:
         return False  # another load wanted it too, and was first
@@ -92,7 +92,7 @@ def describe_load(
         kind, _, name = key.partition(":")
         counts[kind][name] = count
     return LoadResult(
-        branch=normalize_branch(request.write.branch),
+        branch=normalize_branch(request.options.branch),
         base_branch=request.base,
         branch_created=created,
         mode=str(request.mode),
@@ -101,7 +101,7 @@ def describe_load(
         loaded_nodes=list_loaded(counts["node"]),
         loaded_edges=list_loaded(counts["edge"]),
         total_entities=sum(loaded.values()),
-        actor_id=request.write.actor_id,
+        actor_id=request.options.actor_id,
         commit=None,
     )
 
@@ -171,7 +171,7 @@ def load(
         result = write_once(
             writer,
             change,
-            request.write,
+            request.options,
             request.key,
             LoadResult,
             lambda: describe_load(change.stages.counts, request, created=created),
@@ -185,7 +185,7 @@ def load(
 
 def _plan_records(writer: Writer, given: RecordInput, request: GraphLoadRequest) -> LoadChange:
     """Plan a load of records in memory."""
-    settings, branch = writer.branches.root.settings.embed, request.write.branch
+    settings, branch = writer.branches.root.settings.embed, request.options.branch
     is_costly = len(given.data) > COSTLY_BYTES or embeds_on_write(
         settings, lambda: writer.branches.read_newest(branch).catalog
     )
@@ -212,7 +212,7 @@ def _plan_tasks(
         if isinstance(source, StreamInput):
             spool = resources.enter_context(spool_input(root, source.chunks()))
             source = FileSource((spool,), name=None)
-        return resources.enter_context(closing(LoadJob(root, tasks, source, request.options)))
+        return resources.enter_context(closing(LoadJob(root, tasks, source, request.load)))
 
     return LoadChange(open_stages, request.mode)
 
@@ -223,8 +223,8 @@ def _plan_tasks(
 def commit_rows(
     views: BranchSnapshots,
     rows: StagedRows,
-    options: LoadOptions,
-    write: WriteOptions,
+    load: LoadOptions,
+    options: WriteOptions,
     origin: str | None = None,
 ) -> str | None:
     """Commit rows that others staged; None if the branch has a commit of the same origin already.
@@ -235,14 +235,14 @@ def commit_rows(
 
     def is_done() -> bool:
         return origin is not None and any(
-            commit.origin == origin for commit in views.commits(write.branch)
+            commit.origin == origin for commit in views.commits(options.branch)
         )
 
     heartbeat = continue_heartbeat(views.root, StagingArea(views.root, rows.area).note)
-    with closing(LoadJob(views.root, InlineTasks(), rows, options)) as job:
-        change = LoadChange(lambda: job, options.mode, origin=origin, is_done=is_done)
+    with closing(LoadJob(views.root, InlineTasks(), rows, load)) as job:
+        change = LoadChange(lambda: job, load.mode, origin=origin, is_done=is_done)
         try:
-            published = Writer(views).write(change, write, note=heartbeat)
+            published = Writer(views).write(change, options, note=heartbeat)
         finally:
             heartbeat.end()
     return None if published is None or published.commit is None else published.commit.commit_id
