@@ -145,7 +145,7 @@ class SdkSurface:
     def diff(self, before: str, after: str, *, images: bool = False) -> dict:
         def read(graph):
             found = graph.diff(before, after, images=images)
-            return {**found.wire_stats(), "changes": [one.wire() for one in found]}
+            return {**found.count().wire(), "changes": [one.wire() for one in found]}
 
         return self._do(read, read_only=True)
 

@@ -142,7 +142,7 @@ SAME_FIELDS = [
     (("tag", "create", "one"), lambda g: g.tag("two").wire()),
     (("tag", "list"), lambda g: {"tags": [one.wire() for one in g.tags()]}),
     (("tag", "delete", "one"), lambda g: g.delete_tag("two").wire()),
-    (("diff", "1", "main", "--stat"), lambda g: g.diff("1").wire_stats()),
+    (("diff", "1", "main", "--stat"), lambda g: g.diff("1").count().wire()),
     (
         ("changes", "poll", "--start", "beginning"),
         lambda g: g.changes("beginning").wire(),

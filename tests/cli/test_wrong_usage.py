@@ -55,7 +55,7 @@ WRONG = {
     "an option of Spark": (("schema", "apply", "g.omni", "--schema", "narrower.pg", "--spark-conf",
                             "nope"), "key=value"),
     "a duration": (("cleanup", "g.omni", "--older-than", "nope"), "not a duration"),
-    "fewer than none": (("cleanup", "g.omni", "--keep", "-1"), "cannot be kept"),
+    "fewer than none": (("cleanup", "g.omni", "--keep", "-1"), "keep must be at least 0"),
     "no such rule": (("branch", "merge", "dev", "g.omni", "--resolve", "nope"), "no such rule"),
     "a limit": (("commit", "list", "g.omni", "--limit", "-1"), "--limit"),
     "an actor of two lines": (("mutate", "g.omni", "-e", "delete Artist where slug = \"x\"",

@@ -119,7 +119,7 @@ def test_a_rollback_names_who_wrote_and_where_the_tables_were(place):
     graph = open_graph(place)
     (audit,) = graph.recovery_list()
     commit = graph.commits()[0]
-    assert (audit.for_actor, audit.writer_kind) == ("victim", "Mutation")
+    assert (audit.actor_id, audit.writer_kind) == ("victim", "Mutation")
     assert (audit.commit_id, commit.actor_id) == (commit.commit_id, "omnigraph:recovery")
     (table,) = audit.tables
     assert (table.table_key, table.from_version, table.to_version) == ("edge:Knows", 3, 2)
@@ -241,7 +241,7 @@ def test_a_write_without_an_actor_is_finished_without_one(place):
         run(open_graph(place), PAIR)
     graph = open_graph(place, actor="another")
     (audit,) = graph.recovery_list()
-    assert (str(audit.kind), audit.for_actor) == ("RolledForward", None)
+    assert (str(audit.kind), audit.actor_id) == ("RolledForward", None)
     assert graph.commits()[0].actor_id is None
     check_order(place, graph)
 

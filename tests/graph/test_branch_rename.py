@@ -23,7 +23,7 @@ def dev(music):
 def test_a_renamed_branch_keeps_its_commits_and_goes_on(dev, music_place):
     before, commits = contents(dev, branch="dev"), dev.commits("dev")
     ref = dev.rename_branch("dev", "team/new")
-    assert (ref.name, ref.renamed_from) == ("team/new", None)
+    assert (ref.name, ref.renamed_from) == ("team/new", "dev")
     assert dev.branches() == ["main", "deep", "team/new"]
     assert contents(dev, branch="team/new") == before
     assert dev.commits("team/new") == commits

@@ -18,6 +18,7 @@ from omnigraph.settings import Settings
 
 SCHEMA = "node Person { name: String @key }\nedge Knows: Person -> Person"
 ADD = "query add($n: String) { insert Person { name: $n } }"
+ADD_B = 'query add_b() { insert Person { name: "b" } }'
 PAIR = 'query pair() { insert Person { name: "z" } insert Knows { from: "z", to: "a" } }'
 
 
@@ -75,6 +76,25 @@ def test_loads_and_merges_are_found_with_their_results(place) -> None:
     merges = [graph.merge("side", delete_branch=True, idempotency_key="m") for _ in range(2)]
     assert merges[0].wire() == merges[1].wire()
     assert merges[1].is_replayed
+
+
+def test_changes_of_the_schema_and_undone_commits_are_found_with_their_results(place) -> None:
+    graph = omnigraph.open(place)
+    wanted = SCHEMA.replace("@key", "@key  age: I32?")
+    writes = {
+        "s": lambda: graph.apply_schema(wanted, mutations=[ADD_B], idempotency_key="s"),
+        "m": lambda: graph.mutate(ADD, params={"n": "c"}, message="c", idempotency_key="m"),
+        "r": lambda: graph.revert(graph.find_write("m").commit.commit_id, idempotency_key="r"),
+        "t": lambda: graph.restore(graph.find_write("m").commit.commit_id, idempotency_key="t"),
+    }
+    first = {key: write() for key, write in writes.items()}
+    for key, write in writes.items():
+        again = write()
+        assert again.is_replayed
+        assert again.wire() == first[key].wire()
+        answer = dict(graph.find_write(key).answer)
+        assert "commit" not in answer
+        assert answer["branch"] == "main"
 
 
 def _make_inputs(folder, name: str) -> dict[str, object]:

@@ -289,7 +289,7 @@ def test_a_load_that_stopped_before_its_publish_is_finished_as_it_was_meant(
     made = graph.commits(branch)[0]
     assert (made.commit_id, made.actor_id) == (intent["commit"]["commit_id"], actor)
     (audit,) = graph.recovery_list(branch)
-    assert (audit.commit_id, audit.for_actor) == (made.commit_id, actor)
+    assert (audit.commit_id, audit.actor_id) == (made.commit_id, actor)
     assert len(ids(graph, "Take", branch=branch)) == 1
     assert len(ids(graph, "Sampled", branch=branch)) == (1 if mode == "overwrite" else 3)
     assert_settled(graph, music_place, branch)

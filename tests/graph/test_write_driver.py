@@ -248,7 +248,7 @@ def test_a_commit_may_change_no_table_and_keep_what_its_writer_says(graph):
     first = graph.commits()[0].commit_id
     details = {"message": "a note", "rules": {"Doc.text": "ours"}}
     change = Note(graph, given=PlanContent(merging=Merging(source, ()), details=details))
-    published = graph._open.writer.write(change, WriteOptions(branch="main", actor="ada"))
+    published = graph._open.writer.write(change, WriteOptions(branch="main", actor_id="ada"))
     found = omnigraph.open(graph.uri).commits()[0]
     assert found == published.commit.shown
     assert (found.merged_parent_commit_id, found.details) == (first, details)

@@ -118,7 +118,7 @@ def _forget_that_the_manifest_stands_still() -> None:
 
 def _announce_moves_alone() -> None:
     """A new table that nothing shows yet is not announced where the fence may be lost."""
-    transaction._is_announced = lambda request: bool(request.tables)
+    transaction._is_announced = lambda request: bool(request.staged)
 
 
 PLANTED: dict[str, Callable[[], None]] = {

@@ -29,7 +29,7 @@ SCOPE_FLAGS = {
     "--as": ("says who writes", ""),
     "--profile": ("names a graph by the operator's configuration", ""),
 }
-"""The flags that choose a graph and who works on it: what each is for, and what to do instead."""
+"""The flags that choose a graph and an actor, with their purpose and the alternative."""
 
 
 _SERVED_FLAGS = ("--server", "--graph")

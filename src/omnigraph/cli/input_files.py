@@ -141,7 +141,7 @@ def open_disk_files(
 
 
 force_option = click.option("--force", is_flag=True, help="Replace a file that exists.")
-"""For every command that writes a file of the caller's; it is asked with `require_free`."""
+"""The option of commands that write a file of the caller, checked by `require_free`."""
 
 
 def require_free(out: str | None, *, force: bool) -> None:

@@ -95,7 +95,7 @@ COMMON_FLAGS = {
     "--yes": "Do not ask for confirmation.",
     "--quiet": "Print nothing but the payload.",
 }
-"""Accepted by every command, for scripts; ignored where a command has no use for them."""
+"""Flags that every command accepts, for scripts; ignored by commands without use for them."""
 
 
 COMMANDS_WITHOUT_GRAPH = frozenset({"clone", "policy", "init"})

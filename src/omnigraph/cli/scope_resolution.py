@@ -77,7 +77,7 @@ class CommandTarget:
     applied: AddressedGraph | None = None
     """The graph in storage as it was applied to the cluster through which it is addressed."""
     timeout_s: float | None = None
-    """How long that server may stay silent."""
+    """The read timeout of the server, in seconds."""
 
     @property
     def is_served(self) -> bool:

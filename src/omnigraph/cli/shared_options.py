@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., object])
 
 _QUERY_NAME = re.compile(r"\w+")
-"""What a query can be called; anything else in its place is the address of a graph."""
+"""The form of a query name; any other argument in its place is the address of a graph."""
 _MANIFEST = "__manifest"
-"""What every folder with a graph has."""
+"""The folder that every graph has."""
 _OTHER_ARGUMENTS = {
     "branch_name": "the branch",
     "new_name": "the new name",
@@ -49,7 +49,7 @@ _OTHER_ARGUMENTS = {
     "consumer_name": "the consumer",
     "entity_id": "the id",
 }
-"""Arguments that stand before the address of the graph, and what each of them is."""
+"""Arguments that stand before the address of the graph, with their descriptions."""
 
 
 TIMEOUT = click.option(
@@ -251,7 +251,7 @@ def add_address_options() -> list[Callable[..., Callable[..., object]]]:
     """Return the option of the graph's address under its two names."""
     return [
         click.option(
-            "--uri", metavar="URI", shell_complete=complete_store, help="The same as --store."
+            "--uri", metavar="URI", shell_complete=complete_store, help="An alias of --store."
         ),
         click.option(
             "--store", metavar="URI", shell_complete=complete_store, help="The graph's storage."
@@ -260,7 +260,7 @@ def add_address_options() -> list[Callable[..., Callable[..., object]]]:
 
 
 yes_option = click.option("--yes", is_flag=True, help="Do not ask before changing a remote graph.")
-"""For every command that asks with `require_confirmation`."""
+"""The option of commands that ask with `require_confirmation`."""
 
 
 def require_confirmation(scope: CommandTarget, verb: str, *, yes: bool, as_json: bool) -> None:
@@ -277,7 +277,7 @@ def require_confirmation(scope: CommandTarget, verb: str, *, yes: bool, as_json:
 
 
 def revision_options(command: Command) -> Command:
-    """`--branch`, `--at` and `--snapshot`; the command gets all three as they are written."""
+    """Add `--branch`, `--at` and `--snapshot`, passed on unparsed."""
     decorated: Callable[..., object] = command
     for option in (
         click.option("--snapshot", metavar="ID", help="A commit or snapshot id instead of --at."),
@@ -309,7 +309,7 @@ mode_option = partial(
     type=click.Choice(("append", "merge", "overwrite")),
     help="append: every id is new; merge: replace by id; overwrite: replace whole types.",
 )
-"""Called with what differs: whether it must be given."""
+"""A factory of the option, since only some commands require it."""
 branch_option = click.option(
     "--branch", default="main", show_default=True, help="The branch to load into."
 )
@@ -396,27 +396,25 @@ def add_conflict_options(command: Command) -> Command:
             callback=lambda _context, _option, entity: "entity" if entity else "property",
             help="Merge whole rows: one that both sides changed conflicts.",
         ),
-        click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing."),
+        click.option("--dry-run", is_flag=True, help="Show the changes; write nothing."),
     ):
         command = option(command)
     return command
 
 
-def print_counts(result: MergeResult | ApplyResult) -> None:
-    """Print a line for each type, each rule that applied and each conflict."""
+def describe_counts(result: MergeResult | ApplyResult) -> Iterator[str]:
+    """Yield a line for each type, each rule that applied and each conflict."""
     for table in result.tables:
-        click.echo(
+        yield (
             f"  {table.table_key}: {table.inserted} inserted, {table.updated} updated, "
             f"{table.deleted} deleted, {table.conflicts} conflicts"
         )
     for rule, count in result.resolved.items():
-        click.echo(f"  resolved by {rule}: {count}")
+        yield f"  resolved by {rule}: {count}"
     for conflict in result.conflicts[:MAX_SHOWN_CONFLICTS]:
-        click.echo(f"  conflict ({conflict.kind}): {conflict.message}")
+        yield f"  conflict ({conflict.kind}): {conflict.message}"
     if len(result.conflicts) > MAX_SHOWN_CONFLICTS:
-        click.echo(f"  and {len(result.conflicts) - MAX_SHOWN_CONFLICTS} more conflicts")
+        yield f"  and {len(result.conflicts) - MAX_SHOWN_CONFLICTS} more conflicts"
 
 
-message_option = click.option(
-    "-m", "--message", metavar="TEXT", help="Keep this text with the commit."
-)
+message_option = click.option("-m", "--message", metavar="TEXT", help="The message of the commit.")

@@ -33,12 +33,12 @@ def complete_store(
     parameter: click.Parameter,  # noqa: ARG001
     incomplete: str,
 ) -> list[CompletionItem]:
-    """Folders: a graph on this machine is one."""
+    """Complete folders, since a local graph is one."""
     return [CompletionItem(incomplete, type="dir")]
 
 
 def _list_names(part: Callable[[OperatorConfig], Iterable[str]]) -> Completion:
-    """Names in a part of the configuration."""
+    """Complete names of a section of the configuration."""
 
     def complete(
         context: click.Context,  # noqa: ARG001
@@ -88,7 +88,7 @@ def _list_tags(graph: Graph) -> Iterator[CompletionItem]:
 
 
 def _list_places(graph: Graph) -> Iterator[CompletionItem]:
-    """Whatever names a state: a branch, a tag or a commit."""
+    """Complete the names of a state: branches, tags and commits."""
     yield from _list_branches(graph)
     yield from _list_tags(graph)
     yield from _list_commits(graph)

@@ -9,10 +9,10 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType, TracebackType
-from typing import NoReturn, TextIO
+from typing import NoReturn, Protocol, TextIO
 
 import click
 
@@ -23,9 +23,9 @@ IDLE_REDRAW_AFTER_S = 1.0
 
 
 class ProgressLine:
-    """Draws progress over itself, at most ten times a second, and leaves nothing behind.
+    """A line of progress, redrawn at most ten times a second and cleared at the end.
 
-    Without reports it goes on counting the seconds, so that waiting does not look like hanging.
+    Without reports it still counts the seconds, so that waiting does not look like hanging.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -120,9 +120,47 @@ def clear_progress_line() -> None:
         _line.clear()
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+
+
 def print_json(document: object) -> None:
     """Print a JSON document: two-space indent, UTF-8 unescaped, one newline at the end."""
     click.echo(encode_json(document))
+
+
+class Shown(Protocol):
+    """A result that has a JSON document."""
+
+    def wire(self) -> dict[str, object]: ...
+
+
+def print_result(
+    result: Shown | Mapping[str, object] | Sequence[object],
+    lines: str | Iterable[object],
+    *,
+    as_json: bool,
+    uri: str | None = None,
+) -> None:
+    """Print a result as its JSON document or as lines of text.
+
+    With a `uri`, the document begins with the address of the graph. Lines are read only when they
+    are printed.
+    """
+    if not as_json:
+        for line in (lines,) if isinstance(lines, str) else lines:
+            click.echo(line)
+        return
+    document = result if isinstance(result, Mapping | Sequence) else result.wire()
+    if uri is not None:
+        assert isinstance(document, Mapping), "a list of results has no members"
+        document = {"uri": uri, **document}
+    print_json(document)
+
+
+def describe_members(document: Mapping[str, object]) -> Iterator[str]:
+    """Yield a line for each member of a document."""
+    for name, value in document.items():
+        yield f"{name}: {'' if value is None else value}"
 
 
 def encode_json(document: object) -> str:

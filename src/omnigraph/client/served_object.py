@@ -21,7 +21,7 @@ from omnigraph.errors import (
 from omnigraph.language.source import SourceText
 
 _IN_STORAGE = "run it where the graph is stored, on `omnigraph.open`"
-_BY_PLACE = "the client knows states only by their ids, which `wire_stats` has"
+_BY_PLACE = "the client knows states only by their ids, which `count` has"
 
 UNSERVED: Mapping[str, str] = {
     "as_actor": "a server takes the actor from the token: connect with another one",

@@ -23,7 +23,7 @@ class TableEffect(StrEnum):
     COLUMNS = "columns"
     """Values of some columns are written; all others stay where they are."""
     ROWS = "rows"
-    """Rows that a mutation changed are written; where columns change as well, all rows are."""
+    """Rows changed by a mutation are written; all rows, if columns change as well."""
 
 
 class ChangedTable(Result, frozen=True):
@@ -60,15 +60,6 @@ class AppliedMutation(Result, frozen=True):
     query_name: str
     affected_nodes: int
     affected_edges: int
-
-
-class AppliedSteps(Result, frozen=True):
-    """The part of a schema apply that is recorded with its commit."""
-
-    steps: tuple[Step, ...]
-    notes: tuple[MigrationNote, ...]
-    tables: tuple[ChangedTable, ...]
-    mutations: tuple[AppliedMutation, ...]
 
 
 class SchemaApplyResult(WriteResult, frozen=True, kw_only=True):

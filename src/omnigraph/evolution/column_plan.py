@@ -340,7 +340,10 @@ class ApplyPlan:
     added: tuple[Entity, ...]
     kept: tuple[TableWork, ...]
     dropped: tuple[TableEntry, ...]
-    needs_sole_branch: bool
+    sole_branch: bool
+    """True if there must be no other branch."""
+    base_version: int
+    """The manifest version it was planned on."""
 
     @property
     def tables(self) -> tuple[ChangedTable, ...]:
@@ -358,7 +361,7 @@ class ApplyPlan:
 
 
 def plan_tables(
-    view: CatalogSnapshot, rows: Snapshot, migration: PlannedMigration, *, needs_sole_branch: bool
+    view: CatalogSnapshot, rows: Snapshot, migration: PlannedMigration, *, sole_branch: bool
 ) -> ApplyPlan:
     """Return the effects of a plan on the tables of a view, after mutations gave `rows`."""
     before: dict[TableIdentity, Entity] = {
@@ -377,7 +380,8 @@ def plan_tables(
         tuple(t for t in after if t.identity not in before),
         tuple(kept),
         tuple(shown[identity] for identity in before if identity not in kept_ids),
-        needs_sole_branch,
+        sole_branch,
+        view.snapshot.manifest_version,
     )
 
 

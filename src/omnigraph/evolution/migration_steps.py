@@ -102,7 +102,7 @@ class ConstraintDocument(Result, frozen=True):
 
 
 class CardinalityBounds(Result, frozen=True):
-    """How many edges of a type a node may have."""
+    """The numbers of edges of a type that a node may have."""
 
     min: int
     max: int | None
@@ -195,7 +195,7 @@ class ChangePropertyType(MigrationStep, frozen=True, tag="change_property_type")
 
 
 class ChangeCardinality(MigrationStep, frozen=True, tag="change_cardinality"):
-    """Other numbers of edges are allowed; where fewer are, all edges are counted first."""
+    """The allowed numbers of edges change; if they shrink, all edges are counted first."""
 
     type_kind: TypeKind
     type_name: str

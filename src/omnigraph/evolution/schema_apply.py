@@ -116,7 +116,7 @@ class SchemaApply:
     def __init__(self, wanted: DesiredSchema, writers: ColumnWriters) -> None:
         self._desired, self._writers = wanted, writers
         self._accepted: CatalogSnapshot | None = None
-        self._needs_sole_branch, self._is_stale = False, False
+        self._sole_branch, self._is_stale = False, False
         self.outline: ApplyPlan | None = None
         """The outline of the last preparation."""
 
@@ -157,7 +157,7 @@ class SchemaApply:
             plan = self._plan_from(offset_for_operation(start, operation))
         self._require_some_left(view, plan)
         schema = self._desired.schema
-        self._needs_sole_branch = require_sole_branch(view.snapshot, plan.steps, schema)
+        self._sole_branch = require_sole_branch(view.snapshot, plan.steps, schema)
         if self._desired.check is not None:
             self._desired.check(view.catalog, plan.catalog)
         return plan
@@ -182,7 +182,7 @@ class SchemaApply:
     def _plan_tables(
         self, view: CatalogSnapshot, rows: Snapshot, migration: PlannedMigration
     ) -> ApplyPlan:
-        return plan_tables(view, rows, migration, needs_sole_branch=self._needs_sole_branch)
+        return plan_tables(view, rows, migration, sole_branch=self._sole_branch)
 
     def _choose_mutations(self, migration: PlannedMigration) -> tuple[NamedChange, ...]:
         """Return no mutations if the schema does not change: a repeated apply does nothing."""
@@ -239,7 +239,7 @@ class SchemaApply:
             staged,
             details={"schema": self._describe(outline.migration.plan)},
             schema=self._make_schema_change(outline, made),
-            needs_sole_branch=outline.needs_sole_branch,
+            sole_branch=outline.sole_branch,
         )
 
     def may_retry(self, cause: ReadSetChanged) -> bool:

@@ -66,7 +66,7 @@ class ColumnWriters(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """Computes columns in this process, so many fragments at a time.
+    """Computes columns in this process, several fragments at a time.
 
     Lance processes one fragment with several threads of its own, so more fragments than cores
     would only compete.
@@ -162,7 +162,7 @@ def _commit_all(
     private = replace(snapshot, ref=ref)
     for mutation in mutations:
         prepared = mutation.prepare(CatalogSnapshot(private, view.catalog), ticket)
-        staged = prepared.tables if prepared is not None else ()
+        staged = prepared.staged if prepared is not None else ()
         forks += [table.writable for table in staged if table.is_fork]
         for table in staged:
             private = _commit_privately(private, table)

@@ -16,7 +16,7 @@ from omnigraph.execution.load_options import LoadMode, LoadOptions
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.conversion.load_inputs import LoadInput, StreamInput, TaskInput
 from omnigraph.graph.engines import EngineOptions, open_tasks
-from omnigraph.graph.idempotency import KeyedWrite, WriteKey, write_once
+from omnigraph.graph.idempotency import WriteKey, write_once
 from omnigraph.identity import TableKey
 from omnigraph.pipeline.bulk_load import LoadJob
 from omnigraph.pipeline.input_splits import FileSource, FrameSource
@@ -27,13 +27,11 @@ from omnigraph.pipeline.tasks import InlineTasks
 from omnigraph.storage import graph_branches
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import show_commit
 from omnigraph.storage.prepared_write import StagedTable, Ticket
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_heartbeat import continue_heartbeat
-from omnigraph.struct_decoding import convert_into
 from omnigraph.wire.write_results import LoadResult, list_loaded
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer
@@ -46,23 +44,23 @@ COSTLY_BYTES = 1 << 20
 class GraphLoadRequest:
     """Options of one load, and its branch."""
 
-    options: LoadOptions
-    write: WriteOptions
+    load: LoadOptions
+    options: WriteOptions
     base: str | None = None
     key: WriteKey | None = None
 
     @property
     def mode(self) -> LoadMode:
-        return self.options.mode
+        return self.load.mode
 
     def make_key(self, content: object) -> WriteKey | None:
         """Make the key of everything that distinguishes two loads into a branch."""
         from omnigraph.graph.idempotency import WriteKey
 
-        options = self.options
-        how = (str(options.mode), options.format, options.partial, options.on_error)
-        what = (options.type, dict(options.columns), options.select, options.delimiter)
-        return WriteKey.of(self.write, "load", *how, *what, options.match, self.base, content)
+        load = self.load
+        how = (str(load.mode), load.format, load.partial, load.on_error)
+        what = (load.type, dict(load.columns), load.select, load.delimiter, load.match)
+        return WriteKey.of(self.options, "load", *how, *what, self.base, content)
 
 
 def has_branch(root: GraphRoot, branch: str) -> bool:
@@ -71,13 +69,15 @@ def has_branch(root: GraphRoot, branch: str) -> bool:
 
 def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
     """Create the branch if it is missing and a base was given; return whether it did."""
-    name = normalize_branch(request.write.branch)
+    name = normalize_branch(request.options.branch)
     if find_ref(views.root.store, name) is not None:
         return False
     if request.base is None:
         raise BranchNotFound(name, "name another branch to create it from")
     try:
-        graph_branches.create(views.read_newest(request.base).snapshot, name, request.write.actor)
+        graph_branches.create(
+            views.read_newest(request.base).snapshot, name, request.options.actor_id
+        )
     except AlreadyExists:
         return False  # another load wanted it too, and was first
     return True
@@ -85,44 +85,24 @@ def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
 
 def describe_load(
     loaded: Mapping[TableKey, int], request: GraphLoadRequest, *, created: bool
-) -> dict[str, object]:
-    """Describe a load for its commit."""
-    counts: dict[str, dict[str, int]] = {"nodes": {}, "edges": {}}
+) -> LoadResult:
+    """Return the result of a load, without a commit."""
+    counts: dict[str, dict[str, int]] = {"node": {}, "edge": {}}
     for key, count in loaded.items():
         kind, _, name = key.partition(":")
-        counts[f"{kind}s"][name] = count
-    return {"mode": str(request.mode), "branch_created": created, **counts}
-
-
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    nodes: dict[str, int]
-    edges: dict[str, int]
-
-
-def load_result(
-    loaded: Mapping[TableKey, int],
-    request: GraphLoadRequest,
-    written: KeyedWrite,
-    *,
-    created: bool,
-) -> LoadResult:
-    kept = written.kept
-    answer = describe_load(loaded, request, created=created) if kept is None else kept.answer
-    counts = convert_into({kind: answer[kind] for kind in ("nodes", "edges")}, _Counts)
+        counts[kind][name] = count
     return LoadResult(
-        branch=normalize_branch(request.write.branch),
+        branch=normalize_branch(request.options.branch),
         base_branch=request.base,
-        branch_created=bool(answer["branch_created"]),
+        branch_created=created,
         mode=str(request.mode),
         engine="local",
         engine_reason=None,
-        loaded_nodes=list_loaded(counts.nodes),
-        loaded_edges=list_loaded(counts.edges),
-        total_entities=sum(counts.nodes.values()) + sum(counts.edges.values()),
-        actor_id=request.write.actor,
-        commit=show_commit(written.commit),
-        is_replayed=kept is not None,
+        loaded_nodes=list_loaded(counts["node"]),
+        loaded_edges=list_loaded(counts["edge"]),
+        total_entities=sum(loaded.values()),
+        actor_id=request.options.actor_id,
+        commit=None,
     )
 
 
@@ -188,25 +168,24 @@ def load(
             change = _plan_records(writer, given, request)
         else:
             change = _plan_tasks(root, given, request, runs_on, resources)
-        written = write_once(
+        result = write_once(
             writer,
             change,
-            lambda: describe_load(change.stages.counts, request, created=created),
-            request.write,
+            request.options,
             request.key,
+            LoadResult,
+            lambda: describe_load(change.stages.counts, request, created=created),
         )
         if not isinstance(given, RecordInput) and is_configured(root.settings.embed):
             remove_answers(root)
-        counts = {} if written.kept is not None else change.stages.counts
-        result = load_result(counts, request, written, created=created)
-        if written.kept is None and isinstance(change.stages, LoadJob):
+        if not result.is_replayed and isinstance(change.stages, LoadJob):
             return change.stages.report(result)
         return result
 
 
 def _plan_records(writer: Writer, given: RecordInput, request: GraphLoadRequest) -> LoadChange:
     """Plan a load of records in memory."""
-    settings, branch = writer.branches.root.settings.embed, request.write.branch
+    settings, branch = writer.branches.root.settings.embed, request.options.branch
     is_costly = len(given.data) > COSTLY_BYTES or embeds_on_write(
         settings, lambda: writer.branches.read_newest(branch).catalog
     )
@@ -233,7 +212,7 @@ def _plan_tasks(
         if isinstance(source, StreamInput):
             spool = resources.enter_context(spool_input(root, source.chunks()))
             source = FileSource((spool,), name=None)
-        return resources.enter_context(closing(LoadJob(root, tasks, source, request.options)))
+        return resources.enter_context(closing(LoadJob(root, tasks, source, request.load)))
 
     return LoadChange(open_stages, request.mode)
 
@@ -244,8 +223,8 @@ def _plan_tasks(
 def commit_rows(
     views: BranchSnapshots,
     rows: StagedRows,
-    options: LoadOptions,
-    write: WriteOptions,
+    load: LoadOptions,
+    options: WriteOptions,
     origin: str | None = None,
 ) -> str | None:
     """Commit rows that others staged; None if the branch has a commit of the same origin already.
@@ -256,14 +235,14 @@ def commit_rows(
 
     def is_done() -> bool:
         return origin is not None and any(
-            commit.origin == origin for commit in views.commits(write.branch)
+            commit.origin == origin for commit in views.commits(options.branch)
         )
 
     heartbeat = continue_heartbeat(views.root, StagingArea(views.root, rows.area).note)
-    with closing(LoadJob(views.root, InlineTasks(), rows, options)) as job:
-        change = LoadChange(lambda: job, options.mode, origin=origin, is_done=is_done)
+    with closing(LoadJob(views.root, InlineTasks(), rows, load)) as job:
+        change = LoadChange(lambda: job, load.mode, origin=origin, is_done=is_done)
         try:
-            published = Writer(views).write(change, write, note=heartbeat)
+            published = Writer(views).write(change, options, note=heartbeat)
         finally:
             heartbeat.end()
     return None if published is None or published.commit is None else published.commit.commit_id

@@ -1,14 +1,12 @@
 """Create, rename and delete branches, and tag commits; under an idempotency key, once.
 
 A branch is created, renamed or deleted outside of any commit. So a request under a key is recorded
-beside the branches, with what it is about to do, before it does it.
+beside the branches, with its plan, before its first effect.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-import msgspec
 
 from omnigraph.errors import BranchNotFound
 from omnigraph.graph.branch_snapshots import BranchSnapshots
@@ -24,11 +22,11 @@ from omnigraph.writer.change import CatalogSnapshot, WriteOptions
 
 _ID = "incarnation"
 _GIVEN_UP = "given_up"
-"""The ids of attempts before, in order."""
+"""The ids of earlier attempts, in order."""
 
 
 class BranchVerbs(GraphHandle):
-    """Branching off a branch, and tagging its commits."""
+    """The verbs that create branches and tags."""
 
     def create_branch(
         self,
@@ -41,7 +39,7 @@ class BranchVerbs(GraphHandle):
     ) -> CreatedBranch:
         """Create a branch from another one, or from a commit. Copies nothing.
 
-        With an `idempotency_key` it is created once, however often it is asked for.
+        With an `idempotency_key` it is created once, and a repetition returns the first result.
 
         >>> review = graph.create_branch("review")
         >>> review.name, review.parent, review.actor_id
@@ -62,7 +60,7 @@ class BranchVerbs(GraphHandle):
         branch: str | None = None,
         actor: str | None = None,
     ) -> Tag:
-        """Give a commit a permanent name: the head of a branch, or the commit at a place.
+        """Create a permanent name for the head of a branch, or for another commit.
 
         Cleanup keeps a tagged commit readable. A tag does not move.
 
@@ -88,58 +86,56 @@ def create_branch(
     from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
     from omnigraph.storage import graph_branches
 
-    root, name, actor = views.root, options.branch, options.actor
+    root, name, actor = views.root, options.branch, options.actor_id
     key = WriteKey.of(options, "create_branch", normalize_branch(source), commit)
 
-    def create(planned: Mapping[str, str]) -> BranchRef:
+    def create(planned: Mapping[str, str]) -> CreatedBranch:
         given, given_up = planned.get(_ID), planned.get(_GIVEN_UP, "").split()
 
         def create_from(view: CatalogSnapshot) -> BranchRef:
             return graph_branches.create(view.snapshot, name, actor, given, given_up)
 
         if commit is not None:
-            return create_from(views.at_commit(commit, source))
-        return views.with_newest(source, create_from)
+            return _describe(create_from(views.at_commit(commit, source)), options)
+        return _describe(views.with_newest(source, create_from), options)
 
     def plan_again(planned: Mapping[str, str]) -> dict[str, str]:
         return {_ID: root.ids.next(), _GIVEN_UP: " ".join(_list_ids(planned))}
 
-    def find_created(planned: Mapping[str, str]) -> BranchRef | None:
-        """The branch of this name; one that an attempt before made may be called otherwise now."""
+    def find_created(planned: Mapping[str, str]) -> CreatedBranch | None:
+        """Return the branch of this name; one of an earlier attempt may be renamed by now."""
         if _GIVEN_UP not in planned:
-            return _find_branch(root, name, planned)
-        ids = _list_ids(planned)
-        return next((ref for ref in list_refs(root.store) if ref.incarnation in ids), None)
+            found = _find_branch(root, name, planned)
+        else:
+            ids = _list_ids(planned)
+            found = next((ref for ref in list_refs(root.store) if ref.incarnation in ids), None)
+        return None if found is None else _describe(found, options)
 
-    if key is None:
-        return _describe(create({}))
     request = BranchRequest(
-        BranchRef, lambda: {_ID: root.ids.next()}, create, find_created, plan_again
+        CreatedBranch, lambda: {_ID: root.ids.next()}, create, find_created, plan_again
     )
-    made, is_replayed = do_once(root, key, request)
-    return _describe(made, is_replayed=is_replayed)
+    return do_once(root, key, request)
 
 
 def rename_branch(root: GraphRoot, new_name: str, options: WriteOptions) -> CreatedBranch:
-    """Give a branch another name."""
+    """Rename a branch."""
     from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
     from omnigraph.storage import graph_branches
 
     name = options.branch
     key = WriteKey.of(options, "rename_branch", normalize_branch(new_name))
 
-    def rename(planned: Mapping[str, str]) -> BranchRef:
-        return graph_branches.rename(root, name, new_name, planned.get(_ID))
+    def rename(planned: Mapping[str, str]) -> CreatedBranch:
+        ref = graph_branches.rename(root, name, new_name, planned.get(_ID))
+        return _describe(ref, options, renamed_from=name.strip())
 
-    def find_renamed(planned: Mapping[str, str]) -> BranchRef | None:
+    def find_renamed(planned: Mapping[str, str]) -> CreatedBranch | None:
         is_left = _find_branch(root, name, planned) is not None
-        return None if is_left else _find_branch(root, new_name, planned)
+        ref = None if is_left else _find_branch(root, new_name, planned)
+        return None if ref is None else _describe(ref, options, renamed_from=name.strip())
 
-    if key is None:
-        return _describe(rename({}))
-    request = BranchRequest(BranchRef, lambda: _identify(root, name), rename, find_renamed)
-    made, is_replayed = do_once(root, key, request)
-    return _describe(made, is_replayed=is_replayed)
+    request = BranchRequest(CreatedBranch, lambda: _identify(root, name), rename, find_renamed)
+    return do_once(root, key, request)
 
 
 def delete_branch(root: GraphRoot, options: WriteOptions) -> DeletedBranch:
@@ -148,8 +144,9 @@ def delete_branch(root: GraphRoot, options: WriteOptions) -> DeletedBranch:
     from omnigraph.storage import graph_branches
 
     name = options.branch
-    gone = DeletedBranch(name=name.strip(), actor_id=options.actor)
+    gone = DeletedBranch(name=name.strip(), actor_id=options.actor_id)
     key = WriteKey.of(options, "delete_branch")
+    normalize_deletable_branch(name)
 
     def delete(planned: Mapping[str, str]) -> DeletedBranch:
         graph_branches.delete(root, name, planned.get(_ID))
@@ -158,35 +155,33 @@ def delete_branch(root: GraphRoot, options: WriteOptions) -> DeletedBranch:
     def find_deleted(planned: Mapping[str, str]) -> DeletedBranch | None:
         return gone if _find_branch(root, name, planned) is None else None
 
-    if key is None:
-        return delete({})
-    normalize_deletable_branch(name)
     request = BranchRequest(DeletedBranch, lambda: _identify(root, name), delete, find_deleted)
-    done, is_replayed = do_once(root, key, request)
-    return msgspec.structs.replace(done, is_replayed=is_replayed)
+    return do_once(root, key, request)
 
 
-def _describe(ref: BranchRef, *, is_replayed: bool = False) -> CreatedBranch:
+def _describe(
+    ref: BranchRef, options: WriteOptions, renamed_from: str | None = None
+) -> CreatedBranch:
     return CreatedBranch(
         name=ref.name,
         parent=ref.parent,
-        actor_id=ref.actor_id,
+        actor_id=options.actor_id,
+        renamed_from=renamed_from,
         incarnation=ref.incarnation,
         fork_version=ref.fork_version,
         fork_head=ref.fork_head,
         created_at=ref.created_at,
-        is_replayed=is_replayed,
     )
 
 
 def _find_branch(root: GraphRoot, name: str, planned: Mapping[str, str]) -> BranchRef | None:
-    """The branch of this name, if it is the one that was meant."""
+    """Return the branch of this name, if it has the planned id."""
     ref = find_ref(root.store, normalize_branch(name))
     return ref if ref is not None and ref.incarnation == planned[_ID] else None
 
 
 def _list_ids(planned: Mapping[str, str]) -> list[str]:
-    """The ids under which a branch may have been created."""
+    """Return the ids under which a branch may have been created."""
     return [*planned.get(_GIVEN_UP, "").split(), planned[_ID]]
 
 

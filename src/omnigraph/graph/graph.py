@@ -49,11 +49,11 @@ class Verbs(
     SchemaVerbs,
     MaintenanceVerbs,
 ):
-    """Every verb that a graph and a single branch share."""
+    """The verbs that a graph and a single branch share."""
 
 
 class Branch(Verbs):
-    """One branch of a graph, by name: what `Graph` does on `main`, this does here.
+    """One branch of a graph, with the verbs that `Graph` has for `main`.
 
     >>> main = graph.branch("main")
     >>> main.query("query q() { match { $p: Person } return { count($p) as n } }").rows
@@ -70,14 +70,14 @@ class Branch(Verbs):
 
     @property
     def place(self) -> str:
-        """What names its newest commit wherever a commit is taken."""
+        """The revision that names its newest commit."""
         return f"branch:{self.name}"
 
     def __repr__(self) -> str:
         return f"Branch({self.uri!r}, {self.name!r})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the types with how many rows each has here."""
+        """Return the types with their row counts, for notebooks."""
         return self.at()._repr_html_()
 
     def delete(self) -> DeletedBranch:
@@ -105,7 +105,7 @@ def init(
         uri: A path, a `file://` or an `s3://` address.
         schema: The schema, in the schema language, or the path of a file of it.
         force: Replace schema files left there by an earlier, failed attempt.
-        actor: Who the commits of this handle are recorded for.
+        actor: The actor the commits of this handle are recorded for.
         settings: The settings to use instead of the defaults; see `Settings.from_environment`.
 
     >>> omnigraph.init("music.omni", "node Artist { slug: String @key }").branches()
@@ -238,17 +238,17 @@ class Graph(Verbs, GraphMaintenance):
         return f"Graph({self.uri!r})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Another process opens the graph for itself, with the same settings."""
+        """Return the arguments with which another process opens the graph."""
         given = (self.uri, self.read_only, self.actor, self.policy, self._registry, self.settings)
         return _reopen, given
 
     def _repr_html_(self) -> str:
-        """For notebooks: the branches, and the types with how many rows each has on `main`."""
+        """Return the branches, and the types with their row counts on `main`, for notebooks."""
         note = f"{self.uri}; branches: {', '.join(self.branches())}"
         return render_types_html(self.snapshot(), note)
 
     def _share(self, guard: Guard, registry: QueryRegistry) -> Graph:
-        """Another handle of the same open graph; a copy would be one that is opened again."""
+        """Return another handle of the same open graph."""
         other = Graph.__new__(Graph)
         super(Graph, other).__init__(self._open, MAIN, guard, registry)
         return other
@@ -260,10 +260,10 @@ class Graph(Verbs, GraphMaintenance):
         policy: Authority | None = None,
         observe: Callable[[Decision], None] | None = None,
     ) -> Graph:
-        """The same graph for another actor, under the same policy or another one.
+        """Return a handle of the graph for another actor, under the same policy or another one.
 
-        Costs next to nothing: what is kept warm is shared. `observe` is called with every decision
-        of the policy on a verb of the handle.
+        The handles share their caches. `observe` is called with every decision of the policy on a
+        verb of the handle.
 
         >>> graph.as_actor("ben").create_branch("review").actor_id
         'ben'
@@ -276,7 +276,7 @@ class Graph(Verbs, GraphMaintenance):
         return self._share(guard, self._registry)
 
     def with_queries(self, registry: QueryRegistry) -> Graph:
-        """The same graph with stored queries, which are run by name.
+        """Return a handle of the graph with stored queries, which are run by name.
 
         >>> from omnigraph.language.source import SourceText
         >>> from omnigraph.stored_queries import parse_registry
@@ -289,7 +289,7 @@ class Graph(Verbs, GraphMaintenance):
     # --- branches -------------------------------------------------------------------------------
 
     def branches(self) -> list[str]:
-        """The names of all branches, `main` first.
+        """List the names of all branches, `main` first.
 
         >>> _ = graph.create_branch("review")
         >>> graph.branches()
@@ -318,7 +318,7 @@ class Graph(Verbs, GraphMaintenance):
     ) -> CreatedBranch:
         """Rename a branch; it stays the same branch, with its commits and its feed.
 
-        With an `idempotency_key` it is renamed once, however often it is asked for.
+        With an `idempotency_key` it is renamed once, and a repetition returns the first result.
 
         >>> _ = graph.create_branch("review")
         >>> graph.rename_branch("review", "accepted").name
@@ -333,7 +333,7 @@ class Graph(Verbs, GraphMaintenance):
         return rename_branch(self._open.views.root, new_name, options)
 
     def branch(self, name: str) -> Branch:
-        """The same verbs, bound to one branch.
+        """Return one branch, with the verbs of the graph.
 
         >>> _ = graph.create_branch("review")
         >>> _ = graph.branch("review").mutate('query q() { delete Person where name = "Ben" }')

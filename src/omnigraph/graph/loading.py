@@ -155,8 +155,8 @@ def _load_input(
 
     root = writer.branches.root
     chosen = choose_engine(given, runs_on, root)
-    planned = plan_input(given, chosen.engine, request.options)
-    if request.write.idempotency_key is not None:
+    planned = plan_input(given, chosen.engine, request.load)
+    if request.options.idempotency_key is not None:
         content = identify_input(planned, root.settings.aws)
         request = replace(request, key=request.make_key(content))
     loaded = load(writer, planned, request, replace(runs_on, engine=chosen.engine))

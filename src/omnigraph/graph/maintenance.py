@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class MaintenanceVerbs(GraphHandle):
-    """Compaction and indexes of a branch."""
+    """The verbs that compact and index a branch."""
 
     def optimize(
         self,
@@ -41,21 +41,21 @@ class MaintenanceVerbs(GraphHandle):
 
         Args:
             branch: The branch whose tables to optimize.
-            actor: Who the commit is recorded for.
-            engine: Where files are written: `local`, in this process, or `spark`.
+            actor: The actor the commit is recorded for.
+            engine: The engine that writes files: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
 
         >>> [table.table_key for table in graph.optimize().tables]
         ['edge:Knows', 'node:Person', '__manifest']
         """
-        from omnigraph.maintenance.optimize import OptimizeOptions, optimize
+        from omnigraph.maintenance.optimize import OptimizeRequest, optimize
 
         self._open.require_writable()
         self._guard.allow(Action.ADMIN, actor=actor)
         workers = self._open_workers(engine, session, spark_conf)
-        options = OptimizeOptions(self._make_write_options(branch, actor))
-        return optimize(self._open.views, options, workers)
+        request = OptimizeRequest(self._make_write_options(branch, actor))
+        return optimize(self._open.views, request, workers)
 
     def ensure_indices(
         self,
@@ -73,18 +73,18 @@ class MaintenanceVerbs(GraphHandle):
         >>> graph.ensure_indices()
         ()
         """
-        from omnigraph.maintenance.optimize import OptimizeOptions, optimize
+        from omnigraph.maintenance.optimize import OptimizeRequest, optimize
 
         self._open.require_writable()
         self._guard.allow(Action.ADMIN, actor=actor)
         workers = self._open_workers(engine, session, spark_conf)
-        options = OptimizeOptions(self._make_write_options(branch, actor), indexes_only=True)
-        return optimize(self._open.views, options, workers).pending_indexes
+        request = OptimizeRequest(self._make_write_options(branch, actor), indexes_only=True)
+        return optimize(self._open.views, request, workers).pending_indexes
 
     def _open_workers(
         self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
     ) -> CompactionWorkers | None:
-        """Who writes the files of maintenance; None for threads of this process."""
+        """Return the workers that write files; None for threads of this process."""
         if engine == "local":
             return None
         require_engine(engine)
@@ -95,7 +95,7 @@ class MaintenanceVerbs(GraphHandle):
 
 
 class GraphMaintenance(GraphHandle):
-    """Maintenance of all branches at once: repair, cleanup, verification and recovery."""
+    """The verbs that maintain all branches: repair, cleanup, verification and recovery."""
 
     def maintain(self) -> MaintainResult:
         """Optimize and clean up if the policy in the settings says that it is due.

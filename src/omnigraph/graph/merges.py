@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,10 +27,8 @@ from omnigraph.graph.schema_changes import adopt_schema
 from omnigraph.identity import CommitId, TableKey
 from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import CommitRecord, show_commit
 from omnigraph.storage.prepared_write import Merging, Ticket
 from omnigraph.storage.write_plan import WriterKind
-from omnigraph.struct_decoding import convert_into
 from omnigraph.wire.commit_results import RowCounts
 from omnigraph.wire.merge_results import (
     MergeOutcome,
@@ -42,11 +40,11 @@ from omnigraph.wire.merge_results import (
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
-    from omnigraph.graph.idempotency import KeptWrite, WriteKey
+    from omnigraph.graph.idempotency import WriteKey
     from omnigraph.history.ancestry import Commits
     from omnigraph.history.conflict_resolution import Take
     from omnigraph.history.conflict_rules import Given
-    from omnigraph.history.merge_plan import Decided, MergePlan
+    from omnigraph.history.merge_plan import Decided, MergePlan, MergePolicy
     from omnigraph.history.table_sides import Granularity
     from omnigraph.writer.driver import Writer
 
@@ -55,7 +53,7 @@ _SIDES = ("source", "target", "base")
 
 
 class MergeVerbs(GraphHandle):
-    """Merging branches."""
+    """The verb that merges branches."""
 
     def merge(
         self,
@@ -80,22 +78,22 @@ class MergeVerbs(GraphHandle):
         Args:
             source: The branch to merge; it is not changed.
             into: The branch to change.
-            dry_run: Report what would be done and what conflicts; write nothing.
-            resolve: What decides conflicts: `ours`, `theirs` or `newest` for everything or as
+            dry_run: Report the changes and the conflicts; write nothing.
+            resolve: Rules for conflicts: `ours`, `theirs` or `newest` for everything or as
                 `Type=rule`, and `Type.property=rule` with `max`, `min`, `sum`, `union` or `append`.
-            decisions: What was decided about single conflicts, as a dry run lists them with a
+            decisions: Decisions about single conflicts, as a dry run lists them with a
                 `take` of `source`, `target`, `base` or property values; or a file of that.
             granularity: `property` takes each property from the side that changed it; with `entity`
                 a row that both sides changed conflicts, as it does for types with `@merge(entity)`.
             delete_branch: Delete the source afterwards; if that is refused, the result says so.
-            expected_head: Only if `into` is at this commit.
-            actor: Who the commit is recorded for.
-            message: A text stored with the commit.
+            expected_head: The commit `into` must be at.
+            actor: The actor the commit is recorded for.
+            message: The message of the commit.
             engine: Where rows are compared: `local`, in this process, `spark`, or `auto`, on Spark
                 where many rows changed.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
-            idempotency_key: Names the merge: it is made once, however often it is asked for.
+            idempotency_key: The key under which the merge is made once.
 
         Raises:
             MergeConflicts: the branches contradict each other and nothing decides.
@@ -114,9 +112,7 @@ class MergeVerbs(GraphHandle):
         request = MergeRequest(
             source=source,
             options=self._make_write_options(into, actor, message, expected_head, idempotency_key),
-            resolve=resolve,
-            decisions=load_decisions(decisions),
-            granularity=granularity,
+            conflicts=ConflictOptions(resolve, load_decisions(decisions), granularity),
             dry_run=dry_run,
             delete_branch=delete_branch,
             engine=EngineOptions(engine=engine, session=session, spark_conf=spark_conf or {}),
@@ -126,15 +122,41 @@ class MergeVerbs(GraphHandle):
         return with_conflicts(result, self._hide_values(result.conflicts, into, actor))
 
 
+@dataclass(frozen=True, slots=True)
+class ConflictOptions:
+    """The options of a write that may conflict with a branch."""
+
+    resolve: Given = None
+    decisions: Sequence[Mapping[str, object]] = ()
+    granularity: str = "property"
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """The members that an idempotency key covers."""
+        return self.resolve, list(self.decisions), self.granularity
+
+    def make_policy(self, catalog: Catalog) -> MergePolicy:
+        """Return the policy for the types of a catalog.
+
+        Raises:
+            BadOptions: there is no such granularity.
+            BadRequest: a rule or a decision does not fit the catalog.
+        """
+        from omnigraph.history.conflict_rules import parse_rules
+        from omnigraph.history.merge_plan import MergePolicy
+
+        rules = parse_rules(self.resolve, catalog)
+        decided = read_decisions(self.decisions, catalog)
+        return MergePolicy(rules, decided, parse_granularity(self.granularity))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeRequest:
     """A merge of `source` into the branch of the options."""
 
     source: str
     options: WriteOptions
-    resolve: Given = None
-    decisions: Sequence[Mapping[str, object]] = ()
-    granularity: str = "property"
+    conflicts: ConflictOptions = field(default_factory=ConflictOptions)
     dry_run: bool = False
     delete_branch: bool = False
     engine: EngineOptions = field(default_factory=EngineOptions)
@@ -145,77 +167,60 @@ class MergeRequest:
 
     @property
     def key(self) -> WriteKey | None:
-        """The key, with all that tells two merges into a branch apart."""
+        """The key, with all that distinguishes two merges into a branch."""
         from omnigraph.graph.idempotency import WriteKey
 
-        asked = (self.source.strip(), self.resolve, list(self.decisions), self.granularity)
-        return WriteKey.of(self.options, "merge", *asked)
+        return WriteKey.of(self.options, "merge", self.source.strip(), *self.conflicts.identity)
 
 
 def merge_branches(views: BranchSnapshots, writer: Writer, request: MergeRequest) -> MergeResult:
-    """Bring what one branch has into another, as one commit or not at all.
+    """Merge one branch into another, as one commit or not at all.
 
     Raises:
         MergeConflicts: the branches contradict each other and no rule decides.
     """
-    from omnigraph.graph.idempotency import find_recorded, write_once
+    from omnigraph.graph.idempotency import find_result, write_once
 
     source, target = normalize_branch(request.source), normalize_branch(request.target)
     if source == target:
         raise BadRequest(f"branch '{source}' cannot be merged into itself")
     change = BranchMerge(views, request)
     if request.dry_run:
-        plan = change.plan_on(views.read_newest(target))
-        return _make_result(request, plan, change.engine, None)
+        change.plan_on(views.read_newest(target))
+        return change.describe()
     key = request.key
-    kept = find_recorded(views, target, key)
-    if kept is not None:  # before anything is done for it: its source may be gone
-        return _finish(views, request, _make_replayed_result(request, kept))
-    carried = _carry_schema(views, writer, change, request)
-    options = (
-        request.options if carried is None else replace(request.options, expected_head=carried)
-    )
-    written = write_once(writer, change, change.describe, options, key)
-    if written.kept is not None:
-        result = _make_replayed_result(request, written.kept)
-    else:
-        assert change.plan is not None, "a write that returns was prepared"
-        result = _make_result(request, change.plan, change.engine, written.commit)
-    return _finish(views, request, result)
-
-
-def _finish(views: BranchSnapshots, request: MergeRequest, result: MergeResult) -> MergeResult:
+    # Before any other step: the source of a repeated merge may be deleted.
+    result = find_result(views, target, key, MergeResult)
+    if result is None:
+        options = _carry_schema(views, writer, change, request)
+        result = write_once(writer, change, options, key, MergeResult, change.describe)
     return _delete_source_branch(views, result) if request.delete_branch else result
 
 
 def _carry_schema(
     views: BranchSnapshots, writer: Writer, change: BranchMerge, request: MergeRequest
-) -> CommitId | None:
-    """Give the target what the schema of the source has beyond its own, as a commit before.
+) -> WriteOptions:
+    """Give the target the schema additions of the source, as a commit before the merge.
 
-    Not if the merge would be refused anyway. Gives the head the target has then, if it was
-    insisted on one.
+    Does nothing if the merge would be refused anyway. Returns the options of the merge, which
+    expects the new head where the request expects one.
     """
     from omnigraph.history.branch_schemas import list_lacking_steps
 
+    options, expected = request.options, request.options.expected_head
     source, target = views.read_newest(request.source), views.read_newest(request.target)
     if not list_lacking_steps(target, source):
-        return None
-    if (
-        request.options.expected_head is not None
-        and target.snapshot.head != request.options.expected_head
-    ):
-        raise PreconditionFailed(
-            target.snapshot.branch, CommitId(request.options.expected_head), target.snapshot.head
-        )
+        return options
+    if expected is not None and target.snapshot.head != expected:
+        raise PreconditionFailed(target.snapshot.branch, CommitId(expected), target.snapshot.head)
     plan = change.plan_on(target)
     if plan.relation.outcome is MergeOutcome.ALREADY_UP_TO_DATE:
-        return None
+        return options
     _require_no_conflicts(plan)
-    adopt_schema(writer, source, request.target, request.options.actor)
-    return (
-        views.read_newest(request.target).snapshot.head if request.options.expected_head else None
-    )
+    commit = adopt_schema(writer, source, replace(options, message=None, idempotency_key=None))
+    if expected is None or commit is None:
+        return options
+    return replace(options, expected_head=commit.commit_id)
 
 
 def _require_no_conflicts(plan: MergePlan) -> None:
@@ -225,7 +230,7 @@ def _require_no_conflicts(plan: MergePlan) -> None:
 
 
 class BranchMerge:
-    """The change that brings one branch into another."""
+    """The change that merges one branch into another."""
 
     kind = WriterKind.BRANCH_MERGE
     is_costly = True
@@ -238,16 +243,11 @@ class BranchMerge:
 
     def plan_on(self, target: CatalogSnapshot) -> MergePlan:
         from omnigraph.history.branch_schemas import list_lacking_steps
-        from omnigraph.history.conflict_rules import parse_rules
-        from omnigraph.history.merge_plan import MergePolicy, plan_merge
+        from omnigraph.history.merge_plan import plan_merge
 
-        request = self._request
-        source = self._views.read_newest(request.source)
+        source = self._views.read_newest(self._request.source)
         catalog = (source if list_lacking_steps(target, source) else target).catalog
-        rules = parse_rules(request.resolve, catalog)
-        decided = read_decisions(request.decisions, catalog)
-        granularity = parse_granularity(request.granularity)
-        policy = MergePolicy(rules, decided, granularity, self.engine.run)
+        policy = replace(self._request.conflicts.make_policy(catalog), run=self.engine.run)
         commits = _list_commits(self._views, source, target)
         self.plan = plan_merge(source, target, commits, policy)
         return self.plan
@@ -268,27 +268,33 @@ class BranchMerge:
             changes.adopted,
             details=self._encode_details(plan),
             merging=Merging(plan.source, plan.history),
-            counts=list_row_counts(changes.counts),
+            tables=list_row_counts(changes.counts),
         )
 
-    def describe(self) -> dict[str, object]:
-        """Return the effects of the merge, as they are kept with its commit."""
-        assert self.plan is not None, "what was written was prepared"
-        return {
-            "source": self.plan.source.branch,
-            "target": self.plan.target.branch,
-            "outcome": str(self.plan.relation.outcome),
-            "base_commit_ids": list(self.plan.relation.bases),
-            "tables": record_counts(self.plan.changes.counts),
-            "resolved": dict(self.plan.changes.resolved),
-        }
+    def describe(self) -> MergeResult:
+        """Return the result of the newest plan, without a commit."""
+        plan, request = self.plan, self._request
+        assert plan is not None, "what was written or tried was planned"
+        return MergeResult(
+            source=plan.source.branch,
+            target=plan.target.branch,
+            outcome=plan.relation.outcome,
+            base_commit_ids=plan.relation.bases,
+            tables=plan.changes.counts,
+            listed_conflicts=list_conflicts(plan.changes.conflicts),
+            resolved=plan.changes.resolved,
+            actor_id=request.options.actor_id,
+            dry_run=request.dry_run,
+            engine=self.engine.used,
+            commit=None,
+        )
 
     def _encode_details(self, plan: MergePlan) -> dict[str, object]:
         return {
             "merge": {
                 "source": plan.source.branch,
                 "outcome": str(plan.relation.outcome),
-                "granularity": self._request.granularity,
+                "granularity": self._request.conflicts.granularity,
                 "resolved": dict(plan.changes.resolved),
             }
         }
@@ -299,70 +305,23 @@ class BranchMerge:
 
 
 def list_row_counts(counts: Iterable[TableCounts]) -> tuple[RowCounts, ...]:
-    """Return the counts of rows that a merge changes, as its commit records them."""
+    """Return the counts of changed rows that the commit of a merge records."""
     every = (RowCounts(one.table_key, one.inserted, one.updated, one.deleted) for one in counts)
     return tuple(one for one in every if one.inserted or one.updated or one.deleted)
-
-
-def record_counts(counts: Iterable[TableCounts]) -> list[dict[str, object]]:
-    """Encode the counts of a merge as its commit keeps them for whoever asks again."""
-    members = ("table_key", "inserted", "updated", "deleted", "conflicts")
-    return [{name: getattr(one, name) for name in members} for one in counts]
-
-
-def read_recorded_counts(recorded: object) -> tuple[TableCounts, ...]:
-    return tuple(TableCounts.of(**one) for one in convert_into(recorded, list[dict[str, Any]]))
 
 
 def _list_commits(
     views: BranchSnapshots, source: CatalogSnapshot, target: CatalogSnapshot
 ) -> Commits:
-    """All commits that either branch can see, which includes everything they came from."""
+    """Return the commits visible on either branch, with all of their ancestors."""
     return {
         **views.commits_at(source.snapshot),
         **views.commits_at(target.snapshot),
     }
 
 
-def _make_result(
-    request: MergeRequest, plan: MergePlan, engine: MergeEngine, commit: CommitRecord | None
-) -> MergeResult:
-    return MergeResult(
-        source=plan.source.branch,
-        target=plan.target.branch,
-        outcome=plan.relation.outcome,
-        base_commit_ids=plan.relation.bases,
-        tables=plan.changes.counts,
-        listed_conflicts=list_conflicts(plan.changes.conflicts),
-        resolved=plan.changes.resolved,
-        actor_id=request.options.actor,
-        dry_run=request.dry_run,
-        engine=engine.used,
-        commit=show_commit(commit),
-    )
-
-
-def _make_replayed_result(request: MergeRequest, recorded: KeptWrite) -> MergeResult:
-    """Return the result of the first time, from what is recorded with the commit."""
-    answer = recorded.answer
-    return MergeResult(
-        source=str(answer["source"]),
-        target=str(answer["target"]),
-        outcome=MergeOutcome(str(answer["outcome"])),
-        base_commit_ids=convert_into(answer["base_commit_ids"], tuple[str, ...]),
-        tables=read_recorded_counts(answer["tables"]),
-        listed_conflicts=(),
-        resolved=convert_into(answer["resolved"], dict[str, int]),
-        actor_id=request.options.actor,
-        dry_run=False,
-        engine="local",
-        commit=show_commit(recorded.commit),
-        is_replayed=True,
-    )
-
-
 def _delete_source_branch(views: BranchSnapshots, result: MergeResult) -> MergeResult:
-    """The result after deleting the source; a refusal is told and is no failure of the merge."""
+    """Delete the source and return the result with the outcome; a refusal does not raise."""
     from omnigraph.storage import graph_branches
 
     try:
@@ -397,12 +356,12 @@ def parse_granularity(name: str) -> Granularity:
 def load_decisions(
     given: str | Path | Sequence[Mapping[str, object]],
 ) -> Sequence[Mapping[str, object]]:
-    """Decisions as callers pass them: themselves, or a file of them."""
+    """Return decisions, given as such or as a file."""
     return read_decision_file(given) if isinstance(given, str | Path) else given
 
 
 def read_decision_file(path: str | Path) -> list[Mapping[str, object]]:
-    """The conflicts in a file as a preview wrote it, with what was decided about each.
+    """Read the conflicts in a file that a preview wrote, with the decision about each.
 
     Raises:
         BadRequest: the file is no such list.

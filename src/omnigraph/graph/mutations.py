@@ -21,7 +21,7 @@ from omnigraph.policy.decision import Action
 from omnigraph.settings import EmbedSettings
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import CommitRecord, show_commit
+from omnigraph.storage.manifest import with_commit
 from omnigraph.storage.prepared_write import Ticket
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.stored_queries import QueryRegistry, StoredQuery, describe_queries
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class MutationVerbs(GraphHandle):
-    """Running mutations on a branch."""
+    """The verb that runs a mutation on a branch."""
 
     def mutate(
         self,
@@ -54,8 +54,8 @@ class MutationVerbs(GraphHandle):
         """Run a mutation of a query text as one commit.
 
         With `expected_head` the branch must be at that commit, else `PreconditionFailed`. The
-        `message` is kept with the commit. With an `idempotency_key` it is made once, however often
-        it is asked for; see `find_write`.
+        `message` is stored with the commit. Repeated with the same `idempotency_key`, it returns
+        the first result; see `find_write`.
 
         >>> graph.mutate('query q() { insert Person { name: "Cy" } }').affected_nodes
         1
@@ -64,9 +64,9 @@ class MutationVerbs(GraphHandle):
         self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
         options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
         source = as_source_text(query, "<query>")
-        mutation = Mutation(source, name, params, options.actor, self._guard)
+        mutation = Mutation(source, name, params, options, self._guard)
         mutation.is_costly = self._open.embeds_writes and self._embeds(options.branch)
-        return commit_mutation(self._open.writer, mutation, options)
+        return commit_mutation(self._open.writer, mutation)
 
     def _embeds(self, branch: str) -> bool:
         """Return whether a type of the branch has vectors that are computed when it is written."""
@@ -75,10 +75,10 @@ class MutationVerbs(GraphHandle):
 
 
 class StoredQueryVerbs(ReadVerbs, MutationVerbs):
-    """Running queries that somebody wrote before."""
+    """The verbs that list and run stored queries."""
 
     def stored_queries(self) -> list[dict[str, object]]:
-        """What can be run by name: what each query does, takes and gives.
+        """List the stored queries with their descriptions, parameters and results.
 
         >>> graph.stored_queries()
         []
@@ -101,15 +101,15 @@ class StoredQueryVerbs(ReadVerbs, MutationVerbs):
         """Run a stored query, a read or a mutation.
 
         Args:
-            name: Of the query; one that the actor may not run is as one that does not exist.
-            params: Its parameters.
+            name: The query; one the actor may not run is reported as missing.
+            params: The parameters.
             branch: The branch to read or change.
-            snapshot: Read there instead; only for reads.
-            expect_mutation: Refuse to run a read, or a mutation, where the other is expected.
-            expected_head: A mutation only runs if the branch is at this commit.
-            actor: Who a commit is recorded for.
-            message: A text kept with the commit.
-            idempotency_key: Names a mutation: it is made once, however often it is asked for.
+            snapshot: The snapshot to read instead; only for reads.
+            expect_mutation: Whether a mutation, or a read, is expected; refuse the other.
+            expected_head: The commit the branch must be at; only for mutations.
+            actor: The actor the commit is recorded for.
+            message: The message of the commit.
+            idempotency_key: The key under which a mutation is made once.
 
         >>> graph.invoke("nothing")
         Traceback (most recent call last):
@@ -137,51 +137,28 @@ class StoredQueryVerbs(ReadVerbs, MutationVerbs):
         return self.at(snapshot=read_at, branch=branch).query(found.source, name, params)
 
 
-def commit_mutation(writer: Writer, mutation: Mutation, options: WriteOptions) -> MutationResult:
-    """Run one mutation as one commit; with an idempotency key, unless that was done before."""
-    if options.idempotency_key is not None:
-        return _commit_once(writer, mutation, options)
-    _check_text(writer, mutation, options)
-    published = writer.write(mutation, options)
-    return _make_result(options, mutation.describe(), published.commit if published else None)
-
-
-def _commit_once(writer: Writer, mutation: Mutation, options: WriteOptions) -> MutationResult:
+def commit_mutation(writer: Writer, mutation: Mutation) -> MutationResult:
+    """Run one mutation as one commit; with an idempotency key, once."""
+    options = mutation.options
+    if options.idempotency_key is None:
+        _check_text(writer, mutation)
+        published = writer.write(mutation, options)
+        return with_commit(mutation.describe(), published.commit if published else None)
     from omnigraph.graph.idempotency import WriteKey, write_once
 
     key = WriteKey.of(options, "mutate", *mutation.identity)
-    _check_text(writer, mutation, options)
-    written = write_once(writer, mutation, mutation.describe, options, key)
-    answer = mutation.describe() if written.kept is None else written.kept.answer
-    return _make_result(options, answer, written.commit, is_replayed=written.kept is not None)
+    _check_text(writer, mutation)
+    return write_once(writer, mutation, options, key, MutationResult, mutation.describe)
 
 
-def _check_text(writer: Writer, mutation: Mutation, options: WriteOptions) -> None:
+def _check_text(writer: Writer, mutation: Mutation) -> None:
     """Report a mistake in the text as such, wherever the head is."""
-    if options.expected_head is not None:
-        mutation.bind(writer.branches.read_newest(options.branch))
-
-
-def _make_result(
-    options: WriteOptions,
-    answer: Mapping[str, object],
-    commit: CommitRecord | None,
-    *,
-    is_replayed: bool = False,
-) -> MutationResult:
-    return MutationResult(
-        branch=normalize_branch(options.branch),
-        query_name=str(answer["query_name"]),
-        affected_nodes=int(str(answer["affected_nodes"])),
-        affected_edges=int(str(answer["affected_edges"])),
-        actor_id=options.actor,
-        commit=show_commit(commit),
-        is_replayed=is_replayed,
-    )
+    if mutation.options.expected_head is not None:
+        mutation.bind(writer.branches.read_newest(mutation.options.branch))
 
 
 class Mutation:
-    """The statements of a mutation, run on whatever the branch is when they are prepared."""
+    """The change that runs the statements of a mutation on the current state of a branch."""
 
     kind = WriterKind.MUTATION
 
@@ -190,32 +167,32 @@ class Mutation:
         source: SourceText,
         name: str | None,
         parameters: Mapping[str, object] | None,
-        actor: str | None,
+        options: WriteOptions,
         guard: Guard,
     ) -> None:
         self._source, self._name, self._parameters = source, name, parameters
-        self._actor, self._guard = actor, guard
+        self.options, self._guard = options, guard
         self.is_costly = False
-        """Whether it embeds texts, which takes long."""
+        """True if it embeds texts, which takes long."""
         self._given: MutationInput | None = None
         self.done: tuple[MutationPlan, MutationRun] | None = None
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """All that tells two mutations of a branch apart."""
+        """The members that an idempotency key covers."""
         return self._source.text, self._name, self._parameters
 
     @property
     def name(self) -> str:
-        """The name of its query, once it is prepared."""
+        """The name of the query; available once it is prepared."""
         assert self.done is not None, "what was written was prepared"
         return self.done[0].name
 
     def bind(self, view: CatalogSnapshot) -> tuple[MutationPlan, MutationInput]:
-        """The plan for the schema of a view, and what it is given."""
+        """Return the plan for the schema of a view, and its input."""
         plan = self._plan(view)
         if self._given is None:
-            # Taken once: a retry must not see another moment or other parameters.
+            # A retry must use the same time and parameters.
             self._given = self._make_input(view.snapshot.root, plan)
         return plan, self._given
 
@@ -223,7 +200,7 @@ class Mutation:
         plan = compile_plan(self._source, view.catalog, self._name)
         if not isinstance(plan, MutationPlan):
             raise BadRequest(f"query '{plan.name}' only reads; run it with `query`")
-        self._guard.check_mutation(plan, view, self._actor)
+        self._guard.check_mutation(plan, view, self.options.actor_id)
         return plan
 
     def _make_input(self, root: GraphRoot, plan: MutationPlan) -> MutationInput:
@@ -257,22 +234,21 @@ class Mutation:
         staged = stage_tables(view.snapshot, ticket, placed)
         return PlanContent(staged) if staged else None
 
-    def describe(self) -> Mapping[str, object]:
-        """What it did, once it is prepared."""
+    def describe(self) -> MutationResult:
+        """Return the result of the newest preparation, without a commit."""
         assert self.done is not None, "what was written was prepared"
         plan, run = self.done
-        return {
-            "query_name": plan.name,
-            "affected_nodes": run.affected_nodes,
-            "affected_edges": run.affected_edges,
-        }
+        return MutationResult(
+            branch=normalize_branch(self.options.branch),
+            query_name=plan.name,
+            affected_nodes=run.affected_nodes,
+            affected_edges=run.affected_edges,
+            actor_id=self.options.actor_id,
+            commit=None,
+        )
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        """Always: run on what is there now, it does what it would have done a moment later.
-
-        It carries nothing over from the state it was first run on. Who decided by an earlier read
-        says so with an expected head.
-        """
+        """Return true: it depends on no earlier state, unless the caller expects a head."""
         return True
 
 
@@ -295,7 +271,7 @@ def _find_placement(table: PendingTable) -> Placement:
 def list_queries(
     registry: QueryRegistry, view: CatalogSnapshot, guard: Guard
 ) -> list[dict[str, object]]:
-    """The entries of the queries that the actor may run."""
+    """List the queries that the actor may run."""
     entries = describe_queries(registry, view.catalog)
     return [entry for name, entry in entries.items() if guard.may_invoke(name)]
 
@@ -303,10 +279,10 @@ def list_queries(
 def find_query(
     registry: QueryRegistry, name: str, guard: Guard, actor: str | None = None
 ) -> StoredQuery:
-    """A query that the actor may run.
+    """Return a query that the actor may run.
 
     Raises:
-        QueryNotFound: there is none of this name, or they may not; nobody can tell which.
+        QueryNotFound: there is none of this name, or the actor may not run it.
     """
     found = registry.find(name)
     if found is None or not guard.may_invoke(name, actor):
@@ -321,7 +297,7 @@ def check_request(
     is_pinned: bool,
     is_conditional: bool,
 ) -> None:
-    """Refuse what does not go with the kind of the query."""
+    """Refuse options that do not apply to the kind of the query."""
     if expect_mutation is True and not query.is_mutation:
         raise BadRequest(f"stored query '{query.name}' only reads; run it with `query`")
     if expect_mutation is False and query.is_mutation:

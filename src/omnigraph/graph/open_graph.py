@@ -147,7 +147,7 @@ def rewrite_mirror(root: GraphRoot, contract: SchemaContract) -> None:
 
 
 def list_pending(root: GraphRoot) -> list[PendingWrite]:
-    """Every interrupted write with what recovering would do; changes nothing."""
+    """List the interrupted writes with the decision of recovery; change nothing."""
     return [_describe(examine(root, plan)) for plan in list_pending_intents(root.store)]
 
 
@@ -177,7 +177,7 @@ def describe_recovered(one: ResolvedIntent) -> RecoveredWrite:
 
 
 def list_recoveries(views: BranchSnapshots, branch: str = MAIN) -> tuple[RecoveryAudit, ...]:
-    """What was recovered, as a branch remembers it, oldest first."""
+    """Return the recoveries recorded on a branch, oldest first."""
     history, manifest = views.history(normalize_branch(branch))
     return history.audits(manifest)
 
@@ -278,7 +278,7 @@ class GraphHandle:
 
     @property
     def settings(self) -> Settings:
-        """What this graph was opened with."""
+        """The settings the graph was opened with."""
         return self._open.views.root.settings
 
     @property
@@ -288,7 +288,7 @@ class GraphHandle:
 
     @property
     def policy(self) -> Authority | None:
-        """What decides who may do what with this handle; None if nothing does."""
+        """The policy of this handle; None if everything is allowed."""
         return self._guard.authority
 
     @property
@@ -319,7 +319,7 @@ class GraphHandle:
         where = self._choose(branch)
         return WriteOptions(
             branch=where,
-            actor=actor or self.actor,
+            actor_id=actor or self.actor,
             message=message,
             expected_head=self._find_commit_id(expected_head, where),
             idempotency_key=idempotency_key,

@@ -301,7 +301,7 @@ class ReadVerbs(GraphHandle):
 
         self._guard.allow(Action.CHANGE, branch=self._choose(branch), actor=actor)
         who = actor or self.actor
-        return find_write(self._open.views, idempotency_key, who, self._choose(branch)).shown
+        return find_write(self._open.views, idempotency_key, who, self._choose(branch))
 
     def recovery_list(self, branch: str | None = None) -> tuple[RecoveryAudit, ...]:
         """The recovered writes recorded on a branch.

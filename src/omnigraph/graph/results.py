@@ -10,6 +10,7 @@ import msgspec
 from omnigraph.result import Result
 from omnigraph.storage.layout import check_actor as check_actor
 from omnigraph.storage.layout import normalize_branch as normalize_branch
+from omnigraph.storage.manifest import RecoveryAudit
 from omnigraph.storage.tables import IoCounters as IoCounters
 from omnigraph.storage.tables import read_io_counters as read_io_counters
 
@@ -32,6 +33,24 @@ class RecoveredWrite(Result, frozen=True):
     operation_id: str
     decision: str
     commit_id: str | None = msgspec.field(name="graph_commit_id")
+
+
+class PendingList(Result, frozen=True):
+    """The interrupted writes that have not been recovered yet."""
+
+    pending: tuple[PendingWrite, ...]
+
+
+class RecoveredList(Result, frozen=True):
+    """The interrupted writes that were recovered just now."""
+
+    recovered: tuple[RecoveredWrite, ...]
+
+
+class RecoveryList(Result, frozen=True):
+    """The recovered writes recorded on a branch."""
+
+    recoveries: tuple[RecoveryAudit, ...]
 
 
 class PlanText(str):

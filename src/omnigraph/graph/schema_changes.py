@@ -24,9 +24,8 @@ from omnigraph.language.source import SourceText, as_source_text
 from omnigraph.policy.decision import Action
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import SCHEMA_SOURCE, normalize_branch
-from omnigraph.storage.manifest import CommitRecord, History, show_commit
+from omnigraph.storage.manifest import CommitRecord, History
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.struct_decoding import convert_into
 from omnigraph.writer.change import CatalogSnapshot, WriteOptions
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.evolution.migration_plan import MigrationPlan
     from omnigraph.evolution.schema_apply import SchemaApply
     from omnigraph.evolution.table_rewrites import ColumnWriters
-    from omnigraph.graph.idempotency import KeptWrite
+    from omnigraph.graph.idempotency import WriteKey
     from omnigraph.writer.driver import Writer
 
 _OLD_SCHEMA = (
@@ -44,7 +43,7 @@ _OLD_SCHEMA = (
 
 
 class SchemaVerbs(GraphHandle):
-    """Planning another schema for a branch, and giving it that."""
+    """The verbs that plan and apply a schema."""
 
     def plan_schema(
         self,
@@ -54,7 +53,7 @@ class SchemaVerbs(GraphHandle):
         allow_data_loss: bool = False,
         expressions: Mapping[str, str] | None = None,
     ) -> MigrationPlan:
-        """The steps from the accepted schema to another one; changes nothing.
+        """Plan the steps from the accepted schema to another one; change nothing.
 
         >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
         >>> [step.describe() for step in graph.plan_schema(wanted).steps]
@@ -88,28 +87,28 @@ class SchemaVerbs(GraphHandle):
         spark_conf: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
     ) -> SchemaApplyResult:
-        """Give a branch another schema as one commit, or leave everything as it is.
+        """Apply a schema to a branch as one commit or not at all.
 
         Rows that are there keep their ids, their history and every value the schema still has.
 
         Args:
-            schema: The schema as it shall be.
-            branch: The branch to change. Where there are others, only additions are possible.
-            allow_data_loss: Remove what is dropped from older states too, for good.
-            allow_drop_all: Take a schema that has none of the types that are there.
-            expressions: What gives rows that are there their values of new and changed
-                properties: SQL over the properties a row has, by `Type.property`.
-            mutations: Query texts that change rows first, in the same commit. Their queries know
-                the schema as it is now, take no parameters, and are run in order.
-            expected_head: Only if the branch is at this commit.
-            actor: Who the commit is recorded for.
-            message: A text kept with the commit.
-            dry_run: Only say what would be done, or raise what would be refused. With mutations,
-                the graph must not be open for reading only: they are tried on copies.
-            engine: Where values of columns are written: `local`, in this process, or `spark`.
+            schema: The desired schema.
+            branch: The branch to change; only additions are possible while there are others.
+            allow_data_loss: Remove dropped data from older states too, permanently.
+            allow_drop_all: Accept a schema that drops every type of the graph.
+            expressions: The values of new and changed properties in stored rows: SQL over the
+                properties of the row, by `Type.property`.
+            mutations: Query texts that change rows first, in the same commit. Their queries use
+                the accepted schema, have no parameters, and are run in order.
+            expected_head: The commit the branch must be at.
+            actor: The actor the commit is recorded for.
+            message: The message of the commit.
+            dry_run: Report the effects, or raise as the apply would. Mutations are run on
+                copies, for which the graph must be open for writing.
+            engine: The engine that writes columns: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
-            idempotency_key: Names the change: it is made once, however often it is asked for.
+            idempotency_key: The key under which the change is made once.
 
         >>> wanted = graph.schema.replace("age: I32?", "age: I32?  nick: String?")
         >>> done = graph.apply_schema(wanted)
@@ -125,19 +124,20 @@ class SchemaVerbs(GraphHandle):
         options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
         migration = Migration(
             as_source_text(schema, "<schema>"),
+            options,
             allow_data_loss=allow_data_loss,
             allow_drop_all=allow_drop_all,
             expressions=expressions or {},
             mutations=[as_source_text(text, "<mutation>") for text in mutations],
             check=self._make_query_check(),
             guard=self._guard,
+            writers=self._column_writers(engine, session, spark_conf),
         )
-        writers = self._column_writers(engine, session, spark_conf)
         apply = preview_migration if dry_run else apply_migration
-        return apply(self._open.writer, migration, options, writers)
+        return apply(self._open.writer, migration)
 
     def _make_query_check(self) -> Callable[[Catalog, Catalog], None] | None:
-        """What raises if stored queries that run with one schema would not run with another."""
+        """Return a check that raises if stored queries would not run with another schema."""
         if not self._registry:
             return None
         from omnigraph.stored_queries import check_schema_change
@@ -147,7 +147,7 @@ class SchemaVerbs(GraphHandle):
     def _column_writers(
         self, engine: str, session: object | None, spark_conf: Mapping[str, str] | None
     ) -> ColumnWriters | None:
-        """Who writes the values of new columns; None for threads of this process."""
+        """Return the writers of new columns; None for threads of this process."""
         if engine == "local":
             return None
         require_engine(engine)
@@ -159,33 +159,37 @@ class SchemaVerbs(GraphHandle):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Migration:
-    """Another schema for a branch, and how to get there."""
+    """A desired schema for a branch, and the options of its migration."""
 
     schema: SourceText = field(kw_only=False)
+    options: WriteOptions = field(kw_only=False)
     allow_data_loss: bool = False
     allow_drop_all: bool = False
     expressions: Mapping[str, str] = field(default_factory=dict)
     mutations: Sequence[SourceText] = ()
-    """Texts whose queries are run first, all of them in order."""
+    """Texts whose queries are run first, in order."""
     check: Callable[[Catalog, Catalog], None] | None = None
     guard: Guard = field(default_factory=Guard)
+    writers: ColumnWriters | None = None
+    """The writers of new columns; None for threads of this process."""
 
     @property
-    def identity(self) -> tuple[object, ...]:
-        """All that tells two migrations of a branch apart."""
-        texts = [text.text for text in self.mutations]
-        return self.schema.text, self.allow_data_loss, self.expressions, texts
+    def key(self) -> WriteKey | None:
+        """The key, with all that distinguishes two migrations of a branch."""
+        from omnigraph.graph.idempotency import WriteKey
 
-    def list_mutations(self, actor: str | None) -> tuple[Mutation, ...]:
+        texts = [text.text for text in self.mutations]
+        members = (self.schema.text, self.allow_data_loss, self.expressions, texts)
+        return WriteKey.of(self.options, "apply_schema", *members)
+
+    def list_mutations(self) -> tuple[Mutation, ...]:
         return tuple(
-            Mutation(source, query.name, None, actor, self.guard)
+            Mutation(source, query.name, None, self.options, self.guard)
             for source in self.mutations
             for query in parse_query_file(source).queries
         )
 
-    def make_change(
-        self, mutations: tuple[Mutation, ...], writers: ColumnWriters | None
-    ) -> SchemaApply:
+    def make_change(self, mutations: tuple[Mutation, ...]) -> SchemaApply:
         from omnigraph.catalog.build import compile_schema
         from omnigraph.evolution.schema_apply import DesiredSchema, SchemaApply
         from omnigraph.evolution.table_rewrites import Threads
@@ -198,56 +202,56 @@ class Migration:
             mutations=mutations,
             check=self.check,
         )
-        return SchemaApply(desired, writers or Threads())
+        return SchemaApply(desired, self.writers or Threads())
 
 
-def apply_migration(
-    writer: Writer, migration: Migration, options: WriteOptions, writers: ColumnWriters | None
-) -> SchemaApplyResult:
-    """Give a branch another schema as one commit, or leave everything as it is.
+def apply_migration(writer: Writer, migration: Migration) -> SchemaApplyResult:
+    """Apply a schema to a branch as one commit or not at all.
 
     Raises:
         CompileError: mistakes in the schema.
         UnsupportedSchemaChange: a step cannot be taken.
-        BadExpression: what shall give rows their values does not.
-        SchemaDropsEverything: none of the types that are there would be left.
-        SchemaChangeBlocked: other branches could not follow.
-        ConstraintViolated: rows break what the schema demands from now on.
-        ReadSetChanged: somebody else gave the branch another schema meanwhile.
+        BadExpression: an expression does not give rows a value.
+        SchemaDropsEverything: no existing type would remain.
+        SchemaChangeBlocked: other branches have the schema that the steps break.
+        ConstraintViolated: stored rows break the desired schema.
+        ReadSetChanged: a concurrent change gave the branch another schema.
     """
-    from omnigraph.graph.idempotency import WriteKey, write_once
+    from omnigraph.evolution.apply_result import SchemaApplyResult
+    from omnigraph.graph.idempotency import write_once
 
-    key = WriteKey.of(options, "apply_schema", *migration.identity)
-    mutations = migration.list_mutations(options.actor)
-    change = migration.make_change(mutations, writers)
+    options, key, mutations = migration.options, migration.key, migration.list_mutations()
+    change = migration.make_change(mutations)
+
+    def describe() -> SchemaApplyResult:
+        return _describe(change, mutations, options)
+
     with _advise_on_mutations(migration.mutations):
-        written = write_once(writer, change, lambda: _describe(change, mutations), options, key)
-    if written.kept is not None:
-        return _make_replayed_result(options, written.kept)
-    snapshot = writer.branches.read_newest(options.branch).snapshot
-    if written.commit is not None:
-        _mirror(snapshot)
-    if migration.allow_data_loss:
-        purge_dropped(writer, snapshot, options.actor)
-    return _make_result(snapshot, options, change, mutations, written.commit)
+        result = write_once(writer, change, options, key, SchemaApplyResult, describe)
+    if result.commit is not None:
+        version = result.commit.manifest_version
+        result = msgspec.structs.replace(result, applied=True, manifest_version=version)
+    if not result.is_replayed:
+        snapshot = writer.branches.read_newest(options.branch).snapshot
+        if result.applied:
+            _mirror(snapshot)
+        if migration.allow_data_loss:
+            purge_dropped(writer, snapshot, options)
+    return result
 
 
-def preview_migration(
-    writer: Writer, migration: Migration, options: WriteOptions, writers: ColumnWriters | None
-) -> SchemaApplyResult:
-    """Return what `apply_migration` would do, or raise what it would; write nothing visible."""
-    mutations = migration.list_mutations(options.actor)
-    change = migration.make_change(mutations, writers)
+def preview_migration(writer: Writer, migration: Migration) -> SchemaApplyResult:
+    """Return the result of `apply_migration`, or raise its error; write nothing visible."""
+    options, mutations = migration.options, migration.list_mutations()
+    change = migration.make_change(mutations)
     with _advise_on_mutations(migration.mutations):
         change.preview(writer.branches.read_newest(options.branch))
-    snapshot = writer.branches.read_newest(options.branch).snapshot
-    result = _make_result(snapshot, options, change, mutations, None)
-    return msgspec.structs.replace(result, dry_run=True)
+    return msgspec.structs.replace(_describe(change, mutations, options), dry_run=True)
 
 
 @contextmanager
 def _advise_on_mutations(mutations: Sequence[SourceText]) -> Iterator[None]:
-    """Say which schema mutations know where one has a mistake: the new one is the likely one."""
+    """Add to mistakes in mutations that they run under the accepted schema."""
     try:
         yield
     except CompileError as error:
@@ -261,58 +265,10 @@ def _advise_on_mutations(mutations: Sequence[SourceText]) -> Iterator[None]:
         raise CompileError(said) from error
 
 
-def _describe(change: SchemaApply, mutations: Sequence[Mutation]) -> dict[str, object]:
-    """What an apply does, as it is kept with its commit."""
-    from omnigraph.evolution.apply_result import AppliedSteps
-
-    assert change.outline is not None, "what is written was planned"
-    plan = change.outline.migration.plan
-    tables = change.outline.tables
-    return AppliedSteps(plan.steps, plan.notes, tables, _list_runs(mutations)).wire()
-
-
-def _make_replayed_result(options: WriteOptions, kept: KeptWrite) -> SchemaApplyResult:
-    """The same as the first time, from what was kept with the commit."""
-    from omnigraph.evolution.apply_result import AppliedSteps, SchemaApplyResult
-
-    assert kept.commit is not None, "another schema is a commit"
-    known = convert_into(kept.answer, AppliedSteps)
-    return SchemaApplyResult(
-        supported=True,
-        step_count=len(known.steps),
-        steps=known.steps,
-        notes=known.notes,
-        mutations=known.mutations,
-        branch=normalize_branch(options.branch),
-        applied=True,
-        dry_run=False,
-        manifest_version=kept.commit.manifest_version,
-        tables=known.tables,
-        actor_id=options.actor,
-        commit=show_commit(kept.commit),
-        is_replayed=True,
-    )
-
-
-def adopt_schema(writer: Writer, other: CatalogSnapshot, branch: str, actor: str | None) -> None:
-    """Give a branch the schema of another one, which has the same with additions."""
-    from omnigraph.catalog.build import compile_schema
-    from omnigraph.evolution.schema_apply import DesiredSchema, SchemaApply
-    from omnigraph.evolution.table_rewrites import Threads
-
-    schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
-    change = SchemaApply(DesiredSchema(schema, other=other), Threads())
-    if writer.write(change, WriteOptions(branch=branch, actor=actor)) is not None:
-        _mirror(writer.branches.read_newest(branch).snapshot)
-
-
-def _make_result(
-    snapshot: Snapshot,
-    options: WriteOptions,
-    change: SchemaApply,
-    mutations: Sequence[Mutation],
-    commit: CommitRecord | None,
+def _describe(
+    change: SchemaApply, mutations: Sequence[Mutation], options: WriteOptions
 ) -> SchemaApplyResult:
+    """Return the result of the newest preparation, without a commit."""
     from omnigraph.evolution.apply_result import SchemaApplyResult
 
     assert change.outline is not None, "what was written or tried was planned"
@@ -324,17 +280,34 @@ def _make_result(
         notes=plan.notes,
         mutations=_list_runs(mutations),
         branch=normalize_branch(options.branch),
-        applied=commit is not None,
+        applied=False,
         dry_run=False,
-        manifest_version=snapshot.manifest_version,
+        manifest_version=change.outline.base_version,
         tables=change.outline.tables,
-        actor_id=options.actor,
-        commit=show_commit(commit),
+        actor_id=options.actor_id,
+        commit=None,
     )
 
 
+def adopt_schema(
+    writer: Writer, other: CatalogSnapshot, options: WriteOptions
+) -> CommitRecord | None:
+    """Give a branch the additions of the schema of another one; return the commit, if any."""
+    from omnigraph.catalog.build import compile_schema
+    from omnigraph.evolution.schema_apply import DesiredSchema, SchemaApply
+    from omnigraph.evolution.table_rewrites import Threads
+
+    schema = compile_schema(SourceText(other.snapshot.contract.source, SCHEMA_SOURCE))
+    change = SchemaApply(DesiredSchema(schema, other=other), Threads())
+    published = writer.write(change, options)
+    if published is None:
+        return None
+    _mirror(writer.branches.read_newest(options.branch).snapshot)
+    return published.commit
+
+
 def _list_runs(mutations: Sequence[Mutation]) -> tuple[AppliedMutation, ...]:
-    """What mutations did; those that were not run did nothing."""
+    """List the effects of the mutations that were run."""
     from omnigraph.evolution.apply_result import AppliedMutation
 
     done = [one.done for one in mutations if one.done is not None]
@@ -344,7 +317,7 @@ def _list_runs(mutations: Sequence[Mutation]) -> tuple[AppliedMutation, ...]:
 
 
 def _mirror(snapshot: Snapshot) -> None:
-    """Repeat the schema of `main` in the files beside the graph."""
+    """Rewrite the schema files beside the graph, if the branch is `main`."""
     if snapshot.branch == MAIN:
         rewrite_mirror(snapshot.root, snapshot.contract)
 
@@ -352,7 +325,7 @@ def _mirror(snapshot: Snapshot) -> None:
 # --- purges ---------------------------------------------------------------------------------------
 
 
-def purge_dropped(writer: Writer, snapshot: Snapshot, actor: str | None) -> None:
+def purge_dropped(writer: Writer, snapshot: Snapshot, options: WriteOptions) -> None:
     """Finish the drops of the newest change of the schema, if it was one with consent."""
     from omnigraph.evolution.table_rewrites import ForgetColumns
     from omnigraph.maintenance.cleanup import run_cleanup
@@ -361,7 +334,7 @@ def purge_dropped(writer: Writer, snapshot: Snapshot, actor: str | None) -> None
     if not _is_due(snapshot):
         return
     root = snapshot.root
-    writer.write(ForgetColumns(), WriteOptions(branch=snapshot.branch, actor=actor))
+    writer.write(ForgetColumns(), WriteOptions(branch=options.branch, actor_id=options.actor_id))
     run_cleanup(root, Retention(keep=1))
     _delete_folders(root, snapshot)
 
@@ -377,7 +350,7 @@ def _is_due(snapshot: Snapshot) -> bool:
 
 
 def _delete_folders(root: GraphRoot, snapshot: Snapshot) -> None:
-    """Delete the tables of dropped types that nothing shows any more."""
+    """Delete the tables of dropped types that no snapshot shows."""
     from omnigraph.maintenance.retention import ReachabilityScan, Retention
 
     registrations = snapshot.state.registrations

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,38 +16,29 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.branch_snapshots import BranchSnapshots
 from omnigraph.graph.engines import GranularityName
-from omnigraph.graph.merges import (
-    list_row_counts,
-    load_decisions,
-    parse_granularity,
-    read_decisions,
-    read_recorded_counts,
-    record_counts,
-)
+from omnigraph.graph.merges import ConflictOptions, list_row_counts, load_decisions
 from omnigraph.graph.open_graph import GraphHandle
 from omnigraph.graph.revisions import RevisionLike, find_commit, format_revision, resolve_revision
 from omnigraph.identity import CommitId
 from omnigraph.policy.decision import Action
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import CommitRecord, show_commit
+from omnigraph.storage.manifest import CommitRecord
 from omnigraph.storage.prepared_write import Ticket
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.write_plan import WriterKind
-from omnigraph.struct_decoding import convert_into
 from omnigraph.wire.merge_results import ApplyOutcome, ApplyResult, list_conflicts, with_conflicts
 from omnigraph.writer.change import CatalogSnapshot, PlanContent, WriteOptions
 
 if TYPE_CHECKING:
-    from omnigraph.graph.idempotency import KeptWrite, WriteKey
+    from omnigraph.graph.idempotency import WriteKey
     from omnigraph.history.ancestry import PastState, PastStates
     from omnigraph.history.conflict_report import ConflictWords
-    from omnigraph.history.conflict_rules import Given
     from omnigraph.history.merge_plan import StatePlan
     from omnigraph.writer.driver import Writer
 
 
 class UndoVerbs(GraphHandle):
-    """Reverting, picking and restoring commits."""
+    """The verbs that revert, pick and restore commits."""
 
     def revert(
         self,
@@ -64,25 +55,24 @@ class UndoVerbs(GraphHandle):
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> ApplyResult:
-        """Undo what one commit did, as a new commit; what came after it stays.
+        """Undo the changes of one commit, as a new commit; later changes stay.
 
-        What the commit changed and a later one changed again is a conflict. It is decided as in a
-        merge: `theirs` and `source` are what was there before the commit, `ours` and `target` what
-        the branch has now.
+        A later change of the same rows is a conflict, decided as in a merge: `theirs` and
+        `source` are the state before the commit, `ours` and `target` the current one.
 
         Args:
             commit: The commit, the beginning of its id, a tag or anything else that names one.
             branch: The branch to change.
-            parent: Of a merge, against which parent its changes are told: 1 is what it was merged
-                into, 2 what was merged.
-            dry_run: Say what would be done and what conflicts; nothing is written.
+            parent: Of a merge, the parent its changes are relative to: 1 is the branch it was
+                merged into, 2 the merged one.
+            dry_run: Report the changes and the conflicts; write nothing.
             resolve: Rules that decide conflicts; see `merge`.
-            decisions: What was decided about single conflicts; see `merge`.
+            decisions: Decisions about single conflicts; see `merge`.
             granularity: `property` or `entity`; see `merge`.
-            expected_head: Only if the branch is at this commit.
-            actor: Who the new commit is recorded for.
-            message: Kept with the new commit.
-            idempotency_key: Names the write: it is made once, however often it is asked for.
+            expected_head: The commit the branch must be at.
+            actor: The actor the new commit is recorded for.
+            message: The message of the new commit.
+            idempotency_key: The key under which the write is made once.
 
         Raises:
             MergeConflicts: the commit's changes were changed again and nothing decides.
@@ -95,16 +85,11 @@ class UndoVerbs(GraphHandle):
         ['Ada', 'Ben', 'Di']
         """
         options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
+        conflicts = ConflictOptions(resolve, load_decisions(decisions), granularity)
         request = ApplyRequest(
-            format_revision(commit),
-            options,
-            parent=parent,
-            resolve=resolve,
-            decisions=load_decisions(decisions),
-            granularity=granularity,
-            dry_run=dry_run,
+            _REVERT, format_revision(commit), options, parent, conflicts, dry_run
         )
-        return self._undo(revert, "revert", request)
+        return self._apply(request)
 
     def cherry_pick(
         self,
@@ -121,10 +106,9 @@ class UndoVerbs(GraphHandle):
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> ApplyResult:
-        """Do what one commit of any branch did on this branch as well, as a new commit.
+        """Apply the changes of a commit of any branch to this branch, as a new commit.
 
-        The parameters are those of `revert`; `theirs` and `source` are what the commit made of an
-        entity.
+        The parameters are those of `revert`; `theirs` and `source` are the state after the commit.
 
         Raises:
             MergeConflicts: the branch contradicts the commit and nothing decides.
@@ -139,16 +123,11 @@ class UndoVerbs(GraphHandle):
         ['Ada', 'Ben', 'Di']
         """
         options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
+        conflicts = ConflictOptions(resolve, load_decisions(decisions), granularity)
         request = ApplyRequest(
-            format_revision(commit),
-            options,
-            parent=parent,
-            resolve=resolve,
-            decisions=load_decisions(decisions),
-            granularity=granularity,
-            dry_run=dry_run,
+            _CHERRY_PICK, format_revision(commit), options, parent, conflicts, dry_run
         )
-        return self._undo(cherry_pick, "cherry_pick", request)
+        return self._apply(request)
 
     def restore(
         self,
@@ -161,16 +140,16 @@ class UndoVerbs(GraphHandle):
         message: str | None = None,
         idempotency_key: str | None = None,
     ) -> ApplyResult:
-        """Set a branch to what it was at a place, as a new commit; no commit is lost.
+        """Set a branch to an earlier state, as a new commit; no commit is lost.
 
         Args:
             place: A commit, the beginning of its id, a tag, a time, or any other place; see `at`.
             branch: The branch to change; versions and times are those of this branch.
-            dry_run: Say what would be done; nothing is written.
-            expected_head: Only if the branch is at this commit.
-            actor: Who the new commit is recorded for.
-            message: Kept with the new commit.
-            idempotency_key: Names the write: it is made once, however often it is asked for.
+            dry_run: Report the changes; write nothing.
+            expected_head: The commit the branch must be at.
+            actor: The actor the new commit is recorded for.
+            message: The message of the new commit.
+            idempotency_key: The key under which the write is made once.
 
         >>> _ = graph.tag("before")
         >>> _ = graph.mutate('query q() { delete Person where name = "Ben" }')
@@ -178,67 +157,41 @@ class UndoVerbs(GraphHandle):
         ('restored', 2)
         """
         options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
-        request = ApplyRequest(format_revision(place), options, dry_run=dry_run)
-        return self._undo(restore, "restore", request)
+        return self._apply(ApplyRequest(_RESTORE, format_revision(place), options, dry_run=dry_run))
 
-    def _undo(
-        self,
-        verb: Callable[[BranchSnapshots, Writer, ApplyRequest], ApplyResult],
-        operation: str,
-        asked: ApplyRequest,
-    ) -> ApplyResult:
-        """Go on if the actor may change the branch and read that of the commit."""
-        branch, actor = asked.options.branch, asked.options.actor
+    def _apply(self, request: ApplyRequest) -> ApplyResult:
+        """Apply a commit if the actor may change the branch and read that of the commit."""
+        from omnigraph.graph.idempotency import find_result
+
+        views, branch, actor = self._open.views, request.options.branch, request.options.actor_id
         self._guard.allow(Action.CHANGE, branch=branch, actor=actor)
-        request = replace(asked, key=asked.make_key(operation))
-        done = find_applied(self._open.views, request)
-        if done is not None:  # before its commit is looked for: the place may mean another now
-            return done
+        if not request.dry_run:
+            # Before the commit is resolved: the revision may name another commit by now.
+            found = find_result(views, branch, request.key, ApplyResult)
+            if found is not None:
+                return found
         if self.policy is not None:
-            if operation == "restore":  # which takes any place, and says so where there is none
-                resolve_revision(self._open.views, request.commit, branch)
-            found = find_commit(self._open.views, request.commit, branch)
-            self._guard.allow(Action.READ, branch=found.branch, actor=actor)
+            if request.operation is _RESTORE:  # accepts any revision, and names a missing one
+                resolve_revision(views, request.commit, branch)
+            authored = find_commit(views, request.commit, branch).branch
+            self._guard.allow(Action.READ, branch=authored, actor=actor)
         if not request.dry_run:
             self._open.require_writable()
         with self._hiding_conflicts(branch, actor):
-            result = verb(self._open.views, self._open.writer, request)
+            result = apply_commit(views, self._open.writer, request)
         return with_conflicts(result, self._hide_values(result.conflicts, branch, actor))
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyRequest:
-    """A commit to apply to the branch of the options; `commit` is any revision."""
-
-    commit: str
-    options: WriteOptions
-    parent: int | None = None
-    """The parent of a merge its changes are relative to: 1 or 2."""
-    resolve: Given = None
-    decisions: Sequence[Mapping[str, object]] = ()
-    granularity: str = "property"
-    dry_run: bool = False
-    key: WriteKey | None = None
-
-    def make_key(self, operation: str) -> WriteKey | None:
-        """Make the key, with all that tells two requests to a branch apart."""
-        from omnigraph.graph.idempotency import WriteKey
-
-        decided = [dict(one) for one in self.decisions]
-        asked = (self.commit.strip(), self.parent, self.resolve, decided, self.granularity)
-        return WriteKey.of(self.options, operation, *asked)
 
 
 @dataclass(frozen=True, slots=True)
 class _Operation:
     kind: WriterKind
     doing: str
-    recorded_as: str
+    name: str
     outcome: ApplyOutcome
 
     @property
     def words(self) -> ConflictWords:
-        """The words in which its conflicts are described."""
+        """The words that describe its conflicts."""
         from omnigraph.history import conflict_report
 
         if self.kind is WriterKind.REVERT:
@@ -254,44 +207,54 @@ _CHERRY_PICK = _Operation(
 _RESTORE = _Operation(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.RESTORED)
 
 
-def find_applied(views: BranchSnapshots, request: ApplyRequest) -> ApplyResult | None:
-    """Return the result of the same request under its key; None if it was not made yet."""
-    from omnigraph.graph.idempotency import find_recorded
+@dataclass(frozen=True, slots=True)
+class ApplyRequest:
+    """A commit to apply to the branch of the options; `commit` is any revision."""
 
-    kept = None if request.dry_run else find_recorded(views, request.options.branch, request.key)
-    return None if kept is None else _make_replayed_result(request, kept)
+    operation: _Operation
+    commit: str
+    options: WriteOptions
+    parent: int | None = None
+    """The parent of a merge its changes are relative to: 1 or 2."""
+    conflicts: ConflictOptions = field(default_factory=ConflictOptions)
+    dry_run: bool = False
+
+    @property
+    def key(self) -> WriteKey | None:
+        """The key, with all that distinguishes two requests to a branch."""
+        from omnigraph.graph.idempotency import WriteKey
+
+        members = (self.commit.strip(), self.parent, *self.conflicts.identity)
+        return WriteKey.of(self.options, self.operation.name, *members)
 
 
-def revert(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
-    """Undo what one commit did, as a new commit.
+def apply_commit(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
+    """Revert, pick or restore a commit, as a new commit of a branch.
 
     Raises:
-        MergeConflicts: what it did was changed again since, and no rule decides.
-        SchemaContractMismatch: it gave the branch another schema, or one came after it that
-            changed a type it wrote.
+        MergeConflicts: the branch contradicts the commit, and no rule decides.
+        SchemaContractMismatch: the commit changed the schema, or the branch has another schema of
+            the types that the commit wrote.
     """
+    from omnigraph.graph.idempotency import write_once
+
+    change = _make_change(views, request)
+    if request.dry_run:
+        views.with_newest(request.options.branch, change.plan_on)
+        return change.describe()
+    return write_once(writer, change, request.options, request.key, ApplyResult, change.describe)
+
+
+def _make_change(views: BranchSnapshots, request: ApplyRequest) -> CommitChange:
+    if request.operation is _RESTORE:
+        return _make_restore(views, request)
     commit, parent = _find_commit_and_parent(views, request)
-    change = CommitChange(views, request, _REVERT, commit.commit_id, base=commit, source=parent)
-    return _apply(writer, change)
+    is_revert = request.operation is _REVERT
+    base, source = (commit, parent) if is_revert else (parent, commit)
+    return CommitChange(views, request, commit.commit_id, base=base, source=source)
 
 
-def cherry_pick(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
-    """Do what one commit of any branch did on this branch as well, as a new commit.
-
-    Raises:
-        MergeConflicts: this branch contradicts it, and no rule decides.
-        SchemaContractMismatch: it is about a schema, or about types that this branch has
-            with other properties.
-    """
-    commit, parent = _find_commit_and_parent(views, request)
-    change = CommitChange(
-        views, request, _CHERRY_PICK, commit.commit_id, base=parent, source=commit
-    )
-    return _apply(writer, change)
-
-
-def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> ApplyResult:
-    """Set a branch to what it, or another one, was at a commit, as a new commit."""
+def _make_restore(views: BranchSnapshots, request: ApplyRequest) -> CommitChange:
     from omnigraph.history.ancestry import PastState
     from omnigraph.history.merge_plan import require_one_schema
 
@@ -299,8 +262,8 @@ def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> Ap
     require_one_schema(view, views.read_newest(request.options.branch))
     head = view.snapshot.head
     assert head is not None, "a graph is created with a commit"
-    wanted = PastState(head, view.snapshot.entries)
-    return _apply(writer, CommitChange(views, request, _RESTORE, head, base=None, source=wanted))
+    state = PastState(head, view.snapshot.entries)
+    return CommitChange(views, request, head, base=None, source=state)
 
 
 # --- states ---------------------------------------------------------------------------------------
@@ -309,7 +272,7 @@ def restore(views: BranchSnapshots, writer: Writer, request: ApplyRequest) -> Ap
 def _find_commit_and_parent(
     views: BranchSnapshots, request: ApplyRequest
 ) -> tuple[PastState, PastState]:
-    """The states right after a commit, and before it."""
+    """Return the states right after a commit and before it."""
     commit = find_commit(views, request.commit, request.options.branch)
     _require_no_schema_change(commit)
     parent = _choose_parent(commit, request.parent)
@@ -318,7 +281,7 @@ def _find_commit_and_parent(
 
 
 def _require_no_schema_change(commit: CommitRecord) -> None:
-    """Rows are brought over, a schema is not: what must be undone of it is planned as steps."""
+    """Raise if a commit changed the schema: only rows are applied."""
     recorded = commit.details.get("schema")
     if isinstance(recorded, dict):
         raise SchemaContractMismatch(
@@ -331,7 +294,7 @@ def _require_no_schema_change(commit: CommitRecord) -> None:
 def _collect_past(
     views: BranchSnapshots, commit_id: CommitId, target: CatalogSnapshot
 ) -> PastStates:
-    """Every state that a commit or a branch came from."""
+    """Return the ancestors of a commit and of a branch."""
     from omnigraph.history.ancestry import PastStates
 
     snapshot = target.snapshot
@@ -351,8 +314,8 @@ def _choose_parent(commit: CommitRecord, number: int | None) -> CommitId:
     if number is None:
         if len(parents) > 1:
             raise BadRequest(
-                f"commit {commit.commit_id} is a merge; say against which parent its changes are "
-                f"told: 1 is {parents[0]}, 2 is {parents[1]}, what was merged"
+                f"commit {commit.commit_id} is a merge; say against which parent to compare it: "
+                f"1 is {parents[0]}, 2 is {parents[1]}, the merged commit"
             )
         return parents[0]
     if not 1 <= number <= len(parents):
@@ -364,9 +327,9 @@ def _choose_parent(commit: CommitRecord, number: int | None) -> CommitId:
 
 
 class CommitChange:
-    """Brings what is different between two states into a branch.
+    """The change that applies the difference between two states to a branch.
 
-    Without a base that is the branch itself, so that it becomes what the source is.
+    Without a base the branch becomes equal to the source.
     """
 
     is_costly = True
@@ -375,7 +338,6 @@ class CommitChange:
         self,
         views: BranchSnapshots,
         request: ApplyRequest,
-        operation: _Operation,
         applied: CommitId,
         *,
         base: PastState | None,
@@ -383,24 +345,24 @@ class CommitChange:
     ) -> None:
         from omnigraph.history.merge_plan import StatePlan
 
-        self.views, self.request, self.operation, self.applied = views, request, operation, applied
+        self.views, self.request, self.applied = views, request, applied
         self._base, self._source = base, source
         self.plan = StatePlan()
         """The newest plan."""
+
+    @property
+    def operation(self) -> _Operation:
+        return self.request.operation
 
     @property
     def kind(self) -> WriterKind:
         return self.operation.kind
 
     def plan_on(self, target: CatalogSnapshot) -> StatePlan:
-        from omnigraph.history.conflict_rules import parse_rules
-        from omnigraph.history.merge_plan import MergePolicy, plan_changes
+        from omnigraph.history.merge_plan import plan_changes
 
-        request = self.request
-        decided = read_decisions(request.decisions, target.catalog)
-        rules = parse_rules(request.resolve, target.catalog)
-        granularity = parse_granularity(request.granularity)
-        policy = MergePolicy(rules, decided, granularity, words=self.operation.words)
+        policy = self.request.conflicts.make_policy(target.catalog)
+        policy = replace(policy, words=self.operation.words)
         self.plan = plan_changes(
             [self._base or _make_head_state(target)],
             self._source,
@@ -421,29 +383,36 @@ class CommitChange:
         if plan.is_empty:
             return None
         staged = stage_merge(plan, view.snapshot, ticket)
-        counts = list_row_counts(plan.counts)
-        return PlanContent(staged, plan.adopted, details=self._details(plan), counts=counts)
+        tables = list_row_counts(plan.counts)
+        return PlanContent(staged, plan.adopted, details=self._details(plan), tables=tables)
 
-    def describe(self) -> dict[str, object]:
-        """Return the effects of the change, as they are kept with its commit."""
-        return {
-            "outcome": str(self.operation.outcome),
-            "applied_commit_id": self.applied,
-            "tables": record_counts(self.plan.counts),
-            "resolved": dict(self.plan.resolved),
-        }
+    def describe(self) -> ApplyResult:
+        """Return the result of the newest plan, without a commit."""
+        plan, request = self.plan, self.request
+        is_unchanged = plan.is_empty and not plan.conflicts
+        return ApplyResult(
+            branch=normalize_branch(request.options.branch),
+            outcome=ApplyOutcome.UNCHANGED if is_unchanged else self.operation.outcome,
+            applied_commit_id=self.applied,
+            tables=plan.counts,
+            listed_conflicts=list_conflicts(plan.conflicts),
+            resolved=plan.resolved,
+            actor_id=request.options.actor_id,
+            dry_run=request.dry_run,
+            commit=None,
+        )
 
     def _details(self, plan: StatePlan) -> dict[str, object]:
         recorded: dict[str, object] = {"commit_id": self.applied}
         if self._base is not None:
             both = (self._base.commit_id, self._source.commit_id)
             recorded["parent_commit_id"] = next(id for id in both if id != self.applied)
-            recorded["granularity"] = self.request.granularity
+            recorded["granularity"] = self.request.conflicts.granularity
             recorded["resolved"] = dict(plan.resolved)
-        return {self.operation.recorded_as: recorded}
+        return {self.operation.name: recorded}
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        """It is computed anew on the branch as it is then."""
+        """Return true: it is computed again from the current state of the branch."""
         return True
 
 
@@ -453,45 +422,3 @@ def _make_head_state(view: CatalogSnapshot) -> PastState:
     head = view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     return PastState(head, view.snapshot.entries, is_head=True)
-
-
-def _apply(writer: Writer, change: CommitChange) -> ApplyResult:
-    from omnigraph.graph.idempotency import KeyedWrite, write_once
-
-    request, written = change.request, KeyedWrite(None)
-    if request.dry_run:
-        plan = change.views.with_newest(request.options.branch, change.plan_on)
-    else:
-        written = write_once(writer, change, change.describe, request.options, request.key)
-        if written.kept is not None:
-            return _make_replayed_result(request, written.kept)
-        plan = change.plan
-    is_unchanged = plan.is_empty and not plan.conflicts
-    return ApplyResult(
-        branch=normalize_branch(request.options.branch),
-        outcome=ApplyOutcome.UNCHANGED if is_unchanged else change.operation.outcome,
-        applied_commit_id=change.applied,
-        tables=plan.counts,
-        listed_conflicts=list_conflicts(plan.conflicts),
-        resolved=plan.resolved,
-        actor_id=request.options.actor,
-        dry_run=request.dry_run,
-        commit=show_commit(written.commit),
-    )
-
-
-def _make_replayed_result(request: ApplyRequest, recorded: KeptWrite) -> ApplyResult:
-    """Return the result of the first time, from what is recorded with the commit."""
-    answer = recorded.answer
-    return ApplyResult(
-        branch=normalize_branch(request.options.branch),
-        outcome=ApplyOutcome(str(answer["outcome"])),
-        applied_commit_id=str(answer["applied_commit_id"]),
-        tables=read_recorded_counts(answer["tables"]),
-        listed_conflicts=(),
-        resolved=convert_into(answer["resolved"], dict[str, int]),
-        actor_id=request.options.actor,
-        dry_run=False,
-        commit=show_commit(recorded.commit),
-        is_replayed=True,
-    )

@@ -100,9 +100,6 @@ class Diff:
         """Return the two snapshots, and the number of changed entities of each type."""
         return DiffStats(*self.snapshot_ids, tuple(self.stats.values()))
 
-    def wire_stats(self) -> dict[str, object]:
-        return self.count().wire()
-
 
 def list_rows_of_diff(found: Diff) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
     """Return the columns of the changes of one type, and an iterator over batches of them."""

@@ -17,7 +17,7 @@ from omnigraph.errors import OmniError
 from omnigraph.identity import MAIN
 from omnigraph.maintenance.cleanup import preview_cleanup, run_cleanup
 from omnigraph.maintenance.maintenance_results import CleanupResult, OptimizeResult
-from omnigraph.maintenance.optimize import OptimizeOptions, list_owned_entries, optimize
+from omnigraph.maintenance.optimize import OptimizeRequest, list_owned_entries, optimize
 from omnigraph.maintenance.optimize_steps import list_stored_indexes
 from omnigraph.maintenance.retention import Retention
 from omnigraph.result import Result
@@ -92,8 +92,8 @@ def run_once(branches: BranchReader, policy: AutopilotSettings) -> MaintainResul
     try:
         done = replace(done, due=find_due_work(branches, policy))
         if done.due.optimize:
-            options = OptimizeOptions(records_commit=False)
-            done = replace(done, optimized=optimize(branches, options))
+            request = OptimizeRequest(records_commit=False)
+            done = replace(done, optimized=optimize(branches, request))
         if done.due.cleanup:
             done = replace(done, cleaned=run_cleanup(branches.root, make_retention(policy)))
     except OmniError as error:

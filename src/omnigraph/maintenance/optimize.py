@@ -41,7 +41,7 @@ from omnigraph.maintenance.optimize_steps import (
 from omnigraph.progress import working
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch
-from omnigraph.storage.manifest import CommitRecord, TableEntry, read_newest, show_commit
+from omnigraph.storage.manifest import CommitRecord, TableEntry, read_newest
 from omnigraph.storage.prepared_write import StagedTable, Ticket, Writable
 from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.recovery.recover_writes import revoke_late_effects
@@ -64,10 +64,10 @@ MAX_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class OptimizeOptions:
+class OptimizeRequest:
     """Options of a run: those of its write, its steps, and whether it records a commit."""
 
-    write: WriteOptions = field(default_factory=lambda: WriteOptions(branch=MAIN))
+    options: WriteOptions = field(default_factory=lambda: WriteOptions(branch=MAIN))
     indexes_only: bool = False
     records_commit: bool = True
 
@@ -101,7 +101,7 @@ class _OptimizedEntry:
 @dataclass
 class _OptimizeRun:
     branches: BranchReader
-    options: OptimizeOptions
+    request: OptimizeRequest
     workers: CompactionWorkers
     tables: dict[TableKey, _OptimizedEntry] = field(default_factory=dict)
     note: Heartbeat | None = None
@@ -125,7 +125,7 @@ class _OptimizeRun:
 
 
 def optimize(
-    branches: BranchReader, options: OptimizeOptions, workers: CompactionWorkers | None = None
+    branches: BranchReader, request: OptimizeRequest, workers: CompactionWorkers | None = None
 ) -> OptimizeResult:
     """Take every useful step on the tables a branch owns.
 
@@ -134,25 +134,27 @@ def optimize(
 
     Args:
         branches: The graph.
-        options: Branch, actor and steps.
+        request: Branch, actor and steps.
         workers: Executors that write files; threads of this process by default.
 
     Raises:
         RecoveryRequired: an interrupted write of the branch cannot be recovered.
     """
     threads = CompactionThreads(branches.root.settings.maintenance_concurrency)
-    run = _OptimizeRun(branches, options, workers or threads)
+    run = _OptimizeRun(branches, request, workers or threads)
     _begin(run)
     try:
         _compact_tables(run)
     finally:
         if run.note is not None:
             run.note.end()
-    commit = _record_commit(run) if run.is_productive and options.records_commit else None
-    manifest = () if options.indexes_only else (_compact_manifest(run),)
-    branch = normalize_branch(options.write.branch)
+    commit = _record_commit(run) if run.is_productive and request.records_commit else None
+    manifest = () if request.indexes_only else (_compact_manifest(run),)
+    branch = normalize_branch(request.options.branch)
     commit_id = None if commit is None else commit.commit_id
-    return OptimizeResult(branch, (*_report(run), *manifest), commit_id, show_commit(commit))
+    return OptimizeResult(
+        branch, (*_report(run), *manifest), commit_id, commit.shown if commit else None
+    )
 
 
 def _compact_tables(run: _OptimizeRun) -> None:
@@ -183,7 +185,7 @@ def _begin(run: _OptimizeRun) -> None:
 
 def _read_recovered(run: _OptimizeRun, guard: FenceGuard) -> Snapshot:
     """Return the current branch, after recovering its pending writes."""
-    ref = read_ref(run.root.store, normalize_branch(run.options.write.branch))
+    ref = read_ref(run.root.store, normalize_branch(run.request.options.branch))
     resolve_all(run.root, guard, ref)
     return Snapshot(run.root, ref, read_newest(run.root.manifest(ref.incarnation)))
 
@@ -216,7 +218,7 @@ def _check_drift(
 
 def _prepare(run: _OptimizeRun) -> dict[TableKey, MaintenanceStep]:
     """Return the next step of every table that has one, with its files written."""
-    seen = run.branches.read_newest(run.options.write.branch)
+    seen = run.branches.read_newest(run.request.options.branch)
     waiting = [e for e in list_owned_entries(seen.snapshot) if not _is_done(run, e.table_key)]
     with ThreadPoolExecutor(run.root.settings.maintenance_concurrency) as pool:
         planned = list(pool.map(lambda entry: _plan_table(run, seen, entry), waiting))
@@ -258,7 +260,7 @@ def _plan_table(
     table, type_ = run.tables[entry.table_key], seen.catalog.by_table_key[entry.table_key]
     try:
         opened = open_table(seen.snapshot.location(entry), entry.version)
-        plan = plan_next(opened, type_, indexes_only=run.options.indexes_only)
+        plan = plan_next(opened, type_, indexes_only=run.request.indexes_only)
     except (HistoricalVersionReclaimed, StorageFailure) as failure:
         if not is_removed_by_cleanup(failure):
             raise
@@ -282,10 +284,10 @@ def _commit_steps(run: _OptimizeRun, steps: Mapping[TableKey, MaintenanceStep]) 
 
 def _publish_steps(run: _OptimizeRun, change: _StepCommit) -> bool:
     """Return whether the steps were published; a table with drift is skipped from then on."""
-    options = run.options
+    request = run.request
     try:
         with run.root.acquire_fence() as guard:
-            published = run.writer.write_held(change, guard, options.write, note=run.note)
+            published = run.writer.write_held(change, guard, request.options, note=run.note)
     except UncoveredDrift as drift:
         table = run.tables[TableKey(drift.table_key)]
         table.is_done, table.drift = True, drift
@@ -301,7 +303,7 @@ class _StepCommit:
     is_costly = False
 
     def __init__(self, run: _OptimizeRun, steps: Mapping[TableKey, MaintenanceStep]) -> None:
-        self.kind, self._steps = run.options.kind, steps
+        self.kind, self._steps = run.request.kind, steps
         self.staged: dict[TableKey, StagedTable] = {}
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
@@ -324,8 +326,8 @@ class _StepCommit:
 
 def _record_commit(run: _OptimizeRun) -> CommitRecord | None:
     """Record the one commit of the whole run; it changes no table."""
-    options = run.options
-    published = run.writer.write(_CommitRecord(options.kind), options.write)
+    request = run.request
+    published = run.writer.write(_CommitRecord(request.kind), request.options)
     return published.commit if published else None
 
 
@@ -376,7 +378,7 @@ def _compact_manifest(run: _OptimizeRun) -> OptimizedTable:
 
 
 def _report(run: _OptimizeRun) -> list[OptimizedTable]:
-    seen = run.branches.read_newest(run.options.write.branch)
+    seen = run.branches.read_newest(run.request.options.branch)
     return [_describe(run, seen, key) for key in sorted(run.tables)]
 
 

@@ -266,7 +266,9 @@ def _accept(branches: BranchReader, decided: Sequence[_DriftedTable], guard: Fen
         return
     is_forced = any(one.row.action is RepairAction.FORCED for one in chosen)
     actor = FORCED_ACTOR if is_forced else REPAIR_ACTOR
-    Writer(branches).write_held(_Acceptance(chosen), guard, WriteOptions(branch=MAIN, actor=actor))
+    Writer(branches).write_held(
+        _Acceptance(chosen), guard, WriteOptions(branch=MAIN, actor_id=actor)
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,7 @@ class _Target:
             BranchSnapshots(self._open_root()),
             StagedRows(area, self.ir, splits),
             self.load,
-            WriteOptions(branch=options.branch, actor=options.actor, message=options.message),
+            WriteOptions(branch=options.branch, actor_id=options.actor, message=options.message),
             origin,
         )
 

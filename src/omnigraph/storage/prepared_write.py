@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ticket:
-    """The ids of one write, minted before anything of it is written."""
+    """The ids of one write, minted before its first file is written."""
 
     operation_id: OperationId
     commit_id: CommitId
     rollback_commit_id: CommitId
     created_at: int
     heartbeat: Heartbeat | None = None
-    """Protects its files from cleanup, if it may take long; otherwise their age does."""
+    """Protects the files of a long write from cleanup; those of a short one are young enough."""
 
     @property
     def properties(self) -> dict[str, str]:
@@ -76,7 +76,7 @@ class StagedTable:
 
     @property
     def move(self) -> TableMove:
-        """What the plan of the write says of it."""
+        """The move of the table in the plan of the write."""
         entry, transaction = self.entry, self.transaction
         return TableMove(
             identity=entry.identity,
@@ -97,11 +97,11 @@ class StagedTable:
 
 @dataclass(frozen=True, slots=True)
 class Merging:
-    """The other side of a merge, as it was taken."""
+    """The source of a merge, pinned."""
 
     source: Snapshot
     history: tuple[CommitRecord, ...]
-    """Those of its commits that the target cannot see yet."""
+    """The commits of the source that are not visible on the target."""
 
     @property
     def state(self) -> MergedState:
@@ -114,22 +114,22 @@ class Merging:
 
 @dataclass(frozen=True, slots=True)
 class PreparedWrite:
-    """A write plan with what belongs to this process and cannot be stored."""
+    """A write plan with its state in this process, which is not stored."""
 
     plan: WritePlan
     snapshot: Snapshot
-    """What the write was prepared on."""
-    tables: tuple[StagedTable, ...] = ()
-    """The transactions of the tables that the plan moves, in its order."""
+    """The snapshot the write was prepared on."""
+    staged: tuple[StagedTable, ...] = ()
+    """The transactions of the tables that the plan moves, in the order of the plan."""
     heartbeat: Heartbeat | None = None
     """Protects the files of a write that may take long."""
 
 
 def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:
-    """The table at its pinned version, forked first if this branch only inherited it.
+    """Open a table at its pinned version; fork it first if the branch inherited it.
 
-    A fork has a name of its own that nothing refers to until the write is published, so one left
-    behind by a crash is garbage and harmless.
+    A fork has a fresh name that nothing refers to until the write is published, so one that a
+    crash leaves behind is harmless garbage.
     """
     if entry.owner == snapshot.ref.incarnation:
         return Writable(entry, snapshot.open_entry(entry), is_fork=False)
@@ -144,7 +144,7 @@ def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:
 
 
 def drop_fork(writable: Writable) -> None:
-    """Remove a fork of a write that was given up before it was announced, if that works now."""
+    """Remove a fork of a write that ended before it was announced; ignore a failure."""
     location = writable.table.location
     if writable.is_fork and location.branch is not None:
         try:
@@ -155,7 +155,7 @@ def drop_fork(writable: Writable) -> None:
 
 @contextmanager
 def drop_forks_on_failure(tables: Iterable[StagedTable]) -> Iterator[None]:
-    """Leave no fork of a write that fails before it is announced."""
+    """Remove the forks of a write that fails before it is announced."""
     try:
         yield
     except OmniError:
@@ -165,10 +165,10 @@ def drop_forks_on_failure(tables: Iterable[StagedTable]) -> Iterator[None]:
 
 
 def create_table(root: GraphRoot, table: NewTable, ticket: Ticket) -> SetVersion:
-    """An empty table at a place of its own, which nothing refers to until it is published.
+    """Create an empty table at a fresh path, which nothing refers to until it is published.
 
     Raises:
-        AlreadyExists: there is a table at its place.
+        AlreadyExists: there is a table at the path.
     """
     staged = stage_create(
         root.location(table.path),

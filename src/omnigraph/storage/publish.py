@@ -49,7 +49,7 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class PreparedPublish:
-    """A publish whose file is written; nothing refers to it yet."""
+    """A publish whose file is written and not referenced yet."""
 
     base: ManifestSnapshot
     publication: Publication
@@ -67,7 +67,7 @@ class PreparedPublish:
 def prepare_publish(
     base: ManifestSnapshot, ref: BranchRef, publication: Publication
 ) -> PreparedPublish:
-    """All of a publish that others cannot see, done on the manifest at `base`.
+    """Write the file of a publish on the manifest at `base`, without making it visible.
 
     Raises:
         ExpectedVersionMismatch, ReadSetChanged: an assumption no longer holds.
@@ -179,10 +179,10 @@ def _replace_state(prepared: PreparedPublish) -> ManifestSnapshot:
 
 
 def _compact_history(table_state: ManifestTableState) -> ManifestTableState:
-    """The manifest with its small pieces of history merged, when one more came and made them many.
+    """Merge the small pieces of history of a manifest once there are many.
 
-    Each costs every later publish a little. Merging changes no row, so failing to merge is no
-    failure of the publish.
+    Each piece slows down every later publish. Merging changes no row, so a failure to merge does
+    not fail the publish.
     """
     try:
         merged = compact_lineage(table_state.table, properties={})

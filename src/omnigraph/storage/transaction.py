@@ -43,7 +43,7 @@ from omnigraph.storage.write_plan import TableMove, delete_intent, list_operatio
 from omnigraph.storage.writer_fence import FenceGuard
 
 MAX_VERSIONS_COMPARED = 64
-"""So many versions of a table are looked through; after more of them, others wrote as well."""
+"""The number of versions of a table to compare; beyond it, rows are assumed to have changed."""
 
 COMPACTING_OPERATIONS = frozenset({"Rewrite", "CreateIndex", "UpdateConfig", RESERVE_FRAGMENTS})
 """Operations that leave every row, its row id and its row versions as they were."""
@@ -72,13 +72,13 @@ def _is_compacted(snapshot: Snapshot, old: TableEntry, new: TableEntry) -> bool:
 
 
 LATE_EFFECT = "late_effect"
-"""What changed when an ended operation was undone. No row did: any write may be redone."""
+"""The member of `ReadSetChanged` for an undone operation; no row changed, so writes retry."""
 MAINTENANCE = "maintenance"
-"""What changed when there was only maintenance. No row did: any write may be redone."""
+"""The member of `ReadSetChanged` for maintenance; no row changed, so writes retry."""
 SCHEMA = "schema_contract"
-"""What changed when the branch got another schema."""
+"""The member of `ReadSetChanged` for another schema."""
 BRANCH_IDENTIFIER = "branch_identifier:"
-"""Before the name of a branch that was deleted and made again: no write follows it there."""
+"""Prefix of the member for a branch that was deleted and created again; writes do not retry."""
 NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE, STAGED_FILES})
 
 
@@ -92,7 +92,7 @@ def commit_write(write: PreparedWrite, guard: FenceGuard) -> Published:
         UncoveredDrift: a table was moved by something that is no writer of ours.
     """
     snapshot, plan = write.snapshot, write.plan
-    with drop_forks_on_failure(write.tables):
+    with drop_forks_on_failure(write.staged):
         if list_operations(snapshot.root.store):
             resolve_all(snapshot.root, guard, snapshot.ref)
         if snapshot.ref.renamed_from is not None:
@@ -115,19 +115,19 @@ def commit_write(write: PreparedWrite, guard: FenceGuard) -> Published:
 
 
 def _is_announced(write: PreparedWrite) -> bool:
-    """Return whether it needs an intent: others must know of it before it is visible.
+    """Return whether a write needs an intent.
 
-    Because tables move, or because we may sleep before the publish, and what it shows must not be
-    cleaned away meanwhile: a version of another branch, a new table, its own file.
+    It does if it moves tables, or if the fence may expire before the publish: cleanup must then
+    retain the versions, new tables and files that it refers to.
     """
-    return bool(write.tables) or write.snapshot.root.lease_may_expire
+    return bool(write.staged) or write.snapshot.root.lease_may_expire
 
 
 def _require_files(write: PreparedWrite) -> None:
-    """Raise unless everything the write has staged is there.
+    """Raise unless all staged files of a write exist.
 
-    Asked under the fence: cleanup removes what nothing refers to under it as well, so what is there
-    now stays until the write has announced it.
+    Cleanup removes unreferenced files under the fence, so files that exist under it stay until the
+    write has announced them.
     """
     heartbeat, schema = write.heartbeat, write.plan.changes.schema
     if heartbeat is not None:
@@ -142,7 +142,7 @@ def _require_files(write: PreparedWrite) -> None:
         is_there = is_table(root.location(created.path))
         if not is_there or created.path in listed:
             raise ReadSetChanged(STAGED_FILES, f"{created.table_key}: {created.path}", None)
-    for table in write.tables:
+    for table in write.staged:
         missing = find_missing_staged(table.transaction)
         if missing is None:
             path = table.entry.path
@@ -181,7 +181,7 @@ def _require_sole_branch(write: PreparedWrite) -> None:
 
 
 def require_unmoved(snapshot: Snapshot, expected_head: CommitId | None = None) -> ManifestSnapshot:
-    """The newest manifest; raises unless the branch still is what the snapshot saw."""
+    """Return the newest manifest; raise if the branch moved since the snapshot."""
     ref = find_ref(snapshot.root.store, snapshot.branch)
     if ref is None:
         raise BranchNotFound(snapshot.branch)
@@ -223,18 +223,18 @@ def _apply_effects(
 ) -> Published:
     root, ref, plan = write.snapshot.root, write.snapshot.ref, write.plan
     try:
-        moving = [_start_moving(table, guard, beside) for table in write.tables]
+        moving = [_start_moving(table, guard, beside) for table in write.staged]
         # Which versions and how many rows there will be is known: so the publish is prepared
         # while the tables move. It becomes visible only when all of them have.
         planned = tuple(
             move.show(move.target_version, table.planned_rows, ref.incarnation)
-            for move, table in zip(plan.changes.moved, write.tables, strict=True)
+            for move, table in zip(plan.changes.moved, write.staged, strict=True)
         )
         publication = plan.make_publication(write.snapshot.state, planned)
         prepared = prepare_publish(newest, ref, publication)
         moved = tuple(
             _commit_moved(write, *one)
-            for one in zip(plan.changes.moved, write.tables, moving, strict=True)
+            for one in zip(plan.changes.moved, write.staged, moving, strict=True)
         )
         if moved != planned:
             publication = plan.make_publication(write.snapshot.state, moved)
@@ -277,11 +277,10 @@ def _commit_moved(
 
 
 def _forget(write: PreparedWrite) -> None:
-    """Remove the intent; should that fail, the next writer sees the commit and removes it.
+    """Remove the intent; if that fails, the next writer finds the commit and removes it.
 
-    For the same reason a recorded commit need not wait until the removal would survive a power cut.
-    What records none is told by the versions the graph shows, which may change before the next
-    write makes the removal durable.
+    So the removal need not be durable if a commit is recorded. A write without a commit is
+    recognized by the versions the graph shows, which may change before a later removal.
     """
     try:
         store, durably = write.snapshot.root.store, not write.plan.records_commit
@@ -291,9 +290,9 @@ def _forget(write: PreparedWrite) -> None:
 
 
 def _handle_failure(write: PreparedWrite, guard: FenceGuard, error: OmniError) -> Published:
-    """Resolve our own failed write at once: we hold the fence and know that it is over.
+    """Resolve a failed write of this process, which holds the fence.
 
-    The outcome is then definite: either it is visible after all, or nothing of it is left.
+    Afterwards it is either visible as a whole or undone.
     """
     try:
         resolved = resolve_intent(write.snapshot.root, guard, write.plan)
@@ -303,7 +302,7 @@ def _handle_failure(write: PreparedWrite, guard: FenceGuard, error: OmniError) -
             return published
         if isinstance(trouble, RecoveryRequired):
             raise
-        if not write.tables and not isinstance(error, OutcomeUnknown):
+        if not write.staged and not isinstance(error, OutcomeUnknown):
             # It was refused, and the publish was all it had to do. Whoever has the fence now gives
             # up what was announced.
             raise error from trouble
@@ -323,7 +322,7 @@ def _handle_failure(write: PreparedWrite, guard: FenceGuard, error: OmniError) -
 
 
 def _find_published(write: PreparedWrite) -> Published | None:
-    """The write as the graph shows it; None if it does not, or cannot be read."""
+    """Return the published write; None if it is not visible or the graph cannot be read."""
     plan = write.plan
     try:
         manifest = read_newest(write.snapshot.manifest.location)
@@ -336,14 +335,14 @@ def _find_published(write: PreparedWrite) -> Published | None:
 
 
 def _explain_drift(write: PreparedWrite, guard: FenceGuard) -> ReadSetChanged:
-    """Why a table was ahead of the graph although no intent was pending.
+    """Return the error for a table ahead of the graph without a pending intent.
 
-    Late effects of ended operations are undone on the way.
+    Undoes late effects of ended operations.
     """
     snapshot = write.snapshot
     # Our own failure may have been undone by now, which moved tables: what counts is the graph now.
     manifest = read_newest(snapshot.manifest.location)
-    owned = [table.entry.identity for table in write.tables if not table.is_fork]
+    owned = [table.entry.identity for table in write.staged if not table.is_fork]
     if revoke_late_effects(Snapshot(snapshot.root, snapshot.ref, manifest), owned, guard):
         return ReadSetChanged(LATE_EFFECT, None, "undone")
     return ReadSetChanged("tables", None, "moved by another writer")

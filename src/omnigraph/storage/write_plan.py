@@ -79,45 +79,45 @@ class TableMove(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class TableChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What becomes of the tables of the graph."""
+    """The changes of a write to the tables of the graph."""
 
     moved: tuple[TableMove, ...] = ()
     adopted: tuple[SetVersion, ...] = ()
-    """Versions that are there already and that the branch shows from then on."""
+    """Existing versions that the branch shows from then on."""
     schema: SchemaChange | None = None
-    """Another schema for the branch, with the tables that come, go or get another name."""
+    """The new schema of the branch, with created, dropped and renamed tables."""
 
     @property
     def shown(self) -> tuple[TableMove | SetVersion, ...]:
-        """The tables that the branch shows already, and shows at another version afterwards."""
+        """The shown tables whose version changes."""
         return (*self.moved, *self.adopted)
 
     @property
     def concerned(self) -> frozenset[TableIdentity]:
-        """The tables that must not have moved before the write is published."""
+        """The tables that must not move before the write is published."""
         shown = frozenset(one.identity for one in self.shown)
         return shown | self.schema.concerned if self.schema else shown
 
 
 class WriteRequirements(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What must hold when a write is published, as it did when the write was prepared."""
+    """The conditions of a write, true when it was prepared and checked when it is published."""
 
     graph: str
-    """The identity that the graph got when it was created."""
+    """The identity of the graph."""
     root: str
-    """Where the graph was when the write began."""
+    """The identity of the store of the graph when the write began."""
     branch: BranchName
     incarnation: str | None
     own_head: CommitId | None
     """The newest commit authored on the branch itself."""
     contract_hash: str
-    """A witness of the schema."""
+    """The hash of the schema contract."""
     expected_head: CommitId | None = None
-    """The head that the caller insists on."""
+    """The head that the caller expects."""
     source_branch: BranchName | None = None
-    """The branch that a merge brings in."""
+    """The branch that a merge merges."""
     sole_branch: bool = False
-    """Whether there must be no other branch."""
+    """True if there must be no other branch."""
 
 
 class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,15 +125,15 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     operation_id: OperationId
     rollback_commit_id: CommitId
-    """The commit that records that it was undone, if it comes to that."""
+    """The commit that records a rollback."""
     writer_kind: WriterKind
     changes: TableChanges
     requires: WriteRequirements
     commit: CommitMetadata
     records_commit: bool = True
-    """Whether the history gets the commit; maintenance may do without."""
+    """False for maintenance that adds no commit to the history."""
     history: tuple[CommitRecord, ...] = ()
-    """Commits of another branch that become visible here, because a merge brings them in."""
+    """Commits of the merged branch that become visible on this one."""
 
     @property
     def recorded_commit(self) -> CommitMetadata | None:
@@ -164,7 +164,7 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
 # --- intents ------------------------------------------------------------------------------------
 
 FORMAT = 4
-"""The one format there is; a newer one is refused by number, an older one was never released."""
+"""The only format; a newer one is refused by number, an older one was never released."""
 
 
 def encode_intent(plan: WritePlan) -> bytes:
@@ -173,7 +173,7 @@ def encode_intent(plan: WritePlan) -> bytes:
 
 
 def decode_intent(data: bytes, path: str) -> WritePlan:
-    """Return the plan in a file; anything else there is refused, and stays where it is."""
+    """Return the plan in a file, or raise; the file is not changed."""
     _check_format(data, path)
     try:
         plan = decode_into(data, WritePlan)
@@ -186,7 +186,7 @@ def decode_intent(data: bytes, path: str) -> WritePlan:
 
 
 def _check_format(data: bytes, path: str) -> None:
-    """Nothing else of an intent may be read before this passed."""
+    """Raise unless the format of an intent is known; check this before any other member."""
     try:
         body = msgspec.json.decode(data)
         version = body["schema_version"]
@@ -239,13 +239,13 @@ def delete_intent(store: ObjectStore, operation: OperationId, *, durably: bool =
 
 
 def list_operations(store: ObjectStore) -> list[OperationId]:
-    """The operations with an intent, oldest first; other files are ignored."""
+    """Return the operations with an intent, oldest first; ignore other files."""
     found = (find_operation(name) for name in store.list(RECOVERY))
     return sorted(operation for operation in found if operation is not None)
 
 
 def list_pending_intents(store: ObjectStore) -> Iterator[WritePlan]:
-    """Every pending write, oldest first; one that vanishes while we look is resolved already."""
+    """Yield every pending write, oldest first; skip those resolved meanwhile."""
     for operation in list_operations(store):
         path = make_intent_path(operation)
         data = store.find(path)

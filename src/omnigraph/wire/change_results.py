@@ -66,15 +66,15 @@ class EntityChange(Result, frozen=True):
 
 
 class Cause(Result, frozen=True, kw_only=True):
-    """The commit of a change, as the feed tells of it."""
+    """The commit of a change, as the feed identifies it."""
 
-    graph_commit_id: CommitId
+    commit_id: CommitId = msgspec.field(name="graph_commit_id")
     parent_commit_id: CommitId | None = None
     merged_parent_commit_id: CommitId | None = None
     actor_id: str | None = None
-    graph_manifest_version: int
-    authored_branch: str
-    authored_at: int
+    manifest_version: int = msgspec.field(name="graph_manifest_version")
+    branch: str = msgspec.field(name="authored_branch")
+    created_at: int = msgspec.field(name="authored_at")
 
 
 class CausedResult(Result, frozen=True, dict=True):
@@ -84,37 +84,20 @@ class CausedResult(Result, frozen=True, dict=True):
 
     @cached_property
     def commit(self) -> Commit:
-        """The commit; from a server, only what its cause says."""
-        told = self.cause
-        return Commit(
-            commit_id=told.graph_commit_id,
-            branch=told.authored_branch,
-            manifest_version=told.graph_manifest_version,
-            parent_commit_id=told.parent_commit_id,
-            merged_parent_commit_id=told.merged_parent_commit_id,
-            actor_id=told.actor_id,
-            created_at=told.authored_at,
-        )
+        """The commit; from a server, with the members of its cause only."""
+        return Commit(**msgspec.structs.asdict(self.cause))
 
     @classmethod
     def of(cls, commit: Commit, *rest: object) -> Self:
-        """Return the result of a commit, with everything known of it."""
-        cause = Cause(
-            graph_commit_id=commit.commit_id,
-            parent_commit_id=commit.parent_commit_id,
-            merged_parent_commit_id=commit.merged_parent_commit_id,
-            actor_id=commit.actor_id,
-            graph_manifest_version=commit.manifest_version,
-            authored_branch=commit.branch,
-            authored_at=commit.created_at,
-        )
+        """Return the result of a commit, with all of its members."""
+        cause = Cause(**{name: getattr(commit, name) for name in Cause.__struct_fields__})
         made = cls(cause, *rest)
         vars(made)["commit"] = commit
         return made
 
 
 class CommitBlock(CausedResult, frozen=True):
-    """A commit and what it changed, or a part of that."""
+    """A commit and its changes, or a part of them."""
 
     changes: tuple[EntityChange, ...]
 
@@ -126,7 +109,7 @@ class CommitChanges(CommitBlock, frozen=True):
 
 
 class FeedPage(Result, frozen=True):
-    """Some of the feed: with a page token its last commit goes on, with a cursor it is whole."""
+    """A page of the feed; with a page token its last commit continues on the next page."""
 
     blocks: tuple[CommitBlock, ...]
     next_page_token: str | None = None

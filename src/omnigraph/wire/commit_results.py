@@ -39,20 +39,20 @@ class Commit(Result, frozen=True, kw_only=True):
     actor_id: str | None
     created_at: int
     kind: str | None = None
-    """What made it, such as `load`; None for commits of releases that did not record it."""
+    """The kind of the write, such as `load`; None for commits without a recorded kind."""
     tables: tuple[RowCounts, ...] = ()
-    """How many rows of which tables it changed, where `kind` is known."""
+    """Numbers of changed rows by table, if the kind is recorded."""
     origin: str | None = None
-    """The name a writer that may repeat itself gave the change, to find out that it is there."""
+    """The identity of the change for a writer that may repeat it."""
     details: Mapping[str, Any] = _NO_DETAILS
-    """Whatever else its writer recorded, as JSON; for example what a merge decided."""
+    """Further members recorded by its writer, as JSON values."""
 
     def __hash__(self) -> int:
         return hash(self.commit_id)
 
     @property
     def message(self) -> str | None:
-        """The message its writer gave."""
+        """The message of the commit."""
         said = self.details.get("message")
         return said if isinstance(said, str) else None
 
@@ -103,7 +103,7 @@ class TagList(Result, frozen=True, kw_only=True):
 
 
 class Consumer(Result, frozen=True, kw_only=True):
-    """A reader of the feed of a branch: up to which commit it has read, and until when it counts.
+    """A reader of the feed of a branch: its position, and the time at which it expires.
 
     `expires_at` and `updated_at` are microseconds since the Unix epoch.
     """

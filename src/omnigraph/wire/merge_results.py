@@ -32,11 +32,11 @@ class ApplyOutcome(StrEnum):
     CHERRY_PICKED = "cherry_picked"
     RESTORED = "restored"
     UNCHANGED = "unchanged"
-    """It had everything already; there is no new commit."""
+    """The branch had every change already; there is no new commit."""
 
 
 class TableCounts(Result, frozen=True):
-    """The effect of a merge on one table: what came, changed and went in the target."""
+    """Numbers of rows that a merge inserted, updated and deleted in a table of the target."""
 
     entity_kind: str
     type_name: str
@@ -97,7 +97,7 @@ class _ConflictReport:
 
 
 class MergeResult(WriteResult, _ConflictReport, frozen=True, kw_only=True):
-    """The effect of a merge or, with `dry_run`, that it would have."""
+    """The effect of a merge or, with `dry_run`, its preview."""
 
     source: str
     target: str
@@ -105,20 +105,20 @@ class MergeResult(WriteResult, _ConflictReport, frozen=True, kw_only=True):
     dry_run: bool
     base_commit_ids: tuple[str, ...]
     tables: tuple[TableCounts, ...]
-    """The changes of each type that is concerned."""
+    """The changes of each affected type."""
     listed_conflicts: tuple[ListedConflict, ...] = msgspec.field(name="conflicts")
     resolved: Mapping[str, int]
     """The number of conflicts each rule decided."""
     actor_id: str | None
     engine: str
-    """Where rows were compared."""
+    """The engine that compared rows."""
     commit: Commit | None
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
 
 
 class ApplyResult(WriteResult, _ConflictReport, frozen=True, kw_only=True):
-    """The effect of a revert, a cherry-pick or a restore or, with `dry_run`, that it would have."""
+    """The effect of a revert, a cherry-pick or a restore or, with `dry_run`, its preview."""
 
     branch: str
     outcome: ApplyOutcome
@@ -126,7 +126,7 @@ class ApplyResult(WriteResult, _ConflictReport, frozen=True, kw_only=True):
     """The commit that was reverted, picked or restored."""
     dry_run: bool
     tables: tuple[TableCounts, ...]
-    """The changes of each type that is concerned."""
+    """The changes of each affected type."""
     listed_conflicts: tuple[ListedConflict, ...] = msgspec.field(name="conflicts")
     resolved: Mapping[str, int]
     """The number of conflicts each rule decided."""

@@ -27,7 +27,7 @@ class MutationResult(WriteResult, frozen=True, kw_only=True):
 
 
 class SkippedRows(Result, frozen=True):
-    """The rows a load skipped: how many, and the first problems."""
+    """The number of rows a load skipped, and the first problems."""
 
     total: int
     first: tuple[RowProblem, ...] = msgspec.field(name="rows")
@@ -65,7 +65,7 @@ class LoadResult(WriteResult, frozen=True, kw_only=True):
     mode: str
     engine: str
     engine_reason: str | None
-    """The reason why it ran where it did."""
+    """The reason for the choice of the engine."""
     loaded_nodes: tuple[LoadedType, ...] = msgspec.field(name="nodes")
     loaded_edges: tuple[LoadedType, ...] = msgspec.field(name="edges")
     total_entities: int
@@ -120,7 +120,7 @@ class CreatedBranch(WriteResult, frozen=True, kw_only=True):
     name: BranchName
     actor_id: str | None
     renamed_from: str | None = None
-    """The name it had before, as a server gives it."""
+    """The name it had before, if it was renamed."""
     incarnation: str | None = None
     fork_version: int = 0
     fork_head: CommitId | None = None
@@ -134,7 +134,7 @@ class CreatedBranch(WriteResult, frozen=True, kw_only=True):
 
 
 class DeletedBranch(WriteResult, frozen=True, kw_only=True):
-    """A deleted branch, and who deleted it."""
+    """A deleted branch, and the actor who deleted it."""
 
     uri: str | None = None
     """The address of the graph, as a server gives it."""
@@ -150,7 +150,7 @@ class PutBlob(WriteResult, frozen=True, kw_only=True):
 
 
 class RecordedWrite(Result, frozen=True, kw_only=True):
-    """A write that was made under a key: its answer, and its commit if it made one."""
+    """A write made under a key: the document of its result, and its commit, if any."""
 
     key: str
     operation: str

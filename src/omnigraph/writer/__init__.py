@@ -1,1 +1,1 @@
-"""Everything that changes a graph, whatever it is, goes through the one driver in here."""
+"""The write path: changes, and the driver that makes them visible."""

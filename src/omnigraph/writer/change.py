@@ -1,4 +1,4 @@
-"""A change of the graph: prepared on a snapshot, and again if others were first."""
+"""Changes of a graph, prepared on a snapshot and again if the branch moves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from omnigraph.wire.commit_results import RowCounts
 
 @dataclass(frozen=True)
 class CatalogSnapshot:
-    """A snapshot and the schema its rows follow."""
+    """A snapshot with the catalog of its schema."""
 
     snapshot: Snapshot
     catalog: Catalog
@@ -43,22 +43,22 @@ class CatalogSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """What every write takes, whatever it changes."""
+    """The options of every write."""
 
     branch: str
     """The branch to change."""
-    actor: str | None = None
-    """Who the commit is recorded for."""
+    actor_id: str | None = None
+    """The actor the commit is recorded for."""
     message: str | None = None
-    """A text stored with the commit."""
+    """The message of the commit."""
     expected_head: str | None = None
-    """The commit the branch must be at."""
+    """The commit that must be the head of the branch."""
     idempotency_key: str | None = None
-    """Names the write, so that it is made once however often it is sent."""
+    """The key under which the write is made once."""
 
 
 class BranchReader(Protocol):
-    """Access to the branches of a graph, and to what was just published."""
+    """The branches of a graph, with a cache of published manifests."""
 
     root: GraphRoot
 
@@ -73,36 +73,36 @@ class BranchReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PlanContent:
-    """What a change says of its write plan. Without any table it still records a commit."""
+    """The part of a write plan that a change decides; without tables it still records a commit."""
 
-    tables: tuple[StagedTable, ...] = ()
+    staged: tuple[StagedTable, ...] = ()
     adopted: tuple[SetVersion, ...] = ()
-    """Versions that are there already and that the branch shall show from now on."""
+    """Existing versions that the branch shows from now on."""
     schema: SchemaChange | None = None
-    """Another schema for the branch, with the tables that come, go or get another name."""
+    """The new schema of the branch, with created, dropped and renamed tables."""
     merging: Merging | None = None
-    """The branch that the change brings in."""
-    needs_sole_branch: bool = False
-    """Whether it must not be published while there are other branches."""
+    """The branch that the change merges."""
+    sole_branch: bool = False
+    """True if there must be no other branch when it is published."""
     records_commit: bool = True
-    """Whether the history gets a commit for it; maintenance may do without."""
+    """False for maintenance that adds no commit to the history."""
     origin: str | None = None
-    """What a writer that may repeat itself calls the change; kept with the commit."""
+    """The identity of the change for a writer that may repeat it; stored with the commit."""
     details: Mapping[str, object] = field(default_factory=dict)
-    """What else is kept with the commit; values of JSON."""
-    counts: tuple[RowCounts, ...] | None = None
-    """How many rows of which tables change, where the staged tables do not tell."""
+    """Further members of the commit, as JSON values."""
+    tables: tuple[RowCounts, ...] | None = None
+    """Numbers of changed rows by table, where they are not those of the staged tables."""
 
     def complete(
         self, snapshot: Snapshot, ticket: Ticket, kind: WriterKind, options: WriteOptions
     ) -> PreparedWrite:
-        """Return the whole plan, with what is staged for it."""
+        """Return the write plan with its staged tables."""
         plan = WritePlan(
             operation_id=ticket.operation_id,
             rollback_commit_id=ticket.rollback_commit_id,
             writer_kind=kind,
             changes=TableChanges(
-                moved=tuple(table.move for table in self.tables),
+                moved=tuple(table.move for table in self.staged),
                 adopted=self.adopted,
                 schema=self.schema,
             ),
@@ -111,7 +111,7 @@ class PlanContent:
             records_commit=self.records_commit,
             history=self.merging.history if self.merging else (),
         )
-        return PreparedWrite(plan, snapshot, self.tables, ticket.heartbeat)
+        return PreparedWrite(plan, snapshot, self.staged, ticket.heartbeat)
 
     def _make_requirements(self, snapshot: Snapshot, options: WriteOptions) -> WriteRequirements:
         head = options.expected_head
@@ -124,7 +124,7 @@ class PlanContent:
             contract_hash=snapshot.state.contract_hash,
             expected_head=None if head is None else CommitId(head),
             source_branch=self.merging.source.branch if self.merging else None,
-            sole_branch=self.needs_sole_branch,
+            sole_branch=self.sole_branch,
         )
 
     def _make_commit(
@@ -133,14 +133,14 @@ class PlanContent:
         said = {} if options.message is None else {"message": options.message}
         return CommitMetadata(
             commit_id=ticket.commit_id,
-            actor_id=options.actor,
+            actor_id=options.actor_id,
             created_at=ticket.created_at,
             merged_parent_commit_id=self.merging.source.head if self.merging else None,
             origin=self.origin,
             details={**self.details, **said},
             merged=self.merging.state if self.merging else None,
             kind=kind.commit_kind,
-            tables=_count_rows(self.tables) if self.counts is None else self.counts,
+            tables=_count_rows(self.staged) if self.tables is None else self.tables,
         )
 
 
@@ -152,7 +152,7 @@ def _count_rows(tables: Iterable[StagedTable]) -> tuple[RowCounts, ...]:
 
 
 class Change(Protocol):
-    """One change. An instance is for one write; it may keep what every preparation needs."""
+    """A change; an instance is for one write and may cache state between preparations."""
 
     @property
     def kind(self) -> WriterKind: ...
@@ -163,16 +163,16 @@ class Change(Protocol):
         ...
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
-        """Everything of the change that others cannot see; None if there is nothing to do.
+        """Stage the change on a view; return None if there is nothing to do.
 
-        Every table transaction carries `ticket.properties`. Forks of a preparation that fails are
-        removed by it.
+        Every table transaction carries `ticket.properties`. A preparation that fails removes its
+        forks.
         """
         ...
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
         """Return whether to prepare again on a branch that others changed meanwhile.
 
-        Not asked where no row changed, nor where the caller insists on a head.
+        Not called if no row changed, nor if the caller expects a head.
         """
         ...

@@ -1,8 +1,11 @@
-"""The driver of every write: prepare, take the fence, commit, retry if the branch moved."""
+"""The driver of every write: prepare, acquire the fence, commit, retry if the branch moved.
+
+The writer that finds many small fragments compacts them before it releases the fence.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Self
@@ -17,11 +20,21 @@ from omnigraph.identity import CommitId
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import normalize_branch, normalize_message
 from omnigraph.storage.manifest import ManifestSnapshot, TableEntry
-from omnigraph.storage.prepared_write import drop_forks_on_failure, mint_ticket
+from omnigraph.storage.prepared_write import (
+    StagedTable,
+    Ticket,
+    Writable,
+    drop_forks_on_failure,
+    mint_ticket,
+)
 from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.tables import is_blob, stage_rewrite, write_groups
+from omnigraph.storage.tables.compaction import drop_dominant
+from omnigraph.storage.tables.indices import Layout, describe_layout
+from omnigraph.storage.tables.table import Fragment
 from omnigraph.storage.transaction import (
     BRANCH_IDENTIFIER,
     MAINTENANCE,
@@ -29,22 +42,23 @@ from omnigraph.storage.transaction import (
     commit_write,
     require_unmoved,
 )
+from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_fence import FenceGuard, is_valid
 from omnigraph.storage.writer_heartbeat import Heartbeat, keep_heartbeat
 from omnigraph.writer.change import (
     BranchReader,
     CatalogSnapshot,
     Change,
+    PlanContent,
     WriteOptions,
 )
-from omnigraph.writer.compact_on_write import CompactSmallFragments
 
 COSTLY_RACES = 4
-"""So many races a write that takes long to prepare loses before it keeps others waiting."""
+"""The number of races a costly write loses before it holds the fence while it is prepared."""
 
 
 class WriteFence:
-    """The fence of a graph, taken when a write is ready and given back when it is over.
+    """The fence of a graph, acquired when a write is ready and released when it ends.
 
     A write that finds the branch moved keeps the fence while it is prepared again: of many busy
     writers only one wins each round, so one that had to queue again could lose forever. Only a
@@ -57,7 +71,7 @@ class WriteFence:
         self._races = COSTLY_RACES if is_costly else 0
 
     def acquire_fence(self) -> FenceGuard:
-        """The right to write, taken now unless it was kept."""
+        """Return the fence, acquired now unless it is held."""
         if self._guard is None:
             self._guard = self._root.acquire_fence()
         return self._guard
@@ -83,12 +97,12 @@ class WriteFence:
 
 
 MAX_PREPARATIONS = 33
-"""The first preparation and thirty-two more; then the caller learns that the branch is busy."""
+"""The first preparation and thirty-two retries, after which the write fails."""
 
 
 @dataclass(frozen=True)
 class Writer:
-    """Makes changes of one graph visible; `wrote` hears of each, once the fence is free again."""
+    """The writer of a graph; it calls `wrote` after each change, once the fence is released."""
 
     branches: BranchReader
     wrote: Callable[[], None] | None = None
@@ -99,7 +113,7 @@ class Writer:
         """Make a change visible as one publish; return None if there was nothing to do.
 
         Args:
-            change: What to do; prepared as often as needed.
+            change: The change, prepared as often as needed.
             options: The branch, the author, and what the commit depends on.
             note: The heartbeat that protects files written before; its author ends it.
 
@@ -143,7 +157,7 @@ class Writer:
         *,
         note: Heartbeat | None = None,
     ) -> Published | None:
-        """Make a change under a guard that the caller holds: one attempt, with nothing pending.
+        """Make a change under a guard that the caller holds, in one attempt, after recovery.
 
         Raises:
             ReadSetChanged: the guard was lost, or a late effect of an ended write was undone.
@@ -159,7 +173,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """A change with whatever else makes it a write."""
+    """A change with the options and the heartbeat of its write."""
 
     change: Change
     options: WriteOptions
@@ -177,7 +191,7 @@ class _Attempt:
             if expected is not None:
                 require_unmoved(snapshot, expected)
             return None
-        with drop_forks_on_failure(content.tables):
+        with drop_forks_on_failure(content.staged):
             guard = take_guard()
         return commit_write(
             content.complete(snapshot, ticket, self.change.kind, self.options), guard
@@ -193,11 +207,17 @@ class _Attempt:
 
 @contextmanager
 def _retry_if_reclaimed(snapshot: Snapshot) -> Iterator[None]:
-    """Let a write start over whose snapshot was outdated, and then cleaned away, while it ran."""
+    """Retry a write whose snapshot was outdated and removed by cleanup."""
     try:
         yield
     except HistoricalVersionReclaimed as error:
         raise ReadSetChanged(MAINTENANCE, str(snapshot.manifest_version), None) from error
+
+
+# --- compaction after a write --------------------------------------------------------------------
+
+MAX_COMPACTED_ROWS = 1_024
+"""The number of rows of the largest small fragment, which is copied in a few milliseconds."""
 
 
 def _compact_if_due(
@@ -229,3 +249,60 @@ def _list_due_tables(before: Snapshot, after: Snapshot) -> tuple[TableEntry, ...
     every = before.root.settings.fold_after
     moved = [e for key, e in after.entries.items() if before.entries.get(key) != e] if every else ()
     return tuple(entry for entry in moved if entry.version % every == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactSmallFragments:
+    """Merge the small fragments of some tables, by a writer that still holds the fence."""
+
+    entries: tuple[TableEntry, ...]
+    kind = WriterKind.OPTIMIZE
+    is_costly = False
+
+    def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
+        found = [_compact_table(view.snapshot, entry, ticket) for entry in self.entries]
+        staged = tuple(table for table in found if table is not None)
+        return PlanContent(staged, records_commit=False) if staged else None
+
+    def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - a later write compacts
+        return False
+
+
+def _compact_table(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> StagedTable | None:
+    table = snapshot.open_entry(entry)
+    if any(is_blob(field) for field in table.schema):
+        return None  # bytes without a limit would be copied again and again
+    groups = _plan_compaction(describe_layout(table), snapshot.root.settings.fold_after // 2)
+    if not groups:
+        return None
+    written = write_groups(table, groups)
+    merged = stage_rewrite(table, written, properties=ticket.properties)
+    assert merged is not None, "nobody else moves a table while the fence is held"
+    return StagedTable(Writable(entry, table, is_fork=False), merged)
+
+
+def _plan_compaction(layout: Layout, least: int) -> tuple[tuple[int, ...], ...]:
+    """Return runs of at least `least` small neighbours that no index covers."""
+    covered = frozenset[int]().union(
+        *(segment.fragment_ids for index in layout.indices for segment in index.segments)
+    )
+    groups = []
+    for run in _find_small_runs(layout.fragments, covered):
+        group = drop_dominant(run)
+        if len(group) >= max(least, 2):
+            groups.append(tuple(fragment.id for fragment in group))
+    return tuple(groups)
+
+
+def _find_small_runs(
+    fragments: Sequence[Fragment], covered: frozenset[int]
+) -> Iterator[list[Fragment]]:
+    run: list[Fragment] = []
+    for fragment in fragments:
+        if fragment.physical_rows <= MAX_COMPACTED_ROWS and fragment.id not in covered:
+            run.append(fragment)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run

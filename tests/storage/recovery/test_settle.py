@@ -81,7 +81,7 @@ class InterruptedGraph:
             )
             transaction = stage_changes(table, full, properties=ticket.properties)
             staged[key] = StagedTable(writable, transaction)
-        options = WriteOptions(branch=branch, actor="victim")
+        options = WriteOptions(branch=branch, actor_id="victim")
         content = PlanContent(tuple(staged.values()))
         plan = content.complete(snapshot, ticket, WriterKind.MUTATION, options).plan
         write_intent(self.root.store, plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -11,14 +12,14 @@ from omnigraph.cli.shared_options import (
     CommandTarget,
     add_conflict_options,
     add_graph_options,
+    describe_counts,
     message_option,
     parse_spark_options,
-    print_counts,
     require_confirmation,
     stage_log,
     yes_option,
 )
-from omnigraph.cli.terminal import print_json
+from omnigraph.cli.terminal import json_option, print_result
 from omnigraph.settings import MERGE_ENGINES
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def branch() -> None:
 @add_graph_options(positional=True, writes=True, served=True)
 @click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
 @click.option("--commit", metavar="PLACE", help="Start at this commit instead of at the head.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def create_branch(
     scope: CommandTarget, branch_name: str, source: str, commit: str | None, as_json: bool
 ) -> None:
@@ -44,57 +45,47 @@ def create_branch(
     graph = scope.reach(read_only=False)
     scope.echo("branch create")
     ref = graph.create_branch(branch_name, source=source, commit=commit)
-    if as_json:
-        print_json({"uri": graph.uri, **ref.wire()})
-    else:
-        click.echo(f"created branch {ref.name} from {ref.parent}")
+    said = f"created branch {ref.name} from {ref.parent}"
+    print_result(ref, said, as_json=as_json, uri=graph.uri)
 
 
 @branch.command("list", epilog=render_examples("branch list"))
 @add_graph_options(positional=True, writes=False, served=True)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def list_branches(scope: CommandTarget, as_json: bool) -> None:
     """List the branches, main first."""
+    from omnigraph.wire.read_results import BranchList
+
     names = scope.reach(read_only=True).branches()
-    if as_json:
-        print_json({"branches": names})
-        return
-    for name in names:
-        click.echo(name)
+    print_result(BranchList(branches=names), names, as_json=as_json)
 
 
 @branch.command("rename", epilog=render_examples("branch rename"))
 @click.argument("branch_name", metavar="NAME")
 @click.argument("new_name", metavar="NEW")
 @add_graph_options(positional=True, writes=True, served=True)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def rename_branch(scope: CommandTarget, branch_name: str, new_name: str, as_json: bool) -> None:
     """Rename branch NAME to NEW; it stays the same branch."""
     graph = scope.reach(read_only=False)
     scope.echo("branch rename")
     ref = graph.rename_branch(branch_name, new_name)
-    if as_json:
-        renamed = {"name": ref.name, "renamed_from": branch_name.strip(), "actor_id": graph.actor}
-        print_json({"uri": graph.uri, **renamed})
-    else:
-        click.echo(f"renamed branch {branch_name.strip()} to {ref.name}")
+    said = f"renamed branch {ref.renamed_from} to {ref.name}"
+    print_result(ref, said, as_json=as_json, uri=graph.uri)
 
 
 @branch.command("delete", epilog=render_examples("branch delete"))
 @click.argument("branch_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True, served=True)
 @yes_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def delete_branch(scope: CommandTarget, branch_name: str, yes: bool, as_json: bool) -> None:
     """Delete branch NAME and the commits that only it contains."""
     require_confirmation(scope, f"branch delete {branch_name}", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=False)
     scope.echo("branch delete")
     gone = graph.delete_branch(branch_name)
-    if as_json:
-        print_json({"uri": graph.uri, **gone.wire()})
-    else:
-        click.echo(f"deleted branch {gone.name}")
+    print_result(gone, f"deleted branch {gone.name}", as_json=as_json, uri=graph.uri)
 
 
 @branch.command("merge", epilog=render_examples("branch merge"))
@@ -111,7 +102,7 @@ def delete_branch(scope: CommandTarget, branch_name: str, yes: bool, as_json: bo
     help="Where rows are compared; auto: on Spark where many changed.",
 )
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def merge(
     scope: CommandTarget,
     source: str,
@@ -142,20 +133,17 @@ def merge(
             engine=engine,
             spark_conf=parse_spark_options(spark_conf),
         )
-    if as_json:
-        print_json({"uri": graph.uri, **result.wire()})
-    else:
-        _show(result)
+    print_result(result, _describe(result), as_json=as_json, uri=graph.uri)
     if result.branch_delete_error is not None:
         click.echo(f"warning: {source} was not deleted: {result.branch_delete_error}", err=True)
 
 
-def _show(result: MergeResult) -> None:
+def _describe(result: MergeResult) -> Iterator[str]:
     verb = "would merge" if result.dry_run else "merged"
-    click.echo(f"{verb} {result.source} into {result.target}: {result.outcome}")
-    print_counts(result)
+    yield f"{verb} {result.source} into {result.target}: {result.outcome}"
+    yield from describe_counts(result)
     if result.branch_deleted:
-        click.echo(f"deleted branch {result.source}")
+        yield f"deleted branch {result.source}"
 
 
 @click.group()
@@ -168,7 +156,7 @@ def tag() -> None:
 @add_graph_options(positional=True, writes=True, served=True)
 @click.option("--branch", default="main", show_default=True, help="The branch to tag the head of.")
 @click.option("--at", metavar="PLACE", help="Tag this commit, version or time instead.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def create_tag(
     scope: CommandTarget, tag_name: str, branch: str, at: str | None, as_json: bool
 ) -> None:
@@ -176,37 +164,31 @@ def create_tag(
     graph = scope.reach(read_only=False)
     scope.echo("tag create")
     made = graph.tag(tag_name, at, branch=branch)
-    if as_json:
-        print_json({"uri": graph.uri, **made.wire()})
-    else:
-        click.echo(f"tagged commit {made.commit_id} as {made.name}")
+    said = f"tagged commit {made.commit_id} as {made.name}"
+    print_result(made, said, as_json=as_json, uri=graph.uri)
 
 
 @tag.command("list", epilog=render_examples("tag list"))
 @add_graph_options(positional=True, writes=False, served=True)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def list_tags(scope: CommandTarget, as_json: bool) -> None:
     """List the tags by name."""
+    from omnigraph.wire.commit_results import TagList
+
     tags = scope.reach(read_only=True).tags()
-    if as_json:
-        print_json({"tags": [one.wire() for one in tags]})
-        return
-    for one in tags:
-        click.echo(f"{one.name}  {one.commit_id}  {one.branch}  {one.actor_id or '-'}")
+    lines = (f"{one.name}  {one.commit_id}  {one.branch}  {one.actor_id or '-'}" for one in tags)
+    print_result(TagList(tags=tuple(tags)), lines, as_json=as_json)
 
 
 @tag.command("delete", epilog=render_examples("tag delete"))
 @click.argument("tag_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True, served=True)
 @yes_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def delete_tag(scope: CommandTarget, tag_name: str, yes: bool, as_json: bool) -> None:
     """Delete tag NAME; cleanup may then remove what only it protected."""
     require_confirmation(scope, f"tag delete {tag_name}", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=False)
     scope.echo("tag delete")
     gone = graph.delete_tag(tag_name)
-    if as_json:
-        print_json({"uri": graph.uri, **gone.wire()})
-    else:
-        click.echo(f"deleted tag {gone.name}")
+    print_result(gone, f"deleted tag {gone.name}", as_json=as_json, uri=graph.uri)

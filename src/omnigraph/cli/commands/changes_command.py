@@ -27,11 +27,11 @@ from omnigraph.cli.shared_options import (
     yes_option,
 )
 from omnigraph.cli.shell_completion import FILE
-from omnigraph.cli.terminal import note, print_json
+from omnigraph.cli.terminal import json_option, note, print_json, print_result
 
 if TYPE_CHECKING:
     from omnigraph.history.diff import Diff
-    from omnigraph.wire.change_results import FeedPage
+    from omnigraph.wire.change_results import EntityHistory, FeedPage
 
 
 @click.group()
@@ -48,7 +48,7 @@ def changes() -> None:
     "--limit", type=click.IntRange(min=1), metavar="N", help="The maximum number of commits."
 )
 @filter_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def poll(
     scope: CommandTarget,
     branch: str,
@@ -80,10 +80,9 @@ def poll(
 def _read_pages(
     read: Callable[..., FeedPage], position: str, limit: int | None
 ) -> Iterator[FeedPage]:
-    """Pages until the branch is caught up with, or the limit is reached at the end of a commit.
+    """Yield pages up to the head of the branch, or to the limit at the end of a commit.
 
-    Commits that cannot be had end it as well, once there was a page: whoever goes on with its
-    cursor is told why.
+    After the first page, unreadable commits end it as well; the next poll reports them.
     """
     from omnigraph.errors import ChangeFeedGap, ChangeSchemaBoundary
 
@@ -108,7 +107,7 @@ def _read_pages(
 
 def _print_document(pages: Iterator[FeedPage]) -> None:
     """Print one document while it is read; a commit on two pages is one block."""
-    first = next(pages)  # what cannot be read at all is found out before anything is printed
+    first = next(pages)  # a failure to read must precede any output
     click.echo('{"blocks": [', nl=False)
     goes_on = is_begun = False
     for page in chain([first], pages):
@@ -158,7 +157,7 @@ def _print_blocks(pages: Iterator[FeedPage]) -> None:
 @click.option("--branch", default="main", show_default=True, help="The branch to copy.")
 @filter_options
 @click.option("--out", type=FILE, required=True, metavar="PATH", help="The file to write.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def baseline(
     scope: CommandTarget,
     branch: str,
@@ -175,12 +174,8 @@ def baseline(
     graph = scope.reach(read_only=True)
     copy = graph.baseline(kinds=kinds, types=types, ops=ops, branch=branch)
     write_durably(out, copy.jsonl())
-    if as_json:
-        print_json(copy.wire())
-        return
-    click.echo(f"wrote {out}")
-    click.echo(f"commit: {copy.snapshot_commit_id}")
-    click.echo(f"cursor: {copy.resume_cursor}")
+    ends = f"commit: {copy.snapshot_commit_id}", f"cursor: {copy.resume_cursor}"
+    print_result(copy, (f"wrote {out}", *ends), as_json=as_json)
 
 
 @click.group()
@@ -193,14 +188,14 @@ def consumer() -> None:
 @add_graph_options(positional=True, writes=True, served=True)
 @click.option("--branch", default="main", show_default=True, help="The branch it follows.")
 @click.option("--cursor", metavar="C", help="The cursor it has read up to; the head by default.")
-@click.option("--commit", metavar="ID", help="The same, as a commit id.")
+@click.option("--commit", metavar="ID", help="The position as a commit id.")
 @click.option(
     "--expires",
     default="7d",
     show_default=True,
     help="How long the changes it has not read are kept.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def set_consumer(
     scope: CommandTarget,
     consumer_name: str,
@@ -221,42 +216,37 @@ def set_consumer(
     graph = scope.reach(read_only=False)
     scope.echo("consumer set")
     noted = graph.set_consumer(consumer_name, cursor or commit, lasts=lasts, branch=branch)
-    if as_json:
-        print_json({"uri": graph.uri, **noted.wire()})
-    else:
-        click.echo(f"{noted.name} has read {noted.branch} up to {noted.commit_id}")
+    said = f"{noted.name} has read {noted.branch} up to {noted.commit_id}"
+    print_result(noted, said, as_json=as_json, uri=graph.uri)
 
 
 @consumer.command("list", epilog=render_examples("consumer list"))
 @add_graph_options(positional=True, writes=False, served=True)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def list_consumers(scope: CommandTarget, as_json: bool) -> None:
     """List the consumers, and how far each has read."""
+    from omnigraph.wire.commit_results import ConsumerList
+
     found = scope.reach(read_only=True).consumers()
-    if as_json:
-        print_json({"consumers": [one.wire() for one in found]})
-        return
-    for one in found:
-        click.echo(
-            f"{one.name}  {one.branch}  {one.commit_id}  expires {format_time(one.expires_at)}"
-        )
+    lines = (
+        f"{one.name}  {one.branch}  {one.commit_id}  expires {format_time(one.expires_at)}"
+        for one in found
+    )
+    print_result(ConsumerList(consumers=tuple(found)), lines, as_json=as_json)
 
 
 @consumer.command("delete", epilog=render_examples("consumer delete"))
 @click.argument("consumer_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True, served=True)
 @yes_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def delete_consumer(scope: CommandTarget, consumer_name: str, yes: bool, as_json: bool) -> None:
     """Delete consumer NAME; cleanup may then remove what only it protected."""
     require_confirmation(scope, f"consumer delete {consumer_name}", yes=yes, as_json=as_json)
     graph = scope.reach(read_only=False)
     scope.echo("consumer delete")
     gone = graph.delete_consumer(consumer_name)
-    if as_json:
-        print_json({"uri": graph.uri, **gone.wire()})
-    else:
-        click.echo(f"deleted consumer {gone.name}")
+    print_result(gone, f"deleted consumer {gone.name}", as_json=as_json, uri=graph.uri)
 
 
 @click.command(epilog=render_examples("diff"))
@@ -273,7 +263,7 @@ def delete_consumer(scope: CommandTarget, consumer_name: str, yes: bool, as_json
 @click.option("--stat", is_flag=True, help="Print only counts by type.")
 @click.option("--images", is_flag=True, help="With --jsonl, whole entities before and after.")
 @click.option("--jsonl", is_flag=True, help="One JSON document for each change.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def diff(
     scope: CommandTarget,
     before: str,
@@ -304,7 +294,7 @@ def diff(
         branch=branch,
     )
     if as_json:
-        counted = found.wire_stats()
+        counted = found.count().wire()
         print_json(counted if stat else {**counted, "changes": [one.wire() for one in found]})
     elif stat:
         _print_stats(found)
@@ -354,7 +344,7 @@ def entity() -> None:
     type=click.Choice(["node", "edge"]),
     help="Which one, if a node type and an edge type share the name.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def history(
     scope: CommandTarget,
     type_name: str,
@@ -367,18 +357,16 @@ def history(
     found = scope.reach(read_only=True).entity_history(
         type_name, entity_id, kind=kind, branch=branch
     )
-    if as_json:
-        print_json(found.wire())
-        return
+    print_result(found, _describe_history(found, branch), as_json=as_json)
+    if not found.is_complete and not as_json:
+        note("earlier commits were removed by cleanup")
+
+
+def _describe_history(found: EntityHistory, branch: str) -> Iterator[str]:
     for at, version in enumerate(found.versions):
         if at:
-            click.echo()
-        click.echo(f"{version.op}  {render_cause(version.commit)}")
-        for line in render_image(version.image):
-            click.echo(line)
+            yield ""
+        yield f"{version.op}  {render_cause(version.commit)}"
+        yield from render_image(version.image)
     if not found.versions:
-        click.echo(
-            f"{found.kind} {found.type_name} {entity_id} has never existed on branch {branch}"
-        )
-    if not found.is_complete:
-        note("earlier commits were removed by cleanup")
+        yield f"{found.kind} {found.type_name} {found.id} has never existed on branch {branch}"

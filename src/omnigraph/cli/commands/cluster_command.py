@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import click
@@ -13,7 +14,7 @@ import click
 from omnigraph.cli.examples import render_examples
 from omnigraph.cli.scope_resolution import read_settings
 from omnigraph.cli.shell_completion import FILE
-from omnigraph.cli.terminal import print_json
+from omnigraph.cli.terminal import json_option, print_result
 
 if TYPE_CHECKING:
     from omnigraph.cluster.cluster_apply import ClusterApplyResult
@@ -119,7 +120,6 @@ Result = TypeVar("Result", bound="ClusterResult")
 EXIT_TERMINATED = 128 + signal.SIGTERM
 
 _FOLDER = click.argument("folder", metavar="[DIR]", default=".", type=FILE)
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 _ACTOR = click.option("--as", "actor", metavar="ACTOR", help="The actor changes are recorded for.")
 
 
@@ -130,11 +130,11 @@ def cluster() -> None:
 
 @cluster.command(epilog=render_examples("cluster validate"))
 @_FOLDER
-@_JSON
+@json_option
 def validate(folder: str, as_json: bool) -> int:
     """Check the cluster.yaml of a folder and every file it names.
 
-    Storage is not looked at. Exits with 1 when there are mistakes.
+    Storage is not read. Exits with 1 when there are mistakes.
     """
     from omnigraph.cluster import validate_cluster
 
@@ -143,7 +143,7 @@ def validate(folder: str, as_json: bool) -> int:
 
 @cluster.command(epilog=render_examples("cluster plan"))
 @_FOLDER
-@_JSON
+@json_option
 def plan(folder: str, as_json: bool) -> int:
     """Show what apply would do: changes, steps of schemas, and approvals that are needed.
 
@@ -158,12 +158,12 @@ def plan(folder: str, as_json: bool) -> int:
 @cluster.command(epilog=render_examples("cluster apply"))
 @_FOLDER
 @_ACTOR
-@_JSON
+@json_option
 def apply(folder: str, actor: str | None, as_json: bool) -> int:
-    """Make the cluster what its configuration says, and record it in the ledger.
+    """Apply the configuration to the cluster, and record the result in the ledger.
 
-    What needs an approval is left out. Exits with 0 when nothing failed; "converged" says whether
-    everything was done.
+    Changes that need an approval are left out. Exits with 0 when nothing failed; "converged" tells
+    whether all changes were applied.
     """
     from omnigraph.cluster import apply_cluster
 
@@ -175,9 +175,9 @@ def apply(folder: str, actor: str | None, as_json: bool) -> int:
 
 @cluster.command("import", epilog=render_examples("cluster import"))
 @_FOLDER
-@_JSON
+@json_option
 def import_(folder: str, as_json: bool) -> int:
-    """Make the first ledger of graphs that are there already.
+    """Create the ledger of existing graphs.
 
     For a ledger that was lost, and for graphs that are older than the cluster.
     """
@@ -191,9 +191,9 @@ def import_(folder: str, as_json: bool) -> int:
 @click.argument("resource", metavar="RESOURCE")
 @_FOLDER
 @_ACTOR
-@_JSON
+@json_option
 def approve(resource: str, folder: str, actor: str | None, as_json: bool) -> int:
-    """Allow the deletion of a graph, or an empty graph in place of one that was there.
+    """Approve the deletion of a graph, or its replacement by an empty one.
 
     RESOURCE is graph.ID. The approval holds for the configuration and the ledger of now.
     """
@@ -209,9 +209,9 @@ def approve(resource: str, folder: str, actor: str | None, as_json: bool) -> int
 
 @cluster.command(epilog=render_examples("cluster status"))
 @_FOLDER
-@_JSON
+@json_option
 def status(folder: str, as_json: bool) -> int:
-    """Show what the ledger says, and who holds the lock.
+    """Show the ledger, and the holder of the lock.
 
     Writes nothing and opens no graph.
     """
@@ -225,9 +225,9 @@ def status(folder: str, as_json: bool) -> int:
 
 @cluster.command(epilog=render_examples("cluster refresh"))
 @_FOLDER
-@_JSON
+@json_option
 def refresh(folder: str, as_json: bool) -> int:
-    """Look at the graphs and the catalog, and record in the ledger what is found."""
+    """Record the current state of the graphs and the catalog in the ledger."""
     from omnigraph.cluster import refresh_cluster
 
     settings = read_settings()
@@ -237,7 +237,7 @@ def refresh(folder: str, as_json: bool) -> int:
 @cluster.command("force-unlock", epilog=render_examples("cluster force-unlock"))
 @click.argument("lock_id", metavar="LOCK_ID")
 @_FOLDER
-@_JSON
+@json_option
 def force_unlock(lock_id: str, folder: str, as_json: bool) -> int:
     """Remove the lock of an operator who is gone."""
     from omnigraph.cluster import unlock_cluster
@@ -251,7 +251,7 @@ def force_unlock(lock_id: str, folder: str, as_json: bool) -> int:
 def _run(
     command: Callable[[], Result], render: Callable[[Result], Iterator[str]], *, as_json: bool
 ) -> int:
-    """Print what a command came to, on stdout whether it succeeded or not."""
+    """Print the result of a command on stdout, whether it succeeded or not."""
     from omnigraph.errors import ClusterError
 
     try:
@@ -261,13 +261,8 @@ def _run(
         if error.result is None:
             raise
         result = error.result  # type: ignore[assignment]
-    if as_json:
-        print_json(result.wire())
-    else:
-        for diagnostic in result.diagnostics:
-            click.echo(str(diagnostic))
-        for line in render(result):
-            click.echo(line)
+    lines = chain(map(str, result.diagnostics), render(result))
+    print_result(result, lines, as_json=as_json)
     return 0 if result.ok else 1
 
 

@@ -23,10 +23,10 @@ from omnigraph.cli.shared_options import (
     CommandTarget,
     add_conflict_options,
     add_graph_options,
+    describe_counts,
     message_option,
-    print_counts,
 )
-from omnigraph.cli.terminal import note, print_json
+from omnigraph.cli.terminal import json_option, note, print_json, print_result
 
 if TYPE_CHECKING:
     from omnigraph.wire.change_results import CommitChanges
@@ -64,7 +64,7 @@ def commit() -> None:
     help="Only commits made by this, such as load or branch_merge. Repeatable.",
 )
 @click.option("--draw", "draws", is_flag=True, help="Draw the history as a graph.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def list_(
     scope: CommandTarget,
     branch: str,
@@ -81,17 +81,16 @@ def list_(
     Rows are counted as +inserted ~updated -deleted. A PLACE is a commit or the beginning of its
     id, a tag, a time, HEAD~2 or any other place.
     """
+    from omnigraph.wire.commit_results import CommitList
+
     asked = None if limit is None else limit + 1
     found = scope.reach(read_only=True).commits(
         branch, limit=asked, before=before, after=after, types=types, kinds=kinds
     )
     commits = found[:limit]
-    if as_json:
-        print_json({"commits": [one.wire() for one in commits]})
-        return
-    for line in _draw_commits(commits) if draws else render_commits(commits):
-        click.echo(line)
-    if len(found) > len(commits) and commits:
+    lines = _draw_commits(commits) if draws else render_commits(commits)
+    print_result(CommitList(commits=tuple(commits)), lines, as_json=as_json)
+    if len(found) > len(commits) and commits and not as_json:
         note(f"more: --before {commits[-1].commit_id}")
 
 
@@ -106,18 +105,14 @@ def _draw_commits(commits: Sequence[Commit]) -> Iterator[str]:
 @commit.command("show", epilog=render_examples("commit show"))
 @click.argument("commit_id", metavar="COMMIT")
 @add_graph_options(positional=True, writes=False, served=True)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def show(scope: CommandTarget, commit_id: str, as_json: bool) -> None:
     """Show one commit, wherever it was made.
 
     COMMIT is its id or the beginning of it, a tag, a branch, a time, HEAD~2 or any other place.
     """
     found = scope.reach(read_only=True).commit(commit_id)
-    if as_json:
-        print_json(found.wire())
-        return
-    for line in describe_commit(found):
-        click.echo(line)
+    print_result(found, describe_commit(found), as_json=as_json)
 
 
 @commit.command("changes", epilog=render_examples("commit changes"))
@@ -131,7 +126,7 @@ def show(scope: CommandTarget, commit_id: str, as_json: bool) -> None:
 )
 @click.option("--page-token", metavar="T", help="Print only the page this token leads to.")
 @filter_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def changes(
     scope: CommandTarget,
     commit_id: str,
@@ -177,7 +172,7 @@ def _pages(read: Callable[..., CommitChanges]) -> Iterator[CommitChanges]:
 
 def _print_document(pages: Iterator[CommitChanges]) -> None:
     """Print one document while it is read."""
-    page = next(pages)  # what cannot be read at all is found out before anything is printed
+    page = next(pages)  # a failure to read must precede any output
     click.echo(f'{{"cause": {_json(page.wire()["cause"])}, "changes": [', nl=False)
     is_first = True
     for some in chain([page], pages):
@@ -208,7 +203,6 @@ _PARENT = click.option(
     help="Of a merge, the parent to compare with: 1 what it was merged into, 2 what was merged.",
 )
 _BRANCH = click.option("--branch", default="main", show_default=True, help="The branch to change.")
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 
 
 _DONE = {"revert": "reverted", "cherry-pick": "cherry-picked", "restore": "restored"}
@@ -218,7 +212,7 @@ def _add_commit_options(command: Callable[..., None]) -> Callable[..., None]:
     """Add the argument and the options of commands that apply or undo one commit."""
     graph = add_graph_options(positional=True, writes=True, served=True)
     commit = click.argument("commit_id", metavar="COMMIT")
-    for add in (_JSON, message_option, add_conflict_options, _PARENT, _BRANCH, graph, commit):
+    for add in (json_option, message_option, add_conflict_options, _PARENT, _BRANCH, graph, commit):
         command = add(command)
     return command
 
@@ -246,7 +240,7 @@ def cherry_pick(**options: Any) -> None:  # noqa: ANN401 - click passes them by 
 @_BRANCH
 @click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
 @message_option
-@_JSON
+@json_option
 def restore(**options: Any) -> None:  # noqa: ANN401 - click passes them by name
     """Set a branch to what it was at PLACE, as a new commit; no commit is lost.
 
@@ -273,12 +267,13 @@ def _run(
     }
     given = {name: value for name, value in options.items() if value is not None}
     result = apply[verb](commit_id, dry_run=dry_run, **given)
-    if as_json:
-        print_json({"uri": graph.uri, **result.wire()})
-        return
-    what = f"{result.applied_commit_id} on {result.branch}"
-    click.echo(f"would {verb} {what}" if result.dry_run else f"{_DONE[verb]} {what}", nl=False)
-    click.echo(": unchanged" if result.outcome == "unchanged" else "")
-    print_counts(result)
+    print_result(result, _describe(verb, result), as_json=as_json, uri=graph.uri)
+
+
+def _describe(verb: str, result: ApplyResult) -> Iterator[str]:
+    done = f"would {verb}" if result.dry_run else _DONE[verb]
+    unchanged = ": unchanged" if result.outcome == "unchanged" else ""
+    yield f"{done} {result.applied_commit_id} on {result.branch}{unchanged}"
+    yield from describe_counts(result)
     if result.commit is not None:
-        click.echo(f"commit {result.commit.commit_id}")
+        yield f"commit {result.commit.commit_id}"

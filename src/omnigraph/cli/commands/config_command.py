@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +14,7 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.input_files import read_stdin_line
 from omnigraph.cli.scope_resolution import describe_unknown_settings
 from omnigraph.cli.shell_completion import complete_profile, complete_server
-from omnigraph.cli.terminal import note, print_json
+from omnigraph.cli.terminal import describe_members, json_option, note, print_result
 from omnigraph.client.operator_config import (
     FILE_NAME,
     OperatorConfig,
@@ -34,54 +35,53 @@ def config() -> None:
 
 
 @config.command("path", epilog=render_examples("config path"))
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def path(as_json: bool) -> None:
     """Print where the file is, or would be."""
     place = find_config_folder() / FILE_NAME
-    if as_json:
-        print_json({"path": str(place), "exists": place.is_file()})
-    else:
-        click.echo(place)
+    document = {"path": str(place), "exists": place.is_file()}
+    print_result(document, str(place), as_json=as_json)
 
 
 @config.command("show", epilog=render_examples("config show"))
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def show(as_json: bool) -> None:
     """Show the configuration that was read, with defaults filled in."""
     body = read_config(find_config_folder(), lambda message: note(f"warning: {message}")).wire()
-    if as_json:
-        print_json(body)
-        return
-    for name, value in body.items():
-        match value:
-            case None:
-                shown = ""
-            case dict():
-                shown = ", ".join(f"{key} ({address})" for key, address in value.items())
-            case list():
-                shown = ", ".join(map(str, value))
-            case _:
-                shown = str(value)
-        click.echo(f"{name}: {shown}".rstrip())
+    print_result(body, map(_describe_member, body.items()), as_json=as_json)
+
+
+def _describe_member(member: tuple[str, object]) -> str:
+    name, value = member
+    match value:
+        case None:
+            shown = ""
+        case dict():
+            shown = ", ".join(f"{key} ({address})" for key, address in value.items())
+        case list():
+            shown = ", ".join(map(str, value))
+        case _:
+            shown = str(value)
+    return f"{name}: {shown}".rstrip()
 
 
 @config.command("settings", epilog=render_examples("config settings"))
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def settings(as_json: bool) -> None:
     """Show every setting, its value in this environment and its default; secrets are not shown."""
     from omnigraph.settings import SETTINGS
 
     rows = [_describe_setting(one) for one in SETTINGS]
     unknown = list(describe_unknown_settings())
-    if as_json:
-        print_json({"settings": rows, "unknown": unknown})
-        return
-    for problem in unknown:
+    for problem in () if as_json else unknown:
         note(f"warning: {problem}")
-    for row in rows:
-        value = row["value"] if row["value"] is not None else "-"
-        source = "" if row["is_set"] else "  (default)"
-        click.echo(f"{row['name']} = {value}{source}")
+    document = {"settings": rows, "unknown": unknown}
+    print_result(document, map(_draw_setting, rows), as_json=as_json)
+
+
+def _draw_setting(row: dict[str, object]) -> str:
+    value = row["value"] if row["value"] is not None else "-"
+    return f"{row['name']} = {value}{'' if row['is_set'] else '  (default)'}"
 
 
 def _describe_setting(one: Setting[Any]) -> dict[str, object]:
@@ -100,7 +100,7 @@ def _describe_setting(one: Setting[Any]) -> dict[str, object]:
 
 @config.command("token", epilog=render_examples("config token"))
 @click.argument("url")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def token(url: str, as_json: bool) -> None:
     """Show where the token for a server's address comes from, but not the token."""
     from omnigraph.client.operator_config import choose_token, find_server
@@ -109,13 +109,9 @@ def token(url: str, as_json: bool) -> None:
     servers = read_config(folder, lambda message: note(f"warning: {message}")).servers
     found = choose_token(url, servers, os.environ, folder / "credentials")
     server, source = find_server(url, servers), found.source if found else None
-    if as_json:
-        print_json({"url": url, "server": server, "source": source})
-    else:
-        click.echo(
-            f"{url}: {f'server {server}' if server else 'no declared server'}, "
-            f"{f'token from {source}' if source else 'no token'}"
-        )
+    declared = f"server {server}" if server else "no declared server"
+    said = f"{url}: {declared}, {f'token from {source}' if source else 'no token'}"
+    print_result({"url": url, "server": server, "source": source}, said, as_json=as_json)
 
 
 @click.group()
@@ -124,32 +120,28 @@ def profile() -> None:
 
 
 @profile.command("list", epilog=render_examples("profile list"))
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def list_profiles(as_json: bool) -> None:
     """List the profiles; the active one is marked."""
     config = _read_config()
     found = [_summarize(one) for one in config.profiles.values()]
-    if as_json:
-        print_json(found)
-        return
-    for one in found:
-        mark = " (active)" if one["active"] else ""
-        shown = one["error"] if one["error"] else f"{one['scope_kind']} {one['target']}"
-        click.echo(f"{one['name']}  {shown}{mark}")
+    print_result(found, map(_describe_summary, found), as_json=as_json)
+
+
+def _describe_summary(one: Mapping[str, object]) -> str:
+    shown = one["error"] if one["error"] else f"{one['scope_kind']} {one['target']}"
+    return f"{one['name']}  {shown}{' (active)' if one['active'] else ''}"
 
 
 @profile.command("show", epilog=render_examples("profile show"))
 @click.argument("name", required=False, shell_complete=complete_profile)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def show_profile(name: str | None, as_json: bool) -> None:
     """Show one profile, the active one, or the defaults."""
     config = _read_config()
     body = _describe_profile(config, name or find_active_profile())
-    if as_json:
-        print_json(body)
-        return
-    for key, value in body.items():
-        click.echo(f"  {key}: {'' if value is None else value}")
+    lines = (f"  {line}" for line in describe_members(body))
+    print_result(body, lines, as_json=as_json)
 
 
 def _read_config() -> OperatorConfig:
@@ -206,7 +198,7 @@ def _describe_profile(config: OperatorConfig, name: str | None) -> dict[str, obj
 @click.command(epilog=render_examples("login"))
 @click.argument("name", shell_complete=complete_server)
 @click.option("--token", metavar="T", help="The token; without it, one line of stdin is read.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def login(name: str, token: str | None, as_json: bool) -> None:
     """Store the token for server NAME in the operator's credentials file.
 
@@ -224,10 +216,8 @@ def login(name: str, token: str | None, as_json: bool) -> None:
     declared = name in config.servers
     if not declared:
         note(f"no server '{name}' is declared in the configuration yet")
-    if as_json:
-        print_json({"server": name, "credentials_path": str(path), "declared": declared})
-    else:
-        click.echo(f"stored a token for {name} in {path}")
+    document = {"server": name, "credentials_path": str(path), "declared": declared}
+    print_result(document, f"stored a token for {name} in {path}", as_json=as_json)
 
 
 def _prompt_token(name: str) -> str:
@@ -244,19 +234,17 @@ def _prompt_token(name: str) -> str:
 
 @click.command(epilog=render_examples("logout"))
 @click.argument("name", shell_complete=complete_server)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def logout(name: str, as_json: bool) -> None:
     """Remove the token for server NAME, if there is one."""
     from omnigraph.client.operator_config import remove_token
 
     path = find_config_folder() / "credentials"
     is_removed = remove_token(path, name)
-    if as_json:
-        print_json({"server": name, "credentials_path": str(path), "removed": is_removed})
-    elif is_removed:
-        click.echo(f"removed the token for {name} from {path}")
-    else:
-        click.echo(f"there is no token for {name} in {path}; nothing was removed")
+    document = {"server": name, "credentials_path": str(path), "removed": is_removed}
+    missing = f"there is no token for {name} in {path}; nothing was removed"
+    said = f"removed the token for {name} from {path}" if is_removed else missing
+    print_result(document, said, as_json=as_json)
 
 
 SHELLS = ("bash", "zsh", "fish")
@@ -283,11 +271,9 @@ def completion(shell: str) -> None:
 
 
 @click.command(epilog=render_examples("version"))
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def version(as_json: bool) -> None:
     """Print the release and the storage format it reads and writes."""
-    if as_json:
-        print_json({"version": __version__, "internal_schema_version": INTERNAL_SCHEMA_VERSION})
-        return
-    click.echo(f"omnigraph {__version__}")
-    click.echo(f"internal-schema {INTERNAL_SCHEMA_VERSION}")
+    document = {"version": __version__, "internal_schema_version": INTERNAL_SCHEMA_VERSION}
+    lines = f"omnigraph {__version__}", f"internal-schema {INTERNAL_SCHEMA_VERSION}"
+    print_result(document, lines, as_json=as_json)

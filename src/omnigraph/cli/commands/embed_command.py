@@ -17,7 +17,7 @@ from omnigraph.cli.shared_options import (
     stage_log,
 )
 from omnigraph.cli.shell_completion import FILE
-from omnigraph.cli.terminal import note, print_json
+from omnigraph.cli.terminal import json_option, note, print_json, print_result
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     help="Where to run: in this process, or on Spark.",
 )
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def embed(
     scope: CommandTarget | None,
     seed: str | None,
@@ -101,10 +101,8 @@ def embed(
                 engine=engine,
                 spark_conf=conf,
             )
-        if as_json:
-            print_json(filled.wire())
-        else:
-            click.echo(f"{scope.uri}: {filled.embedded} embedded, commit {filled.commit_id or '-'}")
+        said = f"{scope.uri}: {filled.embedded} embedded, commit {filled.commit_id or '-'}"
+        print_result(filled, said, as_json=as_json)
         return
     for option, given in (("--branch", branch), ("--message", message)):
         if given is not None:
@@ -138,11 +136,11 @@ def embed(
         print_json(done.wire())
         return
     changed = f"{done.cleaned_records} cleaned" if clean else f"{done.embedded_records} embedded"
-    told = f"{done.output}: {done.records} records, {done.selected_records} selected, {changed}"
+    said = f"{done.output}: {done.records} records, {done.selected_records} selected, {changed}"
     if output_path == "-":
-        note(told)
+        note(said)
     else:
-        click.echo(told)
+        click.echo(said)
 
 
 def _check_files(

@@ -23,13 +23,14 @@ from omnigraph.cli.shared_options import (
     stage_log,
 )
 from omnigraph.cli.shell_completion import FILE
-from omnigraph.cli.terminal import print_json
+from omnigraph.cli.terminal import describe_members, json_option, print_json, print_result
 from omnigraph.progress import Work, working
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
     from omnigraph.graph.blobs import Blob
     from omnigraph.graph.engines import EngineName
+    from omnigraph.wire.read_results import SnapshotInfo
 
 
 @click.command(epilog=render_examples("export"))
@@ -89,18 +90,16 @@ def export(
                 engine=engine,
                 spark_conf=parse_spark_options(spark_conf),
             )
-        if as_json:
-            print_json(result.wire())
-        else:
-            click.echo(f"exported {result.rows} rows in {len(result.files)} files to {result.out}")
+        said = f"exported {result.rows} rows in {len(result.files)} files to {result.out}"
+        print_result(result, said, as_json=as_json)
         return
     tables = view.info().tables
     total = sum(one.row_count for one in tables if not types or one.type_name in types)
     written = _Written()
-    # On a terminal the records themselves are to be seen.
-    are_seen = out in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
-    told = nullcontext() if are_seen else working("exporting", total=total, unit="records")
-    with told as work:
+    # On a terminal, progress would mix with the records.
+    is_terminal = out in (None, "-") and sys.stdout is not None and sys.stdout.isatty()
+    progress = nullcontext() if is_terminal else working("exporting", total=total, unit="records")
+    with progress as work:
         write_whole(out, written.counting(view.export_jsonl(types or None), work), force=force)
     if as_json:
         rows, size = written.rows, written.size
@@ -127,7 +126,7 @@ class _Written:
 Command = TypeVar("Command", bound=Callable[..., object])
 Cell = tuple[str, str, str, str]
 At = tuple[str | None, str | None, str | None]
-"""The branch, the place and the snapshot that are given."""
+"""The given branch, place and snapshot."""
 
 
 def add_cell_options(command: Command) -> Command:
@@ -194,7 +193,7 @@ def get(
 
 @blob.command("stat", epilog=render_examples("blob stat"))
 @add_cell_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def stat(
     scope: CommandTarget,
     entity: str,
@@ -211,12 +210,8 @@ def stat(
     ENTITY is node or edge.
     """
     cell = (entity, type_name, entity_id, property_name)
-    body = _find(scope, cell, (branch, at, snapshot), None, None).stat.wire()
-    if as_json:
-        print_json(body)
-        return
-    for name, value in body.items():
-        click.echo(f"{name}: {'' if value is None else value}")
+    found = _find(scope, cell, (branch, at, snapshot), None, None).stat
+    print_result(found, describe_members(found.wire()), as_json=as_json)
 
 
 def _find(scope: CommandTarget, cell: Cell, at: At, start: int | None, length: int | None) -> Blob:
@@ -243,20 +238,19 @@ def _parse_span(text: str | None) -> tuple[int | None, int | None, int | None]:
 @click.command(epilog=render_examples("snapshot"))
 @add_graph_options(positional=True, writes=False, served=True)
 @revision_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def snapshot(
     scope: CommandTarget, branch: str | None, at: str | None, snapshot: str | None, as_json: bool
 ) -> None:
     """Show which version of which table makes up a branch, now or as it was."""
     info = open_view(scope, branch, at, snapshot).info()
-    if as_json:
-        print_json(info.wire())
-        return
-    click.echo(f"branch {info.graph_branch} at manifest version {info.graph_manifest_version}")
-    click.echo(f"snapshot {info.snapshot_id}")
-    click.echo(f"internal-schema {info.internal_schema_version}")
+    print_result(info, _describe_snapshot(info), as_json=as_json)
+
+
+def _describe_snapshot(info: SnapshotInfo) -> Iterator[str]:
+    yield f"branch {info.graph_branch} at manifest version {info.graph_manifest_version}"
+    yield f"snapshot {info.snapshot_id}"
+    yield f"internal-schema {info.internal_schema_version}"
     for table in info.tables:
         where = f" on {table.table_branch}" if table.table_branch else ""
-        click.echo(
-            f"{table.table_key}  version {table.manifest_version}{where}  {table.row_count} rows"
-        )
+        yield f"{table.table_key}  version {table.manifest_version}{where}  {table.row_count} rows"

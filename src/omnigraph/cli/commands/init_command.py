@@ -17,7 +17,7 @@ from omnigraph.cli.scope_resolution import (
 )
 from omnigraph.cli.shared_options import add_address_options, add_cluster_option
 from omnigraph.cli.shell_completion import FILE, complete_store
-from omnigraph.cli.terminal import note, print_json
+from omnigraph.cli.terminal import json_option, note, print_result
 
 if TYPE_CHECKING:
     from omnigraph.language.source import SourceText
@@ -59,7 +59,7 @@ def _refuse_managed(address: str) -> None:
 @click.option("--delimiter", metavar="C", help="With --from: the column separator of text files.")
 @click.option("--as", "actor", metavar="ACTOR", help="The actor the graph is created for.")
 @click.option("--force", is_flag=True, help="Replace schema files left by a failed attempt.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def init(
     graph_uri: str | None,
     store: str | None,
@@ -88,13 +88,9 @@ def init(
     for warning in (*draft.warnings, *list_inert_hints(draft)):
         note(warning.render())
     graph = create(address, schema, force=force, actor=actor, settings=read_settings())
-    if as_json:
-        inferred = {"schema_source": schema.text} if sources else {}
-        print_json({"uri": graph.uri, "initialized": True, **inferred})
-    else:
-        click.echo(f"initialized {graph.uri}")
-        if sources:
-            click.echo(f"\n{schema.text}", nl=False)
+    document = {"initialized": True, **({"schema_source": schema.text} if sources else {})}
+    inferred = ("", schema.text.removesuffix("\n")) if sources else ()
+    print_result(document, (f"initialized {graph.uri}", *inferred), as_json=as_json, uri=graph.uri)
 
 
 def _find_schema(path: str | None, sources: tuple[str, ...], delimiter: str | None) -> SourceText:
@@ -127,7 +123,7 @@ def _find_schema(path: str | None, sources: tuple[str, ...], delimiter: str | No
 )
 @click.option("--shallow", is_flag=True, help="Copy only the newest state of each branch.")
 @click.option("--force", is_flag=True, help="Restart an interrupted clone.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def clone(
     source: str,
     target: str | None,
@@ -149,12 +145,8 @@ def clone(
     done = copy(
         source, target, branches=branches, shallow=shallow, force=force, settings=read_settings()
     )
-    if as_json:
-        print_json(done.wire())
-        return
-    names = ", ".join(done.branches)
-    click.echo(f"cloned {done.source} to {done.uri}")
-    click.echo(f"{done.files:,} files, {done.bytes:,} bytes; branches: {names}")
+    size = f"{done.files:,} files, {done.bytes:,} bytes; branches: {', '.join(done.branches)}"
+    print_result(done, (f"cloned {done.source} to {done.uri}", size), as_json=as_json)
 
 
 def _find_places(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -26,7 +27,7 @@ from omnigraph.cli.shared_options import (
     yes_option,
 )
 from omnigraph.cli.shell_completion import FILE
-from omnigraph.cli.terminal import note, print_json
+from omnigraph.cli.terminal import json_option, note, print_result
 from omnigraph.output_files import OutputFile
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def _adapt_for_ingest(parameter: click.Parameter) -> click.Parameter:
 @force_option
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
 @yes_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def load(
     scope: CommandTarget,
     places: tuple[str, ...],
@@ -156,10 +157,10 @@ def load(
             rejects=refused,
             spark_conf=parse_spark_options(spark_conf),
         )
-    if as_json:
-        print_json({"uri": graph.uri, **result.wire()})
-    else:
-        _show(result, rejects, quiet=scope.quiet)
+    lines = () if scope.quiet else _describe(result)
+    print_result(result, lines, as_json=as_json, uri=graph.uri)
+    if not as_json:
+        _note_details(result, rejects, quiet=scope.quiet)
 
 
 ingest = click.Command(
@@ -189,30 +190,29 @@ def _parse_columns(given: tuple[str, ...]) -> dict[str, str]:
     return columns
 
 
-def _show(result: LoadResult, rejects: str | None, *, quiet: bool) -> None:
-    if not quiet:
-        _report(result)
-    if result.skipped.total:  # what is not there is told in any case
-        note(f"left out {result.skipped.total} rows" + (f", see {rejects}" if rejects else ""))
-        for problem in result.skipped.first[:MAX_SHOWN_SKIPPED]:
-            note(f"  {problem}")
-
-
-def _report(result: LoadResult) -> None:
+def _describe(result: LoadResult) -> Iterator[str]:
     if result.branch_created:
-        click.echo(f"created branch {result.branch} from {result.base_branch}")
+        yield f"created branch {result.branch} from {result.base_branch}"
     if result.commit is None:
-        click.echo(f"nothing to load into {result.branch}; no commit was made")
+        yield f"nothing to load into {result.branch}; no commit was made"
     else:
-        click.echo(
+        yield (
             f"loaded {sum(result.nodes.values())} nodes and {sum(result.edges.values())} edges "
             f"into {result.branch} ({result.engine}, commit {result.commit.commit_id})"
         )
-        if result.engine == "spark" and result.engine_reason:
-            note(f"on Spark: {result.engine_reason}")
-    if result.seconds is not None and result.rows is not None:
+
+
+def _note_details(result: LoadResult, rejects: str | None, *, quiet: bool) -> None:
+    """Print the engine, the speed and, even if `quiet`, the skipped rows on stderr."""
+    if not quiet and result.commit and result.engine == "spark" and result.engine_reason:
+        note(f"on Spark: {result.engine_reason}")
+    if not quiet and result.seconds is not None and result.rows is not None:
         pace = f", {result.rows_per_second:,.0f} rows/s" if result.rows_per_second else ""
         note(f"{result.rows:,} rows, {result.bytes or 0:,} bytes, {result.seconds:.1f} s{pace}")
+    if result.skipped.total:
+        note(f"left out {result.skipped.total} rows" + (f", see {rejects}" if rejects else ""))
+        for problem in result.skipped.first[:MAX_SHOWN_SKIPPED]:
+            note(f"  {problem}")
 
 
 @click.command("import", epilog=render_examples("import"))
@@ -234,7 +234,7 @@ def _report(result: LoadResult) -> None:
 @rejects_option
 @force_option
 @yes_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def import_(
     scope: CommandTarget,
     places: tuple[str, ...],
@@ -252,7 +252,8 @@ def import_(
 
     Read are CSV, TSV, Parquet, Arrow, JSON lines and GraphML, exports of Kuzu and its databases
     (with the package kuzu), and exports of Neo4j as CSV or JSON. A graph that does not exist is
-    created with the schema that `schema infer` proposes. What cannot be carried over is told.
+    created with the schema that `schema infer` proposes. Data without an equivalent
+    is reported.
     """
     require_free(rejects, force=force)
     if mode == "overwrite":
@@ -273,21 +274,24 @@ def import_(
             settings=read_settings(),
             engine=engine,
         )
-    if as_json:
-        print_json(result.wire())
-    else:
-        _show_import(result)
+    print_result(result, _describe_import(result), as_json=as_json)
+    if not as_json:
+        _note_losses(result)
 
 
-def _show_import(result: ImportResult) -> None:
+def _describe_import(result: ImportResult) -> Iterator[str]:
     load = result.load
     if result.created:
-        click.echo(f"initialized {result.graph.uri} with the schema of the data")
+        yield f"initialized {result.graph.uri} with the schema of the data"
     made = "no commit" if load.commit is None else f"commit {load.commit.commit_id}"
-    click.echo(
+    yield (
         f"imported {sum(load.nodes.values())} nodes and {sum(load.edges.values())} edges "
         f"into {load.branch} ({load.engine}, {made})"
     )
+
+
+def _note_losses(result: ImportResult) -> None:
+    load = result.load
     for line in result.lost:
         note(f"not carried over: {line}")
     if load.skipped.total:

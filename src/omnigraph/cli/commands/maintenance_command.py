@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -17,13 +18,20 @@ from omnigraph.cli.shared_options import (
     stage_log,
     yes_option,
 )
-from omnigraph.cli.terminal import note, print_json
+from omnigraph.cli.terminal import json_option, note, print_result
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
     from omnigraph.graph.engines import EngineName
+    from omnigraph.graph.results import PendingList, RecoveryList
     from omnigraph.maintenance.autopilot import MaintainResult
-    from omnigraph.maintenance.maintenance_results import OptimizedTable
+    from omnigraph.maintenance.maintenance_results import (
+        CleanupResult,
+        OptimizedTable,
+        OptimizeResult,
+        RepairResult,
+        VerifyResult,
+    )
 
 
 @click.command(epilog=render_examples("optimize"))
@@ -35,7 +43,7 @@ if TYPE_CHECKING:
     "--engine", type=click.Choice(ENGINES), default="local", help="Where the files are written."
 )
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def optimize(
     scope: CommandTarget,
     branch: str,
@@ -52,13 +60,14 @@ def optimize(
             engine=engine,
             spark_conf=parse_spark_options(spark_conf),
         )
-    if as_json:
-        print_json({"uri": graph.uri, **result.wire()})
-        return
+    print_result(result, _describe_optimized(result), as_json=as_json, uri=graph.uri)
+
+
+def _describe_optimized(result: OptimizeResult) -> Iterator[str]:
     for table in result.tables:
-        click.echo(f"{table.table_key}  {_describe_table(table)}")
+        yield f"{table.table_key}  {_describe_table(table)}"
         for pending in table.pending_indexes:
-            click.echo(f"  index on {pending.property} is pending: {pending.reason}")
+            yield f"  index on {pending.property} is pending: {pending.reason}"
 
 
 def _describe_table(table: OptimizedTable) -> str:
@@ -91,7 +100,7 @@ def _describe_table(table: OptimizedTable) -> str:
     "--confirm", is_flag=True, help="Remove it; otherwise only report what would be removed."
 )
 @yes_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def cleanup(
     scope: CommandTarget,
     keep: int | None,
@@ -122,18 +131,19 @@ def cleanup(
     result = graph.cleanup(keep=keep, older_than=limit, confirm=confirm)
     if not confirm:
         note(f"{policy}; nothing was removed, run again with --confirm")
-    if as_json:
-        print_json({"uri": graph.uri, **result.wire()})
-        return
+    print_result(result, _describe_cleaned(result), as_json=as_json, uri=graph.uri)
+
+
+def _describe_cleaned(result: CleanupResult) -> Iterator[str]:
     for table in result.tables:
-        click.echo(
+        yield (
             f"{table.table_key}  {table.old_versions_removed:,} versions, "
             f"{table.bytes_removed:,} bytes"
         )
         if table.error:
-            click.echo(f"  failed: {table.error}")
+            yield f"  failed: {table.error}"
     if result.reclaimed:
-        click.echo(f"{len(result.reclaimed):,} unreferenced forks, folders and files")
+        yield f"{len(result.reclaimed):,} unreferenced forks, folders and files"
 
 
 @click.command(epilog=render_examples("repair"))
@@ -141,7 +151,7 @@ def cleanup(
 @click.option("--confirm", is_flag=True, help="Accept changes that provably changed no row.")
 @click.option("--force", is_flag=True, help="With --confirm, accept every other change as well.")
 @yes_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def repair(scope: CommandTarget, confirm: bool, force: bool, yes: bool, as_json: bool) -> int:
     """Show tables that something else moved ahead of the graph, and accept them."""
     if force and confirm:
@@ -149,31 +159,31 @@ def repair(scope: CommandTarget, confirm: bool, force: bool, yes: bool, as_json:
     graph = scope.open(read_only=False)
     scope.echo("repair")
     result = graph.repair(confirm=confirm, force=force)
-    if as_json:
-        print_json({"uri": graph.uri, **result.wire()})
-        return 1 if result.is_refused else 0
+    print_result(result, _describe_repaired(result), as_json=as_json, uri=graph.uri)
+    if not as_json and any(table.action == "preview" for table in result.tables):
+        note("nothing was changed; run again with --confirm")
+    if not as_json and result.is_refused:
+        note("what may have changed rows was refused; --force --confirm accepts it")
+    return 1 if result.is_refused else 0
+
+
+def _describe_repaired(result: RepairResult) -> Iterator[str]:
     for table in result.tables:
-        click.echo(
+        yield (
             f"{table.table_key}  {table.classification}  {table.action}  "
             f"{table.manifest_version} → {table.lance_head_version}"
         )
         if table.operations:
-            click.echo(f"  {', '.join(table.operations)}")
+            yield f"  {', '.join(table.operations)}"
         if table.error:
-            click.echo(f"  {table.error}")
-    if any(table.action == "preview" for table in result.tables):
-        note("nothing was changed; run again with --confirm")
-    if result.is_refused:
-        note("what may have changed rows was refused; --force --confirm accepts it")
-        return 1
-    return 0
+            yield f"  {table.error}"
 
 
 @click.command(epilog=render_examples("verify"))
 @add_graph_options(positional=True, writes=False)
 @click.option("--deep", is_flag=True, help="Read every row and compare every checksum.")
 @click.option("--history", is_flag=True, help="Check every commit that can still be read.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def verify(scope: CommandTarget, deep: bool, history: bool, as_json: bool) -> int:
     """Check the integrity of every branch; changes nothing.
 
@@ -181,16 +191,17 @@ def verify(scope: CommandTarget, deep: bool, history: bool, as_json: bool) -> in
     """
     graph = scope.open(read_only=True)
     result = graph.verify(deep=deep, history=history)
-    if as_json:
-        print_json({"uri": graph.uri, **result.wire()})
-        return 0 if result.is_sound else 1
+    print_result(result, _describe_verified(result), as_json=as_json, uri=graph.uri)
+    return 0 if result.is_sound else 1
+
+
+def _describe_verified(result: VerifyResult) -> Iterator[str]:
     for label, found in (("", result.findings), ("note: ", result.notes)):
         for one in found:
             parts = ("" if label else one.check, one.branch, one.table_key, one.message)
-            click.echo(label + "  ".join(part for part in parts if part))
-    looked = ", ".join(f"{count:,} {what}" for what, count in sorted(result.checked.items()))
-    click.echo(f"{'in order' if result.is_sound else 'not in order'}: {looked}")
-    return 0 if result.is_sound else 1
+            yield label + "  ".join(part for part in parts if part)
+    checked = ", ".join(f"{count:,} {what}" for what, count in sorted(result.checked.items()))
+    yield f"{'in order' if result.is_sound else 'not in order'}: {checked}"
 
 
 @click.command(epilog=render_examples("maintain"))
@@ -210,28 +221,25 @@ def maintain(scope: CommandTarget, watch: bool, interval: float | None, as_json:
     pause = graph.settings.autopilot.interval_s if interval is None else interval
     while True:
         result = graph.maintain()
-        _show(result, as_json=as_json)
+        print_result(result, _describe_maintained(result), as_json=as_json)
         if not watch:
             return 1 if result.error else 0
         time.sleep(pause)
 
 
-def _show(result: MaintainResult, *, as_json: bool) -> None:
-    if as_json:
-        print_json(result.wire())
-        return
+def _describe_maintained(result: MaintainResult) -> Iterator[str]:
     for reason in (*result.due.optimize, *result.due.cleanup):
-        click.echo(f"due: {reason}")
+        yield f"due: {reason}"
     if result.optimized is not None:
         changed = sum(table.committed for table in result.optimized.tables)
-        click.echo(f"optimized {changed} tables")
+        yield f"optimized {changed} tables"
     if result.cleaned is not None:
         freed = sum(table.bytes_removed for table in result.cleaned.tables)
-        click.echo(f"removed {freed:,} bytes")
+        yield f"removed {freed:,} bytes"
     if result.error:
-        click.echo(f"failed, will be retried: {result.error}")
+        yield f"failed, will be retried: {result.error}"
     elif not result.due.is_any:
-        click.echo("nothing is due")
+        yield "nothing is due"
 
 
 @click.command(epilog=render_examples("recover"))
@@ -243,7 +251,7 @@ def _show(result: MaintainResult, *, as_json: bool) -> None:
     help="Set aside the record of this write, which cannot be read; needs --confirm.",
 )
 @click.option("--confirm", is_flag=True, help="Confirm --quarantine.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def recover(
     scope: CommandTarget, check: bool, quarantine: str | None, confirm: bool, as_json: bool
 ) -> None:
@@ -254,16 +262,15 @@ def recover(
     if check:
         _print_pending(scope, as_json=as_json)
         return
+    from omnigraph.graph.results import RecoveredList
+
     scope.echo("recover")
     graph = scope.open(read_only=False)
-    recovered = [*graph.recovered_on_open, *graph.recover()]
-    if as_json:
-        print_json({"recovered": [one.wire() for one in recovered]})
-        return
-    for one in recovered:
-        click.echo(f"{one.operation_id}  {one.decision}  {one.commit_id or '-'}")
-    if not recovered:
-        click.echo("nothing to recover")
+    recovered = RecoveredList((*graph.recovered_on_open, *graph.recover()))
+    lines = [
+        f"{one.operation_id}  {one.decision}  {one.commit_id or '-'}" for one in recovered.recovered
+    ]
+    print_result(recovered, lines or "nothing to recover", as_json=as_json)
 
 
 def _set_aside(scope: CommandTarget, operation_id: str, *, confirm: bool, as_json: bool) -> None:
@@ -271,10 +278,9 @@ def _set_aside(scope: CommandTarget, operation_id: str, *, confirm: bool, as_jso
         raise click.UsageError("--quarantine excludes a write from recovery: add --confirm")
     scope.echo("recover --quarantine")
     place = scope.quarantine(operation_id)
-    if as_json:
-        print_json({"uri": scope.uri, "operation_id": operation_id, "kept_at": place})
-        return
-    click.echo(f"{operation_id} is kept at {place}")
+    document = {"operation_id": operation_id, "kept_at": place}
+    said = f"{operation_id} is kept at {place}"
+    print_result(document, said, as_json=as_json, uri=scope.uri)
 
 
 @click.group()
@@ -284,7 +290,7 @@ def recovery() -> None:
 
 @recovery.command("pending", epilog=render_examples("recovery pending"))
 @add_graph_options(positional=True, writes=False)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def pending(scope: CommandTarget, as_json: bool) -> None:
     """Show pending interrupted writes, and how each would be recovered."""
     _print_pending(scope, as_json=as_json)
@@ -293,27 +299,33 @@ def pending(scope: CommandTarget, as_json: bool) -> None:
 @recovery.command("list", epilog=render_examples("recovery list"))
 @add_graph_options(positional=True, writes=False)
 @click.option("--branch", default="main", show_default=True, help="The branch to read.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def list_recoveries(scope: CommandTarget, branch: str, as_json: bool) -> None:
     """Show writes that were recovered."""
-    audits = scope.open(read_only=True).recovery_list(branch)
-    if as_json:
-        print_json({"recoveries": [one.wire() for one in audits]})
-        return
-    for one in audits:
+    from omnigraph.graph.results import RecoveryList
+
+    found = RecoveryList(scope.open(read_only=True).recovery_list(branch))
+    print_result(found, _describe_recoveries(found), as_json=as_json)
+
+
+def _describe_recoveries(found: RecoveryList) -> Iterator[str]:
+    for one in found.recoveries:
         tables = ", ".join(f"{t.table_key} {t.from_version}→{t.to_version}" for t in one.tables)
-        click.echo(f"{one.operation_id}  {one.kind}  {one.writer_kind}  {tables or '-'}")
-    if not audits:
-        click.echo("no writes were recovered")
+        yield f"{one.operation_id}  {one.kind}  {one.writer_kind}  {tables or '-'}"
+    if not found.recoveries:
+        yield "no writes were recovered"
 
 
 def _print_pending(scope: CommandTarget, *, as_json: bool) -> None:
-    found = scope.open(read_only=True).recovery_pending()
-    if as_json:
-        print_json({"pending": [one.wire() for one in found]})
-        return
-    for one in found:
-        click.echo(f"{one.operation_id}  {one.branch}  {one.writer_kind}  {one.decision}")
-        click.echo(f"  {one.reason}")
-    if not found:
-        click.echo("no writes are pending")
+    from omnigraph.graph.results import PendingList
+
+    found = PendingList(tuple(scope.open(read_only=True).recovery_pending()))
+    print_result(found, _describe_pending(found), as_json=as_json)
+
+
+def _describe_pending(found: PendingList) -> Iterator[str]:
+    for one in found.pending:
+        yield f"{one.operation_id}  {one.branch}  {one.writer_kind}  {one.decision}"
+        yield f"  {one.reason}"
+    if not found.pending:
+        yield "no writes are pending"

@@ -14,7 +14,7 @@ from omnigraph.cli.input_files import read_source
 from omnigraph.cli.scope_resolution import read_settings, resolve_cluster, select_applied_graph
 from omnigraph.cli.shared_options import add_cluster_option
 from omnigraph.cli.shell_completion import FILE, complete_profile
-from omnigraph.cli.terminal import print_json
+from omnigraph.cli.terminal import json_option, print_result
 from omnigraph.client.operator_config import find_active_profile
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def add_bundle_options(command: Callable[..., object]) -> Callable[..., object]:
 
     decorated: Callable[..., object] = run
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print a JSON document."),
+        json_option,
         click.option(
             "--profile",
             metavar="NAME",
@@ -150,13 +150,8 @@ def validate(bundle: ChosenBundle, schema_path: str | None, as_json: bool) -> No
         "actors": len(found.actors),
         "rules": len(found.rules),
     }
-    if as_json:
-        print_json(body)
-    else:
-        click.echo(
-            f"{found.name}: {_count_things(len(found.rules), 'rule')} for "
-            f"{_count_things(len(found.actors), 'actor')}"
-        )
+    counts = (_count_things(len(found.rules), "rule"), _count_things(len(found.actors), "actor"))
+    print_result(body, f"{found.name}: {' for '.join(counts)}", as_json=as_json)
 
 
 @policy.command("test", epilog=render_examples("policy test"))
@@ -165,33 +160,30 @@ def validate(bundle: ChosenBundle, schema_path: str | None, as_json: bool) -> No
     "--tests", "tests_path", type=FILE, required=True, metavar="FILE", help="The cases (.yaml)."
 )
 def test(bundle: ChosenBundle, tests_path: str, as_json: bool) -> int:
-    """Ask a bundle for the decisions that a file of cases expects.
+    """Compare the decisions of a bundle with those that a file of cases expects.
 
-    Exits with 1 when one of them is another.
+    Exits with 1 when one of them differs.
     """
     from omnigraph.policy.policy_parser import parse_cases, run_cases
 
     results = run_cases(bundle.parse(), parse_cases(read_source(tests_path)))
     failed = [one for one in results if not one.passed]
-    if as_json:
-        print_json(
-            {
-                "ok": not failed,
-                "passed": len(results) - len(failed),
-                "failed": len(failed),
-                "cases": [one.wire() for one in results],
-            }
-        )
-    else:
-        for line in _draw_results(results):
-            click.echo(line)
+    document = {
+        "ok": not failed,
+        "passed": len(results) - len(failed),
+        "failed": len(failed),
+        "cases": [one.wire() for one in results],
+    }
+    print_result(document, _draw_results(results), as_json=as_json)
     return 1 if failed else 0
 
 
 @policy.command("explain", epilog=render_examples("policy explain"))
 @add_bundle_options
-@click.option("--actor", required=True, metavar="ACTOR", help="Who asks.")
-@click.option("--action", "word", required=True, metavar="ACTION", help="What they ask for.")
+@click.option("--actor", required=True, metavar="ACTOR", help="The actor to decide about.")
+@click.option(
+    "--action", "word", required=True, metavar="ACTION", help="The action to decide about."
+)
 @click.option("--branch", metavar="BRANCH", help="The branch that is read, changed or taken from.")
 @click.option("--target-branch", metavar="BRANCH", help="The branch that is made or merged into.")
 @click.option("--query", metavar="NAME", help="The stored query that is run.")
@@ -204,7 +196,7 @@ def explain(
     query: str | None,
     as_json: bool,
 ) -> None:
-    """Show what a bundle decides, by which rule, and what stays hidden.
+    """Show the decision of a bundle, its rule, and what it hides.
 
     Exits with 0 whether it allows or denies.
     """
@@ -218,11 +210,11 @@ def explain(
     if decision.allowed and action in READING_ACTIONS:
         hidden = sorted(find_hidden(found, actor, action, branch))
         body = {**body, **({"hidden": hidden} if hidden else {})}
-    if as_json:
-        print_json(body)
-        return
-    for name, value in body.items():
-        click.echo(f"{name}: {', '.join(value) if isinstance(value, list) else value}")
+    lines = (
+        f"{name}: {', '.join(value) if isinstance(value, list) else value}"
+        for name, value in body.items()
+    )
+    print_result(body, lines, as_json=as_json)
 
 
 def _find_catalog(bundle: ChosenBundle, schema_path: str | None) -> Catalog | None:

@@ -20,7 +20,7 @@ from omnigraph.cli.shared_options import (
     revision_options,
 )
 from omnigraph.cli.shell_completion import FILE
-from omnigraph.cli.terminal import print_json
+from omnigraph.cli.terminal import json_option, print_json, print_result
 from omnigraph.language.source import SourceText
 
 if TYPE_CHECKING:
@@ -41,19 +41,18 @@ _QUERIES = click.option(
 _SCHEMA = click.option(
     "--schema", "schema_path", type=FILE, metavar="FILE", help="A schema (.pg) instead of a graph."
 )
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
 
 
 @click.group()
 def queries() -> None:
-    """Look at stored queries and check them."""
+    """List and check stored queries."""
 
 
 @queries.command("list", epilog=render_examples("queries list"))
 @add_graph_options(positional=True, writes=False, served=True, offline=("schema_path",))
 @_QUERIES
 @_SCHEMA
-@_JSON
+@json_option
 def list_(
     scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> None:
@@ -65,19 +64,19 @@ def list_(
     else:
         registry, catalog = _load_queries(scope, paths), _read_catalog(scope, schema_path)
         found = list(describe_queries(registry, catalog).values())
-    if as_json:
-        print_json({"queries": found})
-        return
-    for entry in found:
-        kind = "mutation" if entry["mutation"] else "read"
-        click.echo(f"{kind:<8}  {entry['name']}({_draw_parameters(entry['params'])})")
+    print_result({"queries": found}, map(_describe_query, found), as_json=as_json)
+
+
+def _describe_query(entry: dict[str, object]) -> str:
+    kind = "mutation" if entry["mutation"] else "read"
+    return f"{kind:<8}  {entry['name']}({_draw_parameters(entry['params'])})"
 
 
 @queries.command("validate", epilog=render_examples("queries validate"))
 @add_graph_options(positional=True, writes=False, offline=("schema_path",))
 @_QUERIES
 @_SCHEMA
-@_JSON
+@json_option
 def validate(
     scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> int:
@@ -89,15 +88,13 @@ def validate(
 
     registry = _load_queries(scope, paths)
     found = check_queries(registry, _read_catalog(scope, schema_path))
-    if as_json:
-        print_json(found.wire())
-    else:
-        broken = {one.query: one.message for one in found.breakages}
-        for one in registry:
-            wrong = broken.get(one.name)
-            click.echo(f"OK     {one.name}" if wrong is None else f"ERROR  {one.name}: {wrong}")
-        for warning in found.warnings:
-            click.echo(f"WARN   {warning.query}: {warning.message}")
+    broken = {one.query: one.message for one in found.breakages}
+    lines = [
+        f"ERROR  {one.name}: {broken[one.name]}" if one.name in broken else f"OK     {one.name}"
+        for one in registry
+    ]
+    lines += [f"WARN   {warning.query}: {warning.message}" for warning in found.warnings]
+    print_result(found, lines, as_json=as_json)
     return 0 if found.ok else 1
 
 
@@ -148,7 +145,7 @@ def _draw_type(one: dict[str, object]) -> str:
 @click.option(
     "--schema", "schema_path", type=FILE, metavar="FILE", help="A schema (.pg) instead of a graph."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def lint(
     scope: CommandTarget | None, query_path: str, schema_path: str | None, as_json: bool
 ) -> int:
@@ -162,11 +159,7 @@ def lint(
     else:
         assert schema_path is not None, "without a scope there is a schema"
         report = _lint_offline(query_path, schema_path)
-    if as_json:
-        print_json(report.wire())
-    else:
-        for line in report.lines():
-            click.echo(line)
+    print_result(report, report.lines(), as_json=as_json)
     return report.exit_code
 
 
@@ -184,7 +177,7 @@ _SCHEMA_SUFFIX, _QUERY_SUFFIX = ".pg", ".gq"
 @click.command(epilog=render_examples("fmt"))
 @click.argument("paths", type=FILE, nargs=-1, required=True, metavar="FILE...")
 @click.option("--check", is_flag=True, help="Write nothing; exit with 1 if a file would change.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def fmt(paths: tuple[str, ...], check: bool, as_json: bool) -> int:
     """Rewrite schema (.pg) and query (.gq) files in one layout; comments stay.
 
@@ -197,11 +190,9 @@ def fmt(paths: tuple[str, ...], check: bool, as_json: bool) -> int:
             mode = Path(path).stat().st_mode
             write_whole(path, [texts[path][1].encode()], force=True)
             Path(path).chmod(mode)
-    if as_json:
-        print_json({"files": [{"path": path, "changed": path in changed} for path in texts]})
-    else:
-        for path in changed:
-            click.echo(f"would reformat {path}" if check else f"reformatted {path}")
+    verb = "would reformat" if check else "reformatted"
+    document = {"files": [{"path": path, "changed": path in changed} for path in texts]}
+    print_result(document, [f"{verb} {path}" for path in changed], as_json=as_json)
     return 1 if check and changed else 0
 
 
@@ -230,7 +221,7 @@ def _format(path: str) -> tuple[str, str]:
 @click.option("--params", metavar="JSON", help="Parameters as a JSON object, with --analyze.")
 @click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
 @revision_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def explain(
     scope: CommandTarget | None,
     name: str | None,

@@ -39,7 +39,7 @@ from omnigraph.cli.shared_options import (
     with_timeout,
 )
 from omnigraph.cli.shell_completion import FILE, complete_alias
-from omnigraph.cli.terminal import note, print_json
+from omnigraph.cli.terminal import json_option, note, print_result
 from omnigraph.client.operator_config import (
     OUTPUT_FORMATS,
     Alias,
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 NAME = "statement"
-"""What a query is called that has no name."""
+"""The name of a query without a name."""
 _WHOLE_NUMBERS = ("I64", "I32", "U64", "U32", "F64", "F32")
 _NUMBERS = ("F64", "F32")
 _TEXTS = ("String", "Date", "DateTime", "Blob")
@@ -177,7 +177,7 @@ def wrap(body: str, name: str, types: Mapping[str, str] | None = None) -> str:
 
 
 At = tuple[str | None, str | None, str | None]
-"""The branch, the place and the snapshot that are given."""
+"""The given branch, place and snapshot."""
 
 
 def is_stored(scope: CommandTarget, name: str | None, path: str | None, text: str | None) -> bool:
@@ -253,7 +253,7 @@ def invoke_mutation(
     type=click.Choice(FORMATS),
     help="The output format; by default, by the name of --out.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 @click.option("--out", type=FILE, metavar="PATH", help="Write to a file instead of stdout.")
 @force_option
 def query(
@@ -315,7 +315,7 @@ def query(
 @click.option("--branch", default="main", show_default=True, help="The branch to change.")
 @click.option("--if-commit", "expected", metavar="ID", help="Only if the branch is at this commit.")
 @message_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def mutate(
     scope: CommandTarget,
     name: str | None,
@@ -346,12 +346,8 @@ def mutate(
         result = graph.mutate(
             query, name, parameters, branch=branch, expected_head=expected, message=message
         )
-    if as_json:
-        print_json(result.wire())
-        return
-    click.echo(render_mutation(result))
-    if result.actor_id:
-        click.echo(f"actor_id: {result.actor_id}")
+    actor = (f"actor_id: {result.actor_id}",) if result.actor_id else ()
+    print_result(result, (render_mutation(result), *actor), as_json=as_json)
 
 
 SCOPE_FLAGS = ("--server", "--graph", "--store", "--uri", "--cluster", "--profile", "--as")
@@ -379,7 +375,7 @@ class _AliasCommand(click.Command):
 @click.option("--params", metavar="JSON", help="Further parameters as a JSON object.")
 @click.option("--params-file", type=FILE, metavar="FILE", help="Parameters in a file; - for stdin.")
 @click.option("--format", "chosen", type=click.Choice(OUTPUT_FORMATS), help="The output format.")
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Short for --format json.")
 @TIMEOUT
 @click.option("--quiet", is_flag=True, help="Do not print what is being changed.")
 def alias(
@@ -411,10 +407,8 @@ def alias(
     if isinstance(result, QueryResult):
         shape = "json" if as_json else chosen or found.format or scope.config.output
         write_answer(result, shape, None, scope.config)
-    elif as_json:
-        print_json(result.wire())
     else:
-        click.echo(render_mutation(result))
+        print_result(result, render_mutation(result), as_json=as_json)
 
 
 def _run(

@@ -22,7 +22,7 @@ from omnigraph.cli.shared_options import (
     stage_log,
 )
 from omnigraph.cli.shell_completion import FILE
-from omnigraph.cli.terminal import note, print_json
+from omnigraph.cli.terminal import json_option, note, print_result
 from omnigraph.settings import ENGINES
 
 if TYPE_CHECKING:
@@ -47,22 +47,19 @@ def schema() -> None:
 @schema.command(epilog=render_examples("schema show"))
 @add_graph_options(positional=True, writes=False, served=True)
 @revision_options
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def show(
     scope: CommandTarget, branch: str | None, at: str | None, snapshot: str | None, as_json: bool
 ) -> None:
     """Print the schema of a branch, now or as it was."""
     source = open_view(scope, branch, at, snapshot).schema
-    if as_json:
-        print_json({"schema_source": source})
-    else:
-        click.echo(source, nl=not source.endswith("\n"))
+    print_result({"schema_source": source}, source.removesuffix("\n"), as_json=as_json)
 
 
 @schema.command(epilog=render_examples("schema infer"))
 @click.argument("sources", nargs=-1, required=True, type=FILE, metavar="PATH...")
 @delimiter_option
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def infer(sources: tuple[str, ...], delimiter: str | None, as_json: bool) -> None:
     """Propose a schema from data, with comments where it is a guess.
 
@@ -73,10 +70,7 @@ def infer(sources: tuple[str, ...], delimiter: str | None, as_json: bool) -> Non
     from omnigraph.interchange.import_files import infer_schema
 
     proposal = infer_schema(list(sources), delimiter=delimiter, settings=read_settings())
-    if as_json:
-        print_json(proposal.wire())
-    else:
-        click.echo(proposal.source, nl=False)
+    print_result(proposal, proposal.source.removesuffix("\n"), as_json=as_json)
 
 
 @schema.command(epilog=render_examples("schema plan"))
@@ -95,7 +89,7 @@ def infer(sources: tuple[str, ...], delimiter: str | None, as_json: bool) -> Non
 @click.option("--branch", metavar="NAME", help="The branch of the graph; main by default.")
 @click.option("--allow-data-loss", is_flag=True, help="Plan drops as hard drops.")
 @_SET
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def plan(
     scope: CommandTarget | None,
     from_path: str | None,
@@ -134,17 +128,13 @@ def plan(
         migration = plan_migration(
             accepted, desired, allow_data_loss=allow_data_loss, expressions=expressions
         ).plan
-    if as_json:
-        print_json({**origin, **migration.wire()})
-        return 0 if migration.supported else EXIT_FAILURE
-    for step in migration.steps:
-        click.echo(f"- {step.describe()}")
-    if not migration.steps:
-        click.echo("no schema changes")
-    for found in migration.notes:
-        note(f"{found.severity} {found.code}: {found.message}")
-    if not migration.supported:
-        note("not supported: the changes marked above cannot be applied")
+    lines = [f"- {step.describe()}" for step in migration.steps] or "no schema changes"
+    print_result({**origin, **migration.wire()}, lines, as_json=as_json)
+    if not as_json:
+        for found in migration.notes:
+            note(f"{found.severity} {found.code}: {found.message}")
+        if not migration.supported:
+            note("not supported: the changes marked above cannot be applied")
     return 0 if migration.supported else EXIT_FAILURE
 
 
@@ -181,7 +171,7 @@ def plan(
 )
 @click.option("--spark-conf", multiple=True, metavar="K=V", help="A Spark option; repeatable.")
 @click.option("--yes", is_flag=True, help="Do not ask before data is lost.")
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def apply(
     scope: CommandTarget,
     schema_path: str,
@@ -223,11 +213,9 @@ def apply(
             engine=engine,
             spark_conf=parse_spark_options(spark_conf),
         )
+    print_result(result, _describe_applied(result), as_json=as_json, uri=graph.uri)
     if as_json:
-        print_json({"uri": graph.uri, **result.wire()})
         return
-    for line in _describe_applied(result):
-        click.echo(line)
     if mutations and not result.steps:
         note("the schema is already applied; no mutation was run")
     for found in result.notes:
@@ -291,7 +279,7 @@ schema.add_command(
 @click.option(
     "--schema", "schema_path", type=FILE, required=True, metavar="FILE", help="The schema (.pg)."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def lint(schema_path: str, as_json: bool) -> None:
     """Lint a schema file; warnings do not fail.
 
@@ -304,11 +292,13 @@ def lint(schema_path: str, as_json: bool) -> None:
     findings = [*draft.warnings, *lint_schema(draft)]
     warnings = sum(found.severity == "warning" for found in findings)
     infos = len(findings) - warnings
-    if as_json:
-        counts = {"warnings": warnings, "infos": infos}
-        found = [finding.wire() for finding in findings]
-        print_json({"status": "ok", "schema_path": schema_path, **counts, "findings": found})
-        return
-    for finding in findings:
-        click.echo(f"{finding.code} {finding.render()}\n")
-    click.echo(f"{schema_path}: {warnings} warnings, {infos} infos")
+    document = {
+        "status": "ok",
+        "schema_path": schema_path,
+        "warnings": warnings,
+        "infos": infos,
+        "findings": [finding.wire() for finding in findings],
+    }
+    lines = [f"{finding.code} {finding.render()}\n" for finding in findings]
+    summary = f"{schema_path}: {warnings} warnings, {infos} infos"
+    print_result(document, (*lines, summary), as_json=as_json)

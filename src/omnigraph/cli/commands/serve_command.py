@@ -11,7 +11,7 @@ from omnigraph.cli.examples import render_examples
 from omnigraph.cli.scope_resolution import describe_unknown_settings, resolve_server
 from omnigraph.cli.shared_options import TIMEOUT
 from omnigraph.cli.shell_completion import complete_profile, complete_server, complete_store
-from omnigraph.cli.terminal import note, print_json
+from omnigraph.cli.terminal import json_option, note, print_result
 
 _PACKAGES = ("uvicorn", "starlette", "httptools", "structlog", "prometheus_client")
 
@@ -156,7 +156,7 @@ def graphs() -> None:
     help="A profile of the operator's config.",
 )
 @TIMEOUT
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON document.")
+@json_option
 def list_(server: str | None, profile: str | None, timeout_s: float | None, as_json: bool) -> None:
     """List the graphs that a server has, with their addresses."""
     import msgspec
@@ -164,10 +164,7 @@ def list_(server: str | None, profile: str | None, timeout_s: float | None, as_j
     from omnigraph.client.served_graph import list_graphs
 
     found = list_graphs(resolve_server(server, profile), timeout_s)
-    if as_json:
-        print_json(msgspec.to_builtins(found))
-        return
-    for one in found.graphs:
-        click.echo(f"{one.graph_id}\t{one.uri}")
-    for lost in found.quarantined:
+    lines = (f"{one.graph_id}\t{one.uri}" for one in found.graphs)
+    print_result(msgspec.to_builtins(found), lines, as_json=as_json)
+    for lost in () if as_json else found.quarantined:
         note(f"{lost.graph_id} is not served: {lost.reason}")

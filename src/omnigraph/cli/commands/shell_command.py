@@ -167,7 +167,7 @@ class Completer:
 
 
 def use_readline(completer: Completer, history: Path) -> None:
-    """Edit lines, complete words and remember what was typed, where that is possible."""
+    """Enable line editing, completion and history, if the platform supports them."""
     try:
         import readline
     except ImportError:  # a Python built without it still has a shell
@@ -193,7 +193,7 @@ def _save_history(path: Path) -> None:
 
 PROMPT, MORE = "omnigraph> ", "       ...> "
 NAME = "shell"
-"""What a statement without a name is called."""
+"""The name of a statement without a name."""
 INPUT_HINT = """\
 Anything else is a query, or the body of one: match { … } return { … }, insert …
 A statement ends with a semicolon or an empty line; on one line it needs neither.
@@ -361,7 +361,7 @@ COMMANDS = {
 
 
 def run_interactively(shell: Shell, read_line: Callable[[str], str] = input) -> None:
-    """Prompt until the person leaves. An interrupt drops what is being typed or run."""
+    """Prompt until the user leaves. An interrupt cancels the current input or statement."""
     notice = f"{shell.graph.uri} on {shell.branch}; .help for help"
     while True:
         try:

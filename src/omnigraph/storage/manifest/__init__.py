@@ -9,7 +9,7 @@ from omnigraph.storage.manifest.commit_records import CommitMetadata as CommitMe
 from omnigraph.storage.manifest.commit_records import CommitRecord as CommitRecord
 from omnigraph.storage.manifest.commit_records import MergedState as MergedState
 from omnigraph.storage.manifest.commit_records import RecoveryAudit as RecoveryAudit
-from omnigraph.storage.manifest.commit_records import show_commit as show_commit
+from omnigraph.storage.manifest.commit_records import with_commit as with_commit
 from omnigraph.storage.manifest.manifest_changes import Register as Register
 from omnigraph.storage.manifest.manifest_changes import Rename as Rename
 from omnigraph.storage.manifest.manifest_changes import SchemaChange as SchemaChange

@@ -1,26 +1,30 @@
-"""Graph commits and recovery audits: rows that are only ever added."""
+"""Graph commits and recovery audits: rows that are only added."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
 
 from omnigraph.errors import ManifestCorrupt
 from omnigraph.identity import MAIN, CommitId, OperationId
+from omnigraph.result import Result, WriteResult
 from omnigraph.storage.manifest.manifest_state import Row, RowKind, make_audit_row_id, make_row
 from omnigraph.storage.tables.location import is_flat_name
 from omnigraph.struct_decoding import convert_into
 from omnigraph.wire import commit_results
 from omnigraph.wire.commit_results import RowCounts
 
+R = TypeVar("R", bound=WriteResult)
+T = TypeVar("T")
+
 RECOVERY_ACTOR = "omnigraph:recovery"
 RECOVERY_KIND, INIT_KIND = "recovery", "init"
-"""What made the commits that no writer made."""
+"""Kinds of the commits of recovery and of the creation of a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class MergedTable:
 class MergedState:
     """The state a merge brought in, which may be the base of a later one.
 
-    It can be read for as long as the merge is kept, whatever becomes of the branch it was on.
+    It stays readable as long as the merge is retained, even if its branch is deleted.
     """
 
     incarnation: str | None
@@ -47,24 +51,24 @@ class MergedState:
 
 
 class CommitMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of a commit that is known before it is published, and never changes over retries."""
+    """The part of a commit that is fixed before it is published, over all retries."""
 
     commit_id: CommitId
     actor_id: str | None = None
     created_at: int
     """Microseconds since the Unix epoch."""
     merged_parent_commit_id: CommitId | None = None
-    """The commit of another branch that it brings in."""
+    """The commit of another branch that it merges."""
     origin: str | None = None
-    """What a writer that may repeat itself calls this change, to find out that it is there."""
+    """The identity of the change for a writer that may repeat it."""
     details: Mapping[str, object] = {}
-    """Whatever else its writer recorded, as JSON; for example what a merge decided."""
+    """Further members recorded by its writer, as JSON values."""
     merged: MergedState | None = None
-    """What it brought in, if it is a merge."""
+    """The merged state, if it is a merge."""
     kind: str | None = None
-    """What made it, such as `load`; None for commits of releases that did not record it."""
+    """The kind of the write, such as `load`; None for commits without a recorded kind."""
     tables: tuple[RowCounts, ...] = ()
-    """How many rows of which tables it changed, where `kind` is known."""
+    """Numbers of changed rows by table, if the kind is recorded."""
 
 
 class CommitRecord(CommitMetadata, frozen=True, kw_only=True):
@@ -111,41 +115,17 @@ class CommitRecord(CommitMetadata, frozen=True, kw_only=True):
     @property
     def shown(self) -> commit_results.Commit:
         """The commit as every surface shows it."""
-        return commit_results.Commit(
-            commit_id=self.commit_id,
-            branch=self.branch,
-            manifest_version=self.manifest_version,
-            parent_commit_id=self.parent_commit_id,
-            merged_parent_commit_id=self.merged_parent_commit_id,
-            actor_id=self.actor_id,
-            created_at=self.created_at,
-            kind=self.kind,
-            tables=self.tables,
-            origin=self.origin,
-            details=self.details,
-        )
+        names = commit_results.Commit.__struct_fields__
+        return commit_results.Commit(**{name: getattr(self, name) for name in names})
 
     def wire(self) -> dict[str, object]:
         return self.shown.wire()
 
-    @property
-    def _optional(self) -> dict[str, object]:
-        """The members that most commits lack, and that are left out then."""
-        given: dict[str, object] = {}
-        if self.kind is not None:
-            given["kind"] = self.kind
-        if self.tables:
-            given["tables"] = [msgspec.to_builtins(one) for one in self.tables]
-        if self.origin is not None:
-            given["origin"] = self.origin
-        if self.details:
-            given["details"] = dict(self.details)
-        return given
 
-
-def show_commit(commit: CommitRecord | None) -> commit_results.Commit | None:
-    """Return the commit of a write as every surface shows it, if it made one."""
-    return None if commit is None else commit.shown
+def with_commit(result: R, commit: CommitRecord | None) -> R:
+    """Return the result of a write with the commit it made, if any."""
+    shown = None if commit is None else commit.shown
+    return msgspec.structs.replace(result, commit=shown)
 
 
 class RecoveryKind(StrEnum):
@@ -156,8 +136,7 @@ class RecoveryKind(StrEnum):
     REVOKED_EFFECT = "RevokedEffect"
 
 
-@dataclass(frozen=True, slots=True)
-class TableOutcome:
+class TableOutcome(Result, frozen=True):
     """The versions of a recovered table before and after recovery."""
 
     table_key: str
@@ -165,50 +144,40 @@ class TableOutcome:
     to_version: int
 
 
-@dataclass(frozen=True, slots=True)
-class RecoveryAudit:
+class RecoveryAudit(Result, frozen=True):
     """The recovery of an interrupted operation; at most one for each operation and kind."""
 
     operation_id: OperationId
-    kind: RecoveryKind
+    kind: RecoveryKind = msgspec.field(name="recovery_kind")
     writer_kind: str
-    commit_id: CommitId | None
-    for_actor: str | None
+    commit_id: CommitId | None = msgspec.field(name="graph_commit_id")
+    actor_id: str | None = msgspec.field(name="recovery_for_actor")
+    """The actor of the interrupted operation."""
     tables: tuple[TableOutcome, ...]
     created_at: int
 
     def join(self, other: RecoveryAudit) -> RecoveryAudit:
-        """Both as one: tables of one operation may be resolved one after the other."""
+        """Return both as one: tables of one operation may be resolved one after the other."""
         tables = tuple(dict.fromkeys((*self.tables, *other.tables)))
-        return replace(self, tables=tables, created_at=min(self.created_at, other.created_at))
+        created_at = min(self.created_at, other.created_at)
+        return msgspec.structs.replace(self, tables=tables, created_at=created_at)
 
-    def wire(self) -> dict[str, object]:
-        tables = [
-            {"table_key": t.table_key, "from_version": t.from_version, "to_version": t.to_version}
-            for t in self.tables
-        ]
-        return {
-            "operation_id": self.operation_id,
-            "recovery_kind": str(self.kind),
-            "writer_kind": self.writer_kind,
-            "graph_commit_id": self.commit_id,
-            "recovery_for_actor": self.for_actor,
-            "tables": tables,
-            "created_at": self.created_at,
-        }
+
+# --- rows -----------------------------------------------------------------------------------------
+
+_COLUMNS = ("commit_id", "branch", "manifest_version")
+"""The members of a commit that its row holds in columns."""
+_OPTIONAL = ("kind", "tables", "origin", "details", "merged")
+"""The members that the metadata omits if they are empty."""
 
 
 def encode_commit(commit: CommitRecord) -> Row:
-    metadata: dict[str, object] = {
-        "parent_commit_id": commit.parent_commit_id,
-        "merged_parent_commit_id": commit.merged_parent_commit_id,
-        "actor_id": commit.actor_id,
-        "created_at": commit.created_at,
-        "incarnation": commit.incarnation,
-        **commit._optional,
-    }
-    if commit.merged is not None:
-        metadata["merged"] = msgspec.to_builtins(commit.merged)
+    metadata = msgspec.to_builtins(commit)
+    for name in _COLUMNS:
+        del metadata[name]
+    for name in _OPTIONAL:
+        if not metadata[name]:
+            del metadata[name]
     return make_row(
         commit.commit_id,
         RowKind.GRAPH_COMMIT,
@@ -219,46 +188,12 @@ def encode_commit(commit: CommitRecord) -> Row:
 
 
 def decode_commit(one: Row) -> CommitRecord:
-    metadata, version = _decode_object(one), one["table_version"]
-    created_at = metadata.get("created_at")
-    if version is None or not isinstance(created_at, int):
-        raise ManifestCorrupt(f"commit {one['object_id']!r} lacks its version or its time")
-    incarnation = _decode_optional(metadata, "incarnation")
+    columns = (one["object_id"], one["table_branch"] or MAIN, one["table_version"])
+    commit = _decode_metadata(one, CommitRecord, dict(zip(_COLUMNS, columns, strict=True)))
+    incarnation = commit.incarnation
     if incarnation is not None and not is_flat_name(incarnation):
         raise ManifestCorrupt(f"commit {one['object_id']!r} belongs to no branch, {incarnation!r}")
-    details = metadata.get("details", {})
-    if not isinstance(details, dict):
-        raise ManifestCorrupt(f"commit {one['object_id']!r} has details that are not an object")
-    return CommitRecord(
-        commit_id=CommitId(one["object_id"]),
-        branch=one["table_branch"] or MAIN,
-        manifest_version=version,
-        parent_commit_id=_commit_id(metadata, "parent_commit_id"),
-        merged_parent_commit_id=_commit_id(metadata, "merged_parent_commit_id"),
-        actor_id=_decode_optional(metadata, "actor_id"),
-        created_at=created_at,
-        incarnation=incarnation,
-        origin=_decode_optional(metadata, "origin"),
-        details=details,
-        merged=_decode_merged(one, metadata),
-        kind=_decode_optional(metadata, "kind"),
-        tables=_decode_tables(one, metadata),
-    )
-
-
-def _decode_tables(one: Row, metadata: Mapping[str, object]) -> tuple[RowCounts, ...]:
-    try:
-        return convert_into(metadata.get("tables", ()), tuple[RowCounts, ...])
-    except msgspec.ValidationError as error:
-        raise ManifestCorrupt(f"commit {one['object_id']!r} miscounts its rows") from error
-
-
-def _decode_merged(one: Row, metadata: Mapping[str, object]) -> MergedState | None:
-    state = metadata.get("merged")
-    try:
-        return None if state is None else convert_into(state, MergedState)
-    except msgspec.ValidationError as error:
-        raise ManifestCorrupt(f"merge {one['object_id']!r} does not say what it merged") from error
+    return commit
 
 
 def encode_audit(audit: RecoveryAudit) -> Row:
@@ -270,42 +205,18 @@ def encode_audit(audit: RecoveryAudit) -> Row:
 
 
 def decode_audit(one: Row) -> RecoveryAudit:
-    body = _decode_object(one)
-    try:
-        tables = body["tables"]
-        if not isinstance(tables, list):
-            raise TypeError("its tables are not a list")
-        return RecoveryAudit(
-            operation_id=OperationId(str(body["operation_id"])),
-            kind=RecoveryKind(str(body["recovery_kind"])),
-            writer_kind=str(body["writer_kind"]),
-            commit_id=_commit_id(body, "graph_commit_id"),
-            for_actor=_decode_optional(body, "recovery_for_actor"),
-            tables=tuple(
-                TableOutcome(str(t["table_key"]), int(t["from_version"]), int(t["to_version"]))
-                for t in tables
-            ),
-            created_at=int(str(body["created_at"])),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise ManifestCorrupt(f"recovery audit {one['object_id']!r} is malformed") from error
+    return _decode_metadata(one, RecoveryAudit, {})
 
 
-def _decode_object(one: Row) -> Mapping[str, object]:
+def _decode_metadata(one: Row, kind: type[T], columns: Mapping[str, object]) -> T:
+    """Decode the metadata of a row, with the values of its columns, into a type."""
+    name = f"{one['object_type']} {one['object_id']!r}"
     try:
-        value = json.loads(one["metadata"] or "")
+        metadata = json.loads(one["metadata"] or "")
+        if not isinstance(metadata, dict):
+            raise ManifestCorrupt(f"{name} has metadata that is not an object")
+        return convert_into({**metadata, **columns}, kind)
+    except msgspec.ValidationError as error:
+        raise ManifestCorrupt(f"{name} is malformed: {error}") from error
     except ValueError as error:
-        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is not JSON") from error
-    if not isinstance(value, dict):
-        raise ManifestCorrupt(f"{one['object_id']!r} has metadata that is not an object")
-    return value
-
-
-def _decode_optional(metadata: Mapping[str, object], name: str) -> str | None:
-    value = metadata.get(name)
-    return None if value is None else str(value)
-
-
-def _commit_id(metadata: Mapping[str, object], name: str) -> CommitId | None:
-    value = _decode_optional(metadata, name)
-    return None if value is None else CommitId(value)
+        raise ManifestCorrupt(f"{name} has metadata that is not JSON") from error

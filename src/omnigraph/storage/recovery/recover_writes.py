@@ -382,7 +382,7 @@ def _make_audit(
         kind=kind,
         writer_kind=plan.writer_kind,
         commit_id=commit_id,
-        for_actor=plan.commit.actor_id,
+        actor_id=plan.commit.actor_id,
         tables=outcomes,
         created_at=root.now_us(),
     )
