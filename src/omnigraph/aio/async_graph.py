@@ -1,6 +1,6 @@
-"""AsyncGraph and what it gives: one mechanism makes coroutines of the verbs.
+"""The asynchronous graph and its objects: one wrapper turns the verbs into coroutines.
 
-The signatures are in `async_graph.pyi`, written from those of the embedded graph.
+The signatures are in `async_graph.pyi`, generated from those of the embedded graph.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ async def connect(url: str, **given: Any) -> AsyncGraph:  # noqa: ANN401
 class AsyncObject:
     """An object of the engine whose methods are coroutines.
 
-    What needs no engine is given as it is; what is iterated becomes an asynchronous iterator; any
-    other property is awaited.
+    A member that needs no engine is returned unchanged, an iterator becomes an asynchronous one,
+    and any other property is awaited.
     """
 
     PLAIN: ClassVar[frozenset[str]] = frozenset()
@@ -81,7 +81,7 @@ class AsyncObject:
         return self._wrap(await run(lambda: _read_whole(work())))
 
     def _add_limits(self, name: str, given: dict[str, Any], switch: AbortSwitch) -> dict[str, Any]:
-        """What ends an embedded query; a served one is ended by its connection."""
+        """Add the limits that cancel an embedded query; a served one ends with its connection."""
         from omnigraph.client.served_object import ServedObject  # noqa: PLC0415
 
         if name != "query" or isinstance(self._target, ServedObject) or "limits" in given:
@@ -89,7 +89,7 @@ class AsyncObject:
         return {**given, "limits": CancelledReads(switch)}
 
     def _wrap(self, found: Any) -> Any:  # noqa: ANN401
-        """What is still connected to the engine as an object of this kind."""
+        """Wrap an object that is bound to the engine in its asynchronous class."""
         for names, kind in _WRAPPED.items():
             if any(one.__name__ in names for one in type(found).__mro__):
                 return kind(found, self._calls)
@@ -97,7 +97,7 @@ class AsyncObject:
 
 
 def _read_whole(found: Any) -> Any:  # noqa: ANN401
-    """A result of a query with all of its rows, so that nothing waits for the engine later."""
+    """Read all rows of a query result, so that no later access waits for the engine."""
     if any(one.__name__ == "QueryResult" for one in type(found).__mro__):
         found.to_arrow()
     return found
@@ -107,7 +107,7 @@ class AsyncQueries(AsyncObject):
     """An object that runs queries."""
 
     def query_batches(self, *args: Any, **given: Any) -> AsyncIterator[Any]:  # noqa: ANN401
-        """The rows of a query in batches, of which one is held at a time."""
+        """Stream the rows of a query in batches, one in memory at a time."""
         switch = AbortSwitch()
         limited = self._add_limits("query", given, switch)
         run = partial(self._target.query, *args, **limited)
@@ -121,7 +121,7 @@ class AsyncGraph(AsyncQueries):
     ITERATED = frozenset({"export"})
 
     def branch(self, name: str) -> AsyncBranch:
-        """The same verbs, bound to one branch."""
+        """Return one branch, which has the verbs of the graph."""
         return AsyncBranch(self._target.branch(name), self._calls)
 
     async def close(self) -> None:
@@ -197,4 +197,4 @@ _WRAPPED: dict[tuple[str, ...], type[AsyncObject]] = {
     ("Baseline",): AsyncBaseline,
     ("Diff",): AsyncDiff,
 }
-"""By the names of classes, so that none is loaded that is not used."""
+"""Asynchronous classes by the name of the wrapped one, so that unused ones are not loaded."""

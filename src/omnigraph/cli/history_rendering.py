@@ -1,4 +1,4 @@
-"""Commits and changes as text for people: commit lines, the drawn history, one block an entity."""
+"""Commits and changes as text: commit lines, the commit graph, a block for each changed entity."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _describe_details(commit: Commit) -> Iterator[str]:
 
 
 def draw_history(commits: Sequence[Commit]) -> Iterator[tuple[str, Commit | None]]:
-    """Lines of a drawing, newest first: each with the commit beside it, or none between commits.
+    """Yield the lines of the commit graph, newest first, each with the commit it shows, if any.
 
     A lane waits for the commit that comes next in it. Lanes that wait for one commit are joined
     above it; below a merge there is one more.
@@ -116,7 +116,7 @@ _ABSENT = object()
 
 
 def filter_options(command: Command) -> Command:
-    """`--kind`, `--type` and `--op`; the command gets each as a tuple."""
+    """Add `--kind`, `--type` and `--op`; the command gets each as a tuple."""
     decorated: Callable[..., object] = command
     for option in (
         click.option(

@@ -27,7 +27,7 @@ def read_stdin() -> bytes:
 
 
 def open_stdin() -> BinaryIO:
-    """Standard input, which can be read once."""
+    """Return standard input, which can be read once."""
     if sys.stdin is None:
         raise click.ClickException("standard input is closed")
     notes = click.get_current_context().meta
@@ -145,7 +145,7 @@ force_option = click.option("--force", is_flag=True, help="Replace a file that e
 
 
 def require_free(out: str | None, *, force: bool) -> None:
-    """Refuse to replace a file, before any work is done for it."""
+    """Raise if the file exists and must not be replaced, before any work is done."""
     if force or out is None or out == "-":
         return
     target = Path(out)
@@ -161,8 +161,8 @@ def _make_exists_error(out: str) -> click.ClickException:
 def open_output(out: str | None, *, force: bool) -> Iterator[BinaryIO]:
     """Open a file to write, or stdout without one.
 
-    A file appears whole or not at all: whatever goes wrong on the way, one that was there stays
-    as it was. Without `force` it stays in any case.
+    A file is written whole or not at all: on any failure, an existing one is unchanged. Without
+    `force` an existing one is never replaced.
     """
     if out is None or out == "-":
         if sys.stdout is None:
@@ -191,9 +191,9 @@ def open_output(out: str | None, *, force: bool) -> Iterator[BinaryIO]:
 
 
 def write_durably(out: str, blocks: Iterable[bytes]) -> None:
-    """Write a file that is safely there on return, or leave the one that was there.
+    """Write a file durably, or leave the existing one unchanged.
 
-    A lock file next to it, which stays, keeps two writers of one file apart.
+    A lock file next to it, which is not removed, excludes concurrent writers.
     """
     if out == "-":
         raise click.UsageError("a file is required: output to stdout cannot be made durable")
@@ -233,7 +233,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _put(made: Path, target: Path, *, force: bool) -> None:
-    """Give a file its name, which nothing has yet unless it may be replaced."""
+    """Rename a file to its final name, which must be free unless it may be replaced."""
     from omnigraph.output_files import move_exclusively
 
     if force:

@@ -121,7 +121,7 @@ def with_timeout(scope: CommandTarget, timeout_s: object) -> CommandTarget:
 
 
 def _show_last(decorated: Callable[..., object], own: int) -> None:
-    """Put the options of every graph verb behind those of the verb itself in its help."""
+    """Move the options of every graph verb behind those of the verb itself in its help."""
     parameters: list[click.Parameter] = decorated.__click_params__  # type: ignore[attr-defined]
     added = parameters[own:]
     del parameters[own:]
@@ -273,7 +273,7 @@ def require_confirmation(scope: CommandTarget, verb: str, *, yes: bool, as_json:
     clear_progress_line()
     click.echo(f"{verb} on {scope.uri}: type yes to continue: ", err=True, nl=False)
     if stdin.readline().strip().lower() not in ("y", "yes"):
-        raise click.ClickException("nothing was done")
+        raise click.ClickException("cancelled; nothing was changed")
 
 
 def revision_options(command: Command) -> Command:
@@ -282,7 +282,7 @@ def revision_options(command: Command) -> Command:
     for option in (
         click.option("--snapshot", metavar="ID", help="A commit or snapshot id instead of --at."),
         click.option(
-            "--at", metavar="PLACE", help="A tag, commit, version, time or branch to read at."
+            "--at", metavar="REVISION", help="A tag, commit, version, time or branch to read."
         ),
         click.option("--branch", metavar="NAME", help="The branch to read; main by default."),
     ):

@@ -69,7 +69,7 @@ complete_cluster = _list_names(lambda config: config.clusters)
 
 _MAX_SHOWN_COMMITS = 20
 _SCHEMA = "_schema.pg"
-"""A folder with this file is a graph."""
+"""File whose presence marks a folder as a graph."""
 
 Words = Callable[["Graph"], Iterator[CompletionItem]]
 

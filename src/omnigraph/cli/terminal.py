@@ -115,7 +115,7 @@ def _keep_counting(line: ProgressLine, is_over: threading.Event) -> None:
 
 
 def clear_progress_line() -> None:
-    """Take the progress line away before something else is printed."""
+    """Erase the progress line before other output is printed."""
     if _line is not None:
         _line.clear()
 

@@ -187,7 +187,7 @@ class OperatorConfig:
 
 
 def find_config_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Return the folder of the operator's files; without a home, one that does not exist."""
+    """Return the folder of the operator's files; without a home folder, one that does not exist."""
     given = CommandLineSettings.from_environment(environment).home
     try:
         return Path(given).expanduser()

@@ -83,7 +83,7 @@ class ServedReading(ServedObject):
 
     @property
     def schema(self) -> str:
-        """The accepted schema, as it was written."""
+        """The accepted schema, as written."""
         request = ClientRequest(routes.GET_SCHEMA, parameters=(("branch", self._choose(None)),))
         return self._connection.ask(request).schema_source
 
@@ -297,7 +297,7 @@ class ServedReading(ServedObject):
         max_commits: int = 128,
         branch: str | None = None,
     ) -> FeedPage:
-        """A page of the change feed of a branch: commits oldest first, with what each changed."""
+        """Return a page of the change feed of a branch: commits oldest first, with the changes."""
         require_default({"max_bytes": (max_bytes, 4 << 20)}, "changes")
         text = position.strip() if isinstance(position, str) else f"after:{position.commit_id}"
         named = "start" if text in _STARTS or text.startswith("after:") else "cursor"

@@ -65,7 +65,7 @@ class ServedView(ServedObject):
 
     @property
     def schema(self) -> str:
-        """The schema the rows of this view follow, as it was written."""
+        """The schema the rows of this view follow, as written."""
         request = ClientRequest(routes.GET_SCHEMA, parameters=(("snapshot", self.place),))
         return self._connection.ask(request).schema_source
 

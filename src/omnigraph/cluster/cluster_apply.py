@@ -51,7 +51,7 @@ GRAPH_MISSING = "graph_missing"
 SCHEMA_MISMATCH = "schema_mismatch"
 OBSERVATION_ERROR = "graph_observation_error"
 UNAVAILABLE = ""
-"""The digest of a policy whose text is lost: it stays bound, so that its graphs are not served."""
+"""The digest of a policy whose text is lost: it stays bound, so its graphs are not served."""
 _WAITS = {
     APPROVAL_REQUIRED: "it needs an approval by `omnigraph cluster approve`",
     DEPENDENCY: "what it depends on was not applied",

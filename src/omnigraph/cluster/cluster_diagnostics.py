@@ -71,7 +71,7 @@ STATE_CODES: Mapping[str, str] = {
     "state_write_error": "The ledger cannot be written, or it is unknown whether it was.",
     "invalid_state_json": "The ledger is damaged, or was edited by hand.",
     "unsupported_state_version": "The ledger is of another version.",
-    "state_cas_mismatch": "Another operator wrote the ledger meanwhile; nothing was recorded.",
+    "state_cas_mismatch": "Another operator wrote the ledger concurrently; nothing was recorded.",
     "state_lock_held": "Another operator holds the lock.",
     "state_lock_disabled": Warn("`state.lock` is false: only the ledger itself is protected."),
     "state_lock_missing": "There is no lock to remove.",
@@ -87,7 +87,7 @@ APPLY_CODES: Mapping[str, str] = {
     "schema_preview_unavailable": Warn("The steps of a schema change cannot be shown."),
     "apply_unsupported_change": Warn("A change that `apply` leaves alone."),
     "apply_dependency_blocked": Warn("A change waits for another one."),
-    "apply_approval_invariant_violation": "An approval was gone or used when it was needed.",
+    "apply_approval_invariant_violation": "An approval was removed or used before it was needed.",
     "approval_not_required": "The change needs no approval.",
     "approval_stale": Warn("An approval was given for another state or configuration."),
     "approval_write_error": "The approval cannot be written.",
@@ -110,7 +110,7 @@ RECOVERY_CODES: Mapping[str, str] = {
     "cluster_recovery_rolled_forward": Warn(
         "An interrupted change had been made and was recorded."
     ),
-    "cluster_recovery_unattributed": "A graph has a schema that nobody announced.",
+    "cluster_recovery_unattributed": "The schema of a graph was changed without an intent.",
     "graph_create_incomplete": "What an interrupted creation left is not a graph.",
     "graph_delete_incomplete": Warn("An interrupted deletion left something."),
     "recovery_sidecar_read_error": Warn("The intent of a change cannot be read."),

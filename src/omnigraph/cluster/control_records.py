@@ -380,7 +380,7 @@ def write_ledger(files: ClusterFiles, ledger: StateLedger, over: ReadLedger | No
     revision = 1 if over is None else over.record.state_revision + 1
     ledger = msgspec.structs.replace(ledger, state_revision=revision)
     if not LEDGER.swap(files.control, ledger, over):
-        message = "another operator wrote the ledger meanwhile; nothing was recorded, try again"
+        message = "another operator wrote the ledger concurrently; nothing was recorded, try again"
         raise refuse("state_cas_mismatch", STATE_PATH, message)
     written = find_ledger(files)
     if written is None:

@@ -182,7 +182,7 @@ class ManagedGraph:
         if approval is not None:
             approval_id = approval.approval_id
             if cluster.find_approval(approval_id) != approval:
-                message = f"the approval {approval_id} is gone, or was used or changed meanwhile"
+                message = f"the approval {approval_id} was removed, used or changed concurrently"
                 raise refuse("apply_approval_invariant_violation", self.address, message)
         intent = GraphIntent(
             operation_id=new_id(),

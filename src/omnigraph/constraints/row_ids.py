@@ -40,16 +40,16 @@ _NONE = np.empty(0, np.int64)
 
 @dataclass(frozen=True, slots=True)
 class IdFindings:
-    """Rows of an input that do not count because another one has their id, by their positions."""
+    """Rows of an input that are refused or superseded because of a repeated id, by position."""
 
     violations: Iterable[Violation] = ()
-    """Of nodes whose key an earlier one has: a mistake in every mode, not an update."""
+    """Nodes whose key an earlier row has: a violation in every mode, not an update."""
     conflict: tuple[int, int] | None = None
-    """The first row whose id is repeated where it must be given once, and the last repetition."""
+    """The first row with an id that must be unique and is repeated, and its last repetition."""
     refused: Positions = field(default_factory=lambda: _NONE)
-    """The rows that repeat a key, or an id that must be given once."""
+    """The rows that repeat a key, or an id that must be unique."""
     superseded: Positions = field(default_factory=lambda: _NONE)
-    """The rows that a later one replaces."""
+    """The rows that a later row of the same id replaces."""
 
     @property
     def dropped(self) -> Positions:

@@ -51,7 +51,7 @@ class TableChange:
 
     @cached_property
     def gone(self) -> pa.Array:
-        """The ids whose committed rows no longer count: replaced or deleted."""
+        """The ids of committed rows that are replaced or deleted."""
         return pa.concat_arrays([self.ids, self.deleted])
 
     def without(self, dropped: npt.NDArray[np.int64]) -> TableChange:
@@ -73,7 +73,7 @@ class TableChange:
     ) -> Violation:
         """Make a violation of the row at `index`, with its id and where it came from.
 
-        `other` is the row before it that it contradicts, if it is one of this change.
+        `other` is the earlier row of this change that it contradicts, if any.
         """
         line = self.lines[index].as_py() if self.lines is not None else None
         if other is not None and self.lines is not None and line is not None:

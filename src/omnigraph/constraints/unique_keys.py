@@ -72,7 +72,7 @@ def encode_tuples(type_: NodeType | EdgeType, rows: pa.Table, constraint: Constr
 def describe_unique(
     type_: NodeType | EdgeType, constraint: Constraint, value: str, held_by: str, id: str
 ) -> str:
-    """Describe the two rows that hold one unique value; rows of one key are one row given twice."""
+    """Describe a violation of uniqueness by two rows; equal keys are one row given twice."""
     holders = "given twice" if held_by == id else f"held by '{held_by}' and '{id}'"
     return f"{_name_constraint(type_, constraint)} value '{value}' {holders}"
 

@@ -30,7 +30,7 @@ DEFAULT_OUTPUT = Path("build/seed.embedded.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class EmbedTarget:
-    """The field that gets the vector, and the fields its text is made of."""
+    """The vector field, and the fields its text is built from."""
 
     target: str
     fields: tuple[str, ...]
@@ -57,7 +57,7 @@ def read_spec(path: Path) -> EmbedSpec:
     """Read a spec from a JSON file.
 
     Raises:
-        BadRequest: the file cannot be read or does not hold a spec.
+        BadRequest: the file cannot be read or is not a spec.
     """
     try:
         return _parse_spec(parse_json(_read(path)), str(path))
@@ -74,7 +74,7 @@ def read_manifest(path: Path) -> SeedManifest:
     """Read a manifest in YAML or JSON; its paths are relative to the folder of the file.
 
     Raises:
-        BadRequest: the file cannot be read or does not hold a manifest.
+        BadRequest: the file cannot be read or is not a manifest.
     """
     import yaml  # noqa: PLC0415  # an optional, slow import
 
@@ -104,7 +104,7 @@ def _parse_spec(value: object, place: str) -> EmbedSpec:
         raise BadRequest(f"{place}: dimension must be a positive whole number")
     types = _parse_mapping(found.get("types"), f"{place}: types")
     if not types:
-        raise BadRequest(f"{place}: types names no type")
+        raise BadRequest(f"{place}: 'types' is empty; name a type")
     return EmbedSpec(
         dimension,
         {name: _parse_target(value, f"{place}: types.{name}") for name, value in types.items()},
@@ -139,7 +139,7 @@ def _parse_mapping(
         raise BadRequest(f"{place}: expected names with values")
     unknown = sorted(value.keys() - set(known)) if known is not None else []
     if unknown:
-        raise BadRequest(f"{place}: there is no '{unknown[0]}' here")
+        raise BadRequest(f"{place}: unknown key '{unknown[0]}'")
     return value
 
 
@@ -254,8 +254,8 @@ def embed_file(
         answers: Stores each answer, so that texts are sent in batches.
 
     Raises:
-        BadRequest: the request does not fit its spec, or a line of the input is no record.
-        EmbeddingFailed: the provider did not answer properly.
+        BadRequest: the request does not fit its spec, or a line of the input is not a record.
+        EmbeddingFailed: the provider failed.
     """
     check_request(request)
     output = OutputFile(request.output)
@@ -283,7 +283,7 @@ class _PartialOutput:
     """The partial output of a run, stored next to its output, and that of an earlier run.
 
     Each input line makes one output line, so a later run continues after the existing lines if
-    they were made by the same request from the same input.
+    they were these are of the same request on the same input.
     """
 
     def __init__(self, request: EmbedRequest, model: str | None) -> None:
@@ -291,7 +291,7 @@ class _PartialOutput:
         self.scratch = request.output.with_name(f"{request.output.name}.tmp")
         self._mark = request.output.with_name(f"{request.output.name}.tmp.sum")
         self.count = 0
-        """Return the number of lines that an earlier run wrote."""
+        """The number of lines that an earlier run wrote."""
 
     def begin(self) -> BinaryIO:
         """Open the file for writing, positioned behind the complete lines of an earlier run."""
@@ -542,5 +542,5 @@ def _write_record(record: Mapping[str, object]) -> bytes:
     try:
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:
-        raise ValueError("a number is too large to be written again") from None
+        raise ValueError("a number is not representable in JSON") from None
     return text.encode()

@@ -20,7 +20,7 @@ class TextRole(StrEnum):
 
 
 class Embedder(Protocol):
-    """Texts to vectors of length one, always with the same model."""
+    """Maps texts to vectors of length one, always with the same model."""
 
     @property
     def model(self) -> str:
@@ -31,7 +31,7 @@ class Embedder(Protocol):
         """Return the vector of a text, in single precision.
 
         Raises:
-            EmbeddingFailed: there is no usable answer from the provider.
+            EmbeddingFailed: the provider failed.
         """
         ...
 
@@ -44,7 +44,7 @@ class BatchEmbedder(Embedder, Protocol):
         """Return the vectors of the texts, in their order.
 
         Raises:
-            EmbeddingFailed: there is no usable answer for one of them.
+            EmbeddingFailed: the provider failed for one of them.
         """
         ...
 
@@ -60,10 +60,10 @@ def make_query_embedder(embedder: Embedder) -> Callable[[str, int, str | None], 
 
 
 def require_same_model(embedder: Embedder, recorded_model: str | None) -> None:
-    """Refuse to compare vectors of two models: their distances are meaningless.
+    """Raise unless both models are the same: distances across models are meaningless.
 
     Raises:
-        BadRequest: the schema records another model than the embedder has.
+        BadRequest: the schema records another model than that of the embedder.
     """
     if recorded_model is not None and recorded_model != embedder.model:
         raise BadRequest(
@@ -76,7 +76,7 @@ def normalize_vector(values: Sequence[float], dimension: int) -> list[float]:
     """Return the vector scaled to length one, in single precision.
 
     Raises:
-        EmbeddingFailed: it has another dimension, or no direction.
+        EmbeddingFailed: its dimension is wrong, or its length is zero.
     """
     if len(values) != dimension:
         raise EmbeddingFailed(f"the embedding has {len(values)} dimensions instead of {dimension}")

@@ -87,7 +87,7 @@ class ConstraintDocument(Result, frozen=True):
                 assert_never(constraint.kind)
 
     def read(self) -> Constraint:
-        """Return the constraint; where in the schema it was written is not told."""
+        """Return the constraint, without its position in the schema."""
         if self.range is not None:
             bounds = self.range.min, self.range.max
             return Constraint(ConstraintKind.RANGE, (self.range.property,), *bounds)
@@ -119,7 +119,7 @@ class MigrationStep(Result, frozen=True, tag_field="kind"):
 
 
 class AddType(MigrationStep, frozen=True, tag="add_type"):
-    """An empty table comes into being; an interface has none."""
+    """Create an empty table; an interface has none."""
 
     type_kind: TypeKind
     name: str
@@ -129,7 +129,7 @@ class AddType(MigrationStep, frozen=True, tag="add_type"):
 
 
 class RenameType(MigrationStep, frozen=True, tag="rename_type"):
-    """Only the name changes: table, path, history and ids stay."""
+    """Rename a type: its table, path, history and ids are unchanged."""
 
     type_kind: TypeKind
     old: str = msgspec.field(name="from")
@@ -140,9 +140,9 @@ class RenameType(MigrationStep, frozen=True, tag="rename_type"):
 
 
 class AddProperty(MigrationStep, frozen=True, tag="add_property"):
-    """A column is added: NULL in existing rows, or the default where there is one.
+    """Add a column: NULL in existing rows, or the default if there is one.
 
-    With an expression, existing rows get what it gives for them instead.
+    With an expression, it computes the values of existing rows.
     """
 
     type_kind: TypeKind
@@ -162,7 +162,7 @@ class AddProperty(MigrationStep, frozen=True, tag="add_property"):
 
 
 class RenameProperty(MigrationStep, frozen=True, tag="rename_property"):
-    """The column gets another name; values and the property's id stay."""
+    """Rename a column; its values and the property id are unchanged."""
 
     type_kind: TypeKind
     type_name: str
@@ -174,10 +174,10 @@ class RenameProperty(MigrationStep, frozen=True, tag="rename_property"):
 
 
 class ChangePropertyType(MigrationStep, frozen=True, tag="change_property_type"):
-    """The values become values of another type, of which none is lost.
+    """Convert the values to another type, without loss.
 
-    Where the new type allows less than the old one, every row is checked first. With an
-    expression, every value becomes what it gives for the row.
+    If the new type accepts fewer values than the old one, every row is checked first. With an
+    expression, it computes every value.
     """
 
     type_kind: TypeKind
@@ -207,7 +207,7 @@ class ChangeCardinality(MigrationStep, frozen=True, tag="change_cardinality"):
 
 
 class RemoveConstraint(MigrationStep, frozen=True, tag="remove_constraint"):
-    """A rule no longer holds, or an index is no longer kept; stored rows do not change."""
+    """Remove a rule or an index; stored rows do not change."""
 
     type_kind: TypeKind
     type_name: str
@@ -219,7 +219,7 @@ class RemoveConstraint(MigrationStep, frozen=True, tag="remove_constraint"):
 
 
 class AddConstraint(MigrationStep, frozen=True, tag="add_constraint"):
-    """An index is declared, to be built by maintenance, or a rule that every row is checked for."""
+    """Declare an index, to be built by maintenance, or a rule, for which every row is checked."""
 
     type_kind: TypeKind
     type_name: str
@@ -231,7 +231,7 @@ class AddConstraint(MigrationStep, frozen=True, tag="add_constraint"):
 
 
 class ExtendEnum(MigrationStep, frozen=True, tag="extend_enum"):
-    """More values are allowed from now on; stored rows do not change."""
+    """Add enum values; stored rows do not change."""
 
     type_kind: TypeKind
     type_name: str
@@ -244,7 +244,7 @@ class ExtendEnum(MigrationStep, frozen=True, tag="extend_enum"):
 
 
 class UpdateTypeMetadata(MigrationStep, frozen=True, tag="update_type_metadata"):
-    """The description, instruction or `@merge` of a type; `annotations` replace those it has."""
+    """Change the description, instruction or `@merge` of a type, given by `annotations`."""
 
     type_kind: TypeKind
     name: str
@@ -256,9 +256,9 @@ class UpdateTypeMetadata(MigrationStep, frozen=True, tag="update_type_metadata")
 
 
 class UpdatePropertyMetadata(MigrationStep, frozen=True, tag="update_property_metadata"):
-    """The description or default of a property; `annotations` is what it has from now on.
+    """Change the description or default of a property, given by `annotations`.
 
-    A default counts for later writes only: stored rows do not change.
+    A default applies to later writes only: stored rows do not change.
     """
 
     type_kind: TypeKind
@@ -272,7 +272,7 @@ class UpdatePropertyMetadata(MigrationStep, frozen=True, tag="update_property_me
 
 
 class DropType(MigrationStep, frozen=True, tag="drop_type"):
-    """The type leaves the current schema with its rows."""
+    """Drop a type with its rows from the current schema."""
 
     type_kind: TypeKind
     name: str
@@ -283,7 +283,7 @@ class DropType(MigrationStep, frozen=True, tag="drop_type"):
 
 
 class DropProperty(MigrationStep, frozen=True, tag="drop_property"):
-    """The column leaves the current schema with its values."""
+    """Drop a column with its values from the current schema."""
 
     type_kind: TypeKind
     type_name: str

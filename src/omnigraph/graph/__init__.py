@@ -1,4 +1,4 @@
-"""The embedded graph: everything a program can do with one, and the only code that publishes.
+"""The embedded graph: its verbs, authorization, idempotency and revisions.
 
 `graph` is the table of contents; each verb lives in a module of its own.
 """

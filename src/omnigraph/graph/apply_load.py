@@ -68,7 +68,7 @@ def has_branch(root: GraphRoot, branch: str) -> bool:
 
 
 def ensure_branch(views: BranchReader, request: GraphLoadRequest) -> bool:
-    """Create the branch if it is missing and a base was given; return whether it did."""
+    """Create the branch if it is missing and a base was given; return whether it was created."""
     name = normalize_branch(request.options.branch)
     if find_ref(views.root.store, name) is not None:
         return False
@@ -150,7 +150,7 @@ class LoadChange:
         return PlanContent(staged, origin=self.origin) if staged or self.origin else None
 
     def may_retry(self, cause: ReadSetChanged) -> bool:  # noqa: ARG002 - whatever moved
-        """Return whether the load means the same on another state; an overwrite does not."""
+        """Return whether the load is valid on another state; an overwrite is not."""
         return self.mode is not LoadMode.OVERWRITE
 
 
@@ -227,10 +227,10 @@ def commit_rows(
     options: WriteOptions,
     origin: str | None = None,
 ) -> str | None:
-    """Commit rows that others staged; None if the branch has a commit of the same origin already.
+    """Commit rows staged by others; None if the branch already has a commit of that origin.
 
     Raises:
-        ConflictError: cleanup has taken the tasks that staged them for dead.
+        ConflictError: cleanup considered the tasks that staged them dead.
     """
 
     def is_done() -> bool:

@@ -1,8 +1,8 @@
-"""Reading one blob of one entity: what it is, its bytes, or a range of them.
+"""Read one blob of one entity: its metadata, its bytes, or a range of them.
 
-A blob is never a value of a query; it is named by type, id and property and read from one
-immutable view. Nothing of it is read before its bytes are asked for, and then piece by piece, so
-a value of any size needs the memory of one piece.
+A query returns no blob values: a blob is addressed by type, id and property, and read from one
+immutable view. No byte is read before it is requested, and then one chunk at a time, so a blob of
+any size needs the memory of one chunk.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from omnigraph.wire.read_results import BlobStat as BlobStat
 from omnigraph.wire.read_results import BlobStorage as BlobStorage
 
 PIECE_BYTES = 4 << 20
-"""How much of a blob is read at once."""
+"""Size of one read of a blob."""
 _LARGEST_OFFSET = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class BlobSelector:
-    """One cell. The kind of the entity is needed only where a node and an edge share a name."""
+    """The address of one blob. `kind` is needed only where a node and an edge type share a name."""
 
     type_name: str
     entity_id: str
@@ -45,7 +45,7 @@ class BlobSelector:
 
 @dataclass(frozen=True, slots=True)
 class ByteRange:
-    """The bytes from `start` up to, and without, `end`."""
+    """The bytes from `start` (inclusive) to `end` (exclusive)."""
 
     start: int
     end: int
@@ -56,7 +56,7 @@ class ByteRange:
 
 
 class Blob:
-    """A blob, or a range of one. `read`, `chunks` and `open` give its bytes, any number of times.
+    """A blob, or a range of one. `read`, `chunks` and `open` return its bytes, repeatedly.
 
     >>> blob = graph.read_blob("Person", "Ada", "photo", start=1, length=2)
     >>> blob.read(), blob.size, blob.content_range
@@ -68,7 +68,7 @@ class Blob:
 
     def __init__(self, stat: BlobStat, table: Table, row_id: int, wanted: ByteRange | None) -> None:
         self.stat, self.range = stat, wanted
-        """`range` is what was asked for, cut at the end of the value; None for an external blob."""
+        """`range` is the requested range, clipped to the size; None for an external blob."""
         self._table, self._row_id = table, row_id
 
     @property
@@ -88,7 +88,7 @@ class Blob:
         return f"bytes {self.range.start}-{self.range.end - 1}/{self.size}"
 
     def __len__(self) -> int:
-        """How many bytes `read` gives."""
+        """Return the number of bytes that `read` returns."""
         return self._require_readable().length
 
     def __bytes__(self) -> bytes:
@@ -99,11 +99,11 @@ class Blob:
         return f"Blob({where}, {self.stat.storage}, size={self.size})"
 
     def read(self) -> bytes:
-        """All the bytes of the range."""
+        """Return all bytes of the range."""
         return b"".join(self.chunks())
 
     def chunks(self, size: int = PIECE_BYTES) -> Iterator[bytes]:
-        """The bytes of the range in order, at most `size` of them at once.
+        """Yield the bytes of the range in order, at most `size` at a time.
 
         >>> list(graph.read_blob("Person", "Ada", "photo").chunks(4))
         [b'pixe', b'ls']
@@ -115,7 +115,7 @@ class Blob:
             yield self.read_range(start, min(start + size, wanted.end))
 
     def open(self) -> io.BufferedReader:
-        """The bytes of the range as a file that can be read and sought.
+        """Open the range as a seekable binary file.
 
         >>> with graph.read_blob("Person", "Ada", "photo").open() as photo:
         ...     _ = photo.seek(3)
@@ -175,7 +175,7 @@ class _BlobFile(io.RawIOBase):
 
 
 def check_range(start: int | None, length: int | None) -> None:
-    """Raise for a range no value could satisfy; needs no value, so it comes before any reading."""
+    """Raise for a range that no blob could satisfy; reads nothing."""
     for name, value in (("start", start), ("length", length)):
         if value is not None and not 0 <= value <= _LARGEST_OFFSET:
             raise BadRequest(f"the {name} of a blob range is a number from 0 to 2^63 - 1")
@@ -191,7 +191,7 @@ def read_blob(
     start: int | None = None,
     length: int | None = None,
 ) -> Blob:
-    """The blob of one cell, or the range of it from `start`, `length` bytes or to its end.
+    """Return the blob of one entity, or `length` bytes of it from `start`.
 
     Raises:
         BadRequest: there is no such type or property, it is not a blob, or the range is invalid.
@@ -223,7 +223,7 @@ def describe_blob(
     described: Mapping[str, object],
     etag: str,
 ) -> BlobStat:
-    """What the descriptor of a stored blob says."""
+    """Return the metadata in the descriptor of a stored blob."""
     uri, size = str(described["blob_uri"] or ""), int(str(described["size"] or 0))
     if uri and (described["position"] or size):
         raise BlobIntegrity(f"{type_.table_key} '{selector.entity_id}' refers to a part of {uri}")
@@ -241,7 +241,7 @@ def describe_blob(
 
 
 def fit_range(stat: BlobStat, start: int | None, length: int | None) -> ByteRange | None:
-    """What is asked for, cut at the end of the value; None for an external blob."""
+    """Clip the requested range to the size of the blob; None for an external blob."""
     if stat.size is None:
         return None
     first = start or 0

@@ -1,7 +1,7 @@
-"""Reading branches: the newest snapshot of one, with the catalog that belongs to it.
+"""Read branches: the newest snapshot of a branch, with its catalog.
 
-A warm graph reads only what is new: an unchanged manifest is not read again, and a catalog is
-compiled once for each schema.
+An open graph reads only what changed: an unchanged manifest is not read again, and a catalog is
+compiled once per schema.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ from omnigraph.writer.change import CatalogSnapshot as CatalogSnapshot
 T = TypeVar("T")
 
 _MAX_ATTEMPTS = 8
-"""Attempts to read a branch that others delete and create again meanwhile."""
+"""Attempts to read a branch that is deleted and created again concurrently."""
 
 
 @dataclass
 class _GenerationSeen:
-    """Which graph was last found at the address; shared by all who look there."""
+    """The generation of the graph last seen at the address; shared by all readers of this root."""
 
     generation: Generation | None = field(default=None)
 
 
 class BranchSnapshots:
-    """Gives views of a graph's branches; safe to share between threads."""
+    """Opens snapshots of a graph's branches; safe to share between threads."""
 
     def __init__(self, root: GraphRoot) -> None:
         self.root = root
@@ -69,24 +69,24 @@ class BranchSnapshots:
         return f"Views({self.root.uri!r})"
 
     def with_filter(self, see: Callable[[CatalogSnapshot], CatalogSnapshot]) -> Self:
-        """The same, for somebody who gets every view through `see`; what is known is shared."""
+        """Return a reader that passes every view through `see`; caches are shared."""
         other = copy.copy(self)
         other._see = see
         return other
 
     def read_newest(self, branch: str) -> CatalogSnapshot:
-        """The branch as it is now."""
+        """Return the current snapshot of a branch, with its catalog."""
         return self._make_view(Snapshot(self.root, *self._read_newest_of(normalize_branch(branch))))
 
     def with_newest(self, branch: str, use: Callable[[CatalogSnapshot], T]) -> T:
-        """What `use` makes of the branch as it is now, again if cleanup removes it meanwhile."""
+        """Apply `use` to the current snapshot; retry if cleanup removes it concurrently."""
         for _ in range(_MAX_ATTEMPTS - 1):
             with suppress(HistoricalVersionReclaimed):
                 return use(self.read_newest(branch))
         return use(self.read_newest(branch))
 
     def remember(self, ref: BranchRef, manifest: ManifestSnapshot) -> None:
-        """Keep a manifest that was just published, so that the next look need not read it."""
+        """Cache a manifest that was just published, so that the next read need not load it."""
         self.root.manifests.keep(manifest)
         with self._lock:
             self._forget_unless_of(manifest.generation)
@@ -95,14 +95,14 @@ class BranchSnapshots:
                 self._warm[ref.incarnation] = manifest
 
     def _forget_unless_of(self, generation: Generation) -> None:
-        """Forget what is known of the graph that was here before, should there be another."""
+        """Drop the caches of the previous graph at this address, if it was replaced."""
         if generation != self._seen.generation:
             self._seen.generation = generation
             self._warm.clear()
             self._histories.clear()
 
     def _read_newest_of(self, branch: BranchName) -> tuple[BranchRef, ManifestSnapshot]:
-        """The branch and its newest manifest, even while others delete and create it again."""
+        """Return the branch and its newest manifest; retry if it is deleted and created again."""
         for _ in range(_MAX_ATTEMPTS):
             ref = read_ref(self.root.store, branch)
             with suppress(BranchNotFound), self._retry_while_alive(ref):
@@ -111,7 +111,7 @@ class BranchSnapshots:
 
     @contextmanager
     def _retry_while_alive(self, ref: BranchRef) -> Iterator[None]:
-        """What cannot be read of a branch because it was deleted meanwhile is not found."""
+        """Raise BranchNotFound for reads that fail because the branch was deleted."""
         try:
             yield
         except (StorageError, HistoricalVersionReclaimed) as error:
@@ -131,14 +131,14 @@ class BranchSnapshots:
         return manifest
 
     def at_commit(self, commit_id: str, branch: str) -> CatalogSnapshot:
-        """The graph as it was right after a commit.
+        """Return the state of the graph at a commit.
 
         The bound branch is searched first, then every other one.
         """
         return self.of_commit(self.commit(commit_id, branch))
 
     def of_commit(self, commit: CommitRecord) -> CatalogSnapshot:
-        """The same of a commit that is known."""
+        """Return the state of the graph at a known commit."""
         ref = self.authoring_ref(commit)
         with self._retry_while_alive(ref):
             location = self.root.manifest(commit.incarnation)
@@ -157,7 +157,7 @@ class BranchSnapshots:
         return self._make_view(Snapshot(self.root, ref, manifest))
 
     def at_version(self, version: int, branch: str) -> CatalogSnapshot:
-        """A manifest version of a branch."""
+        """Return the state at a manifest version of a branch."""
         ref, newest = self._read_newest_of(normalize_branch(branch))
         if not 1 <= version <= newest.version:
             raise BadRequest(
@@ -171,13 +171,13 @@ class BranchSnapshots:
         return self._make_view(Snapshot(self.root, ref, manifest))
 
     def commits(self, branch: str) -> tuple[CommitRecord, ...]:
-        """Every commit the branch can see, newest first."""
+        """List every commit reachable from the branch, newest first."""
         ref, newest = self._read_newest_of(normalize_branch(branch))
         with self._retry_while_alive(ref):
             return self._get_history(ref, newest).commits(newest)
 
     def commits_at(self, snapshot: Snapshot) -> Mapping[CommitId, CommitRecord]:
-        """Every commit that is visible at a snapshot, in no particular order."""
+        """Return every commit visible at a snapshot, in no particular order."""
         with self._retry_while_alive(snapshot.ref):
             history = self._get_history(snapshot.ref, snapshot.manifest)
             return history.commits_by_id(snapshot.manifest)
@@ -185,7 +185,7 @@ class BranchSnapshots:
     def find_commit(
         self, snapshot: Snapshot, is_wanted: Callable[[CommitRecord], bool]
     ) -> CommitRecord | None:
-        """A commit that is visible at a snapshot; any of several."""
+        """Return some commit visible at a snapshot that satisfies the predicate."""
         with self._retry_while_alive(snapshot.ref):
             return self._get_history(snapshot.ref, snapshot.manifest).find(
                 snapshot.manifest, is_wanted
@@ -195,7 +195,7 @@ class BranchSnapshots:
         return self._find_on_branch(commit_id, branch)[0]
 
     def commits_with(self, commit_id: str, branch: str) -> dict[CommitId, CommitRecord]:
-        """Every commit of the first branch that can see this one, the bound branch first."""
+        """Return the commits of the first branch that contains this one; the bound branch first."""
         _, ref, newest = self._find_on_branch(commit_id, branch)
         with self._retry_while_alive(ref):
             return dict(self._get_history(ref, newest).commits_by_id(newest))
@@ -218,12 +218,12 @@ class BranchSnapshots:
         raise CommitNotFound(commit_id)
 
     def _list_from(self, bound: BranchName) -> Iterator[BranchName]:
-        """Every branch, this one first; the others are listed only when they are asked for."""
+        """Yield every branch, this one first; the others are listed only on demand."""
         yield bound
         yield from (name for name in list_names(self.root.store) if name != bound)
 
     def commits_starting(self, prefix: str, branch: str) -> dict[CommitId, CommitRecord]:
-        """The commits whose ids start like this: of the branch or, if it has none, of all."""
+        """Return the commits with this id prefix: of the branch or, if it has none, of all."""
         bound = normalize_branch(branch)
         found = {c.commit_id: c for c in self.commits(bound) if c.commit_id.startswith(prefix)}
         if found:
@@ -245,16 +245,16 @@ class BranchSnapshots:
             return self._histories.setdefault(ref.incarnation, History())
 
     def authoring_ref(self, commit: CommitRecord) -> BranchRef:
-        """The branch a commit was made on, by the name it has now."""
+        """Return the branch a commit was authored on, under its current name."""
         try:
             return self.ref_of(commit.incarnation, BranchName(commit.branch))
         except BranchNotFound:
             raise BadRequest(
-                f"commit {commit.commit_id} was made on branch '{commit.branch}', which is gone"
+                f"commit {commit.commit_id} was made on branch '{commit.branch}', which was deleted"
             ) from None
 
     def ref_of(self, incarnation: str | None, name: BranchName) -> BranchRef:
-        """The branch of an incarnation by the name it has now; `name` is one that it had."""
+        """Return the branch of an incarnation under its current name; `name` is a former one."""
         found = find_ref(self.root.store, name)
         if found is not None and found.incarnation == incarnation:
             return found
@@ -278,7 +278,7 @@ class BranchSnapshots:
         if catalog is None:
             catalog = load_if_digest_matches(contract.source, contract.ir, contract.state)
         if catalog is None:
-            # What reads schema texts is loaded only if the stored form does not vouch for itself.
+            # The schema compiler is imported only if the digests of the stored form do not match.
             from omnigraph.maintenance.verify import check_schema
 
             catalog = check_schema(contract)
@@ -290,7 +290,7 @@ class BranchSnapshots:
 
 
 def check_tables(catalog: Catalog, state: ManifestState) -> None:
-    """Raise unless schema and manifest name the same tables, both ways."""
+    """Raise unless the schema and the manifest list the same tables."""
     declared = {key: type_.identity for key, type_ in catalog.by_table_key.items()}
     shown = {key: entry.identity for key, entry in state.entries.items()}
     if declared == shown:
@@ -303,7 +303,7 @@ def check_tables(catalog: Catalog, state: ManifestState) -> None:
 
 
 class RecentKeys:
-    """Remembers the ids that two versions do not share: the pages of a large commit ask again."""
+    """Caches the ids changed between two versions: the pages of a large commit share them."""
 
     def __init__(self) -> None:
         self._last: tuple[object, ChangedKeys] | None = None

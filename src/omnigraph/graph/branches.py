@@ -1,6 +1,6 @@
 """Create, rename and delete branches, and tag commits; under an idempotency key, once.
 
-A branch is created, renamed or deleted outside of any commit. So a request under a key is recorded
+A branch is created, renamed or deleted without a commit. A request with an idempotency key is
 beside the branches, with its plan, before its first effect.
 """
 
@@ -82,7 +82,7 @@ class BranchVerbs(GraphHandle):
 def create_branch(
     views: BranchSnapshots, source: str, commit: str | None, options: WriteOptions
 ) -> CreatedBranch:
-    """Create a branch from another one as it is now, or as it was at a commit."""
+    """Create a branch from the head of another one, or from a commit."""
     from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
     from omnigraph.storage import graph_branches
 
@@ -139,7 +139,7 @@ def rename_branch(root: GraphRoot, new_name: str, options: WriteOptions) -> Crea
 
 
 def delete_branch(root: GraphRoot, options: WriteOptions) -> DeletedBranch:
-    """Delete a branch; under a key, none that was created under its name since."""
+    """Delete a branch; with a key, no other branch created under the name since."""
     from omnigraph.graph.idempotency import BranchRequest, WriteKey, do_once
     from omnigraph.storage import graph_branches
 

@@ -51,7 +51,7 @@ class ChangeVerbs(ReadVerbs):
         max_commits: int = 128,
         branch: str | None = None,
     ) -> FeedPage:
-        """A page of the change feed of a branch: commits oldest first, with what each changed.
+        """Return a page of the change feed of a branch: commits oldest first, with the changes.
 
         Args:
             position: `now`, `beginning`, `after:` and a commit id, or where an earlier page ended:
@@ -92,7 +92,7 @@ class ChangeVerbs(ReadVerbs):
         max_bytes: int = 4 << 20,
         branch: str | None = None,
     ) -> CommitChanges:
-        """What a commit changed relative to its first parent, with images, one page at a time.
+        """Return a page of the changes of a commit relative to its first parent, with images.
 
         Pass the `next_page_token` of a page to get the next one.
 
@@ -124,11 +124,11 @@ class ChangeVerbs(ReadVerbs):
         ops: Sequence[str] = (),
         branch: str | None = None,
     ) -> Diff:
-        """The differences between two places, or between a place and the current state of a branch.
+        """Return the differences between two revisions, or a revision and the current state.
 
         Args:
             before: A branch, tag, commit, snapshot, version or time, as `at` takes it.
-            after: The same; the branch as it is now by default.
+            after: Likewise; by default, the current state of the branch.
             images: Whether changes carry the whole entity before and after.
             kinds: Only `node` or `edge`.
             types: Only these types.
@@ -153,7 +153,7 @@ class ChangeVerbs(ReadVerbs):
         ops: Sequence[str] = (),
         branch: str | None = None,
     ) -> Baseline:
-        """A copy of a branch to start following its feed from; `ops` only bind the cursor.
+        """Return a copy of a branch from which to follow its feed; `ops` only bind the cursor.
 
         >>> baseline = graph.baseline(types=["Knows"])
         >>> next(baseline.records())
@@ -167,7 +167,7 @@ class ChangeVerbs(ReadVerbs):
     def entity_history(
         self, type_name: str, entity_id: str, *, kind: str | None = None, branch: str | None = None
     ) -> EntityHistory:
-        """Every value an entity had on a branch, newest first, with commit, actor and time.
+        """Return every version of an entity on a branch, newest first.
 
         >>> _ = graph.mutate('query q() { update Person set { age: 37 } where name = "Ada" }')
         >>> history = graph.entity_history("Person", "Ada")
@@ -187,12 +187,12 @@ class ChangeVerbs(ReadVerbs):
         lasts: datetime.timedelta = datetime.timedelta(days=7),
         branch: str | None = None,
     ) -> Consumer:
-        """Record how far a consumer of the feed has read, so that cleanup keeps the rest for it.
+        """Record how far a consumer has read the feed, so that cleanup retains the rest for it.
 
         Args:
-            name: The name of the consumer; replaces what was recorded under it before.
+            name: The name of the consumer; an earlier record of that name is replaced.
             position: The cursor or the commit id up to which it has read; the head by default.
-            lasts: How long the changes it has not read are kept.
+            lasts: How long the unread changes are retained.
             branch: The branch whose feed it reads.
 
         >>> graph.set_consumer("search-index").commit_id == graph.commits()[0].commit_id
@@ -217,7 +217,7 @@ def make_change_filter(kinds: Selector, types: Selector, ops: Selector) -> Chang
 
 @dataclass(frozen=True)
 class BranchHistory:
-    """What the feed reads: the commits a branch can see now, and the states they left."""
+    """The commits reachable from a branch, and their states: the source of a change feed."""
 
     views: BranchSnapshots
     ref: BranchRef
@@ -228,13 +228,13 @@ class BranchHistory:
     _states: Cache[CommitId, State] = field(default_factory=lambda: Cache(2), repr=False)
 
     def state(self, commit: CommitRecord) -> State:
-        """The graph right after a commit, which must be the head that its state names."""
+        """Return the state of the graph at a commit, which must be the head of that state."""
         return self._states.value(
             commit.commit_id, lambda: make_state(self.views.of_commit(commit))
         )
 
     def require_alive(self) -> None:
-        """Raise if the branch was deleted or made again while it was read."""
+        """Raise if the branch was deleted or created again during the read."""
         found = find_ref(self.views.root.store, self.ref.name)
         if found is None:
             raise BranchNotFound(self.ref.name)
@@ -259,7 +259,7 @@ def open_history(
     wanted: ChangeFilter,
     find_keys: FindKeys = find_changed_keys,
 ) -> BranchHistory:
-    """The history of a branch as it is now; tokens are bound to that very branch."""
+    """Return the current history of a branch; tokens are bound to its incarnation."""
     from omnigraph.history.change_feed import TokenBinding
 
     view = views.read_newest(branch)
@@ -274,13 +274,13 @@ def open_history(
 
 
 _TOKEN_START = "eyJ"
-"""How the text of every token begins: with `{"`, in its encoding."""
+"""Prefix of every encoded token: `{"` in base64."""
 
 
 def find_position(history: BranchHistory, text: str) -> CommitId:
-    """The commit up to which a reader has read that starts after what a text names.
+    """Resolve a position of the feed to the newest commit before it.
 
-    It may be `now`, `beginning`, a cursor of a feed of the branch, or whatever names a commit.
+    It is `now`, `beginning`, a cursor of a feed of the branch, or a revision that names a commit.
     """
     from omnigraph.history.change_feed import (
         AFTER,
@@ -311,7 +311,7 @@ def read_commit(
     page_token: str | None,
     keys: RecentKeys,
 ) -> CommitChanges:
-    """A page of what one commit changed, wherever it was made."""
+    """Return a page of the changes of one commit of any branch."""
     from omnigraph.history.change_feed import commit_changes
 
     ref = views.authoring_ref(commit)
@@ -347,7 +347,7 @@ def read_baseline(views: BranchSnapshots, branch: str, wanted: ChangeFilter) -> 
 def read_entity(
     views: BranchSnapshots, branch: str, type_name: str, id: str, kind: str | None
 ) -> EntityHistory:
-    """Every value an entity had; none, if it never was."""
+    """Return every version of an entity; empty if it never existed."""
     from omnigraph.history.entity_changes import ChangeFilter
     from omnigraph.history.entity_history import read_entity_history
 
@@ -375,7 +375,7 @@ def _find_type(history: BranchHistory, name: str, kind: str | None) -> NodeType 
 def note_consumer(
     views: BranchSnapshots, name: str, branch: str, position: str | None, lasts_s: float
 ) -> Consumer:
-    """Note how far a consumer has read: up to a cursor, a commit id, or now."""
+    """Record how far a consumer has read: up to a cursor, a commit id, or the head."""
     from omnigraph.history.change_feed import FeedTokenKind, decode_token, walk_commits
     from omnigraph.history.entity_changes import ChangeFilter
 

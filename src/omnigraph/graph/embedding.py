@@ -45,13 +45,13 @@ class EmbedVerbs(GraphHandle):
     ) -> GraphEmbedSummary:
         """Fill the vectors that are NULL, as one commit.
 
-        Writes make vectors themselves where a provider is configured; this is for those that were
-        written without one, or before.
+        Writes compute vectors themselves where a provider is configured; this fills those of rows
+        that were written without one.
 
         Args:
-            types: Only these; by default every type whose schema or spec says what its vectors
-                are made of.
-            spec: Which properties make which vector, instead of what `@embed` says.
+            types: Only these; by default every type for which the schema or the spec declares the
+                source of vectors.
+            spec: The sources of the vectors, instead of those declared by `@embed`.
             branch: The branch to work on.
             reembed_all: Replace all vectors, not only those that are NULL.
             per_minute: The maximum number of texts to send to the provider per minute.
@@ -117,8 +117,8 @@ def embed(
     Args:
         seed: A manifest that names input, output and spec; instead of those three.
         input: The records.
-        output: Where they go; may be the input itself. It appears whole or not at all.
-        spec: A JSON file, or its content, that says which fields make which vector.
+        output: The file to write; may be the input itself. It is replaced whole or not at all.
+        spec: A JSON file, or its content, that declares the source fields of each vector.
         clean: Remove the vectors instead; no provider is called.
         reembed_all: Embed every selected record, not only those without a vector.
         types: Only records of these types.

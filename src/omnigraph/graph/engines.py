@@ -38,7 +38,7 @@ class EngineOptions:
 
 
 def require_engine(engine: str) -> None:
-    """Raise unless there is an engine of this name and it is installed.
+    """Raise unless the engine exists and is installed.
 
     Raises:
         BadRequest: no engine has this name.
@@ -177,7 +177,7 @@ def _measure_input(given: LoadInput, settings: Settings) -> int | None:
 
 
 def _is_spark_up(settings: Settings) -> bool:
-    """Return whether there is a session, or a cluster that was named."""
+    """Return whether there is a session, or a configured cluster."""
     from omnigraph.pipeline.spark_session import find_active_session
 
     return bool(find_active_session() or settings.spark.remote or settings.spark.master)

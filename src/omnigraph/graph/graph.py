@@ -104,7 +104,7 @@ def init(
     Args:
         uri: A path, a `file://` or an `s3://` address.
         schema: The schema, in the schema language, or the path of a file of it.
-        force: Replace schema files left there by an earlier, failed attempt.
+        force: Replace schema files left by an earlier, failed attempt.
         actor: The actor the commits of this handle are recorded for.
         settings: The settings to use instead of the defaults; see `Settings.from_environment`.
 
@@ -125,9 +125,9 @@ def open(
     policy: Authority | None = None,
     settings: Settings | None = None,
 ) -> Graph:
-    """Open a graph. Read-only opening writes nothing, whatever state the graph is in.
+    """Open a graph. With `read_only`, nothing is written, whatever the state of the graph.
 
-    With a `policy` every verb of the handle must be allowed to its `actor`, else `PolicyDenied`.
+    With a `policy`, every verb must be allowed to the `actor`, else `PolicyDenied` is raised.
 
     >>> omnigraph.open("people.omni", read_only=True).branches()
     ['main']
@@ -150,19 +150,19 @@ def clone(
     force: bool = False,
     settings: Settings | None = None,
 ) -> CloneResult:
-    """Copy a graph to another path or address; it may be written to during the copy.
+    """Copy a graph to another path or address; concurrent writes are allowed.
 
-    Each branch is copied as it is after some commit. The source is not changed. Until the clone is
-    finished nothing can be opened there.
+    Each branch is copied at some commit. The source is not changed. Until the clone is complete,
+    the target cannot be opened.
 
     Args:
         source: The graph to copy.
         target: Where to put the copy; there must be no graph.
         branches: The branches to copy, with `main` and those they were created from; all of them
             by default.
-        shallow: Leave out older states: the history is listed and can no longer be read.
-        force: Restart an interrupted clone to the same place.
-        settings: Instead of the defaults; they hold for both sides.
+        shallow: Omit older states: their commits are listed and cannot be read.
+        force: Restart an interrupted clone to the same target.
+        settings: The settings for both sides, instead of the defaults.
 
     >>> omnigraph.clone("people.omni", "backup.omni").branches
     ('main',)
@@ -179,10 +179,10 @@ def clone(
 
 
 def quarantine(uri: str | Path, operation_id: str, *, settings: Settings | None = None) -> str:
-    """Set aside the unreadable intent of an interrupted write; returns its new path.
+    """Quarantine the unreadable intent of an interrupted write; return its new path.
 
     A graph with such an intent cannot be opened for writing. It is moved only if every table is
-    where the graph shows it, so that nothing is lost.
+    at the version the graph shows, so that nothing is lost.
 
     >>> omnigraph.quarantine("people.omni", "01J9Z3N8Q4X7Y2K5M6P0R1S3T8")
     Traceback (most recent call last):
@@ -357,7 +357,7 @@ class Graph(Verbs, GraphMaintenance):
         return [tag.shown for tag in list_tags(self._open.views.root.store)]
 
     def delete_tag(self, name: str) -> Tag:
-        """Delete a tag; its commit is kept as long as anything else needs it.
+        """Delete a tag; its commit is retained only as long as something else refers to it.
 
         >>> _ = graph.tag("v1")
         >>> graph.delete_tag("v1").name

@@ -1,4 +1,4 @@
-"""One immutable view of a graph, and everything that can be read from it."""
+"""One immutable view of a graph, and its read verbs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class GraphView:
 
     @cached_property
     def _view(self) -> CatalogSnapshot:
-        """What the actor may read of the view, if they may."""
+        """Return the view restricted to what the actor may read."""
         return self._guard.see(self._whole)
 
     def _view_to_export(self, types: Sequence[str] | None) -> CatalogSnapshot:
@@ -66,19 +66,19 @@ class GraphView:
         return f"GraphView({snapshot.root.uri!r}, {str(snapshot.branch)!r}, {point!r})"
 
     def _repr_html_(self) -> str:
-        """For notebooks: the types with how many rows each has here, and which state this is."""
+        """Render the types with their row counts and the snapshot, for notebooks."""
         info = self.info()
         note = f"{self._view.snapshot.root.uri}; branch {info.graph_branch} at {info.snapshot_id}"
         return render_types_html(info, note)
 
     @property
     def schema(self) -> str:
-        """The schema the rows of this view follow, as it was written."""
+        """The schema the rows of this view follow, as written."""
         return self._view.snapshot.contract.source
 
     @property
     def catalog(self) -> Catalog:
-        """The same, compiled."""
+        """The compiled schema of this view."""
         return self._view.catalog
 
     @property
@@ -109,7 +109,7 @@ class GraphView:
         spark_conf: Mapping[str, str] | None = None,
         limits: ReadLimits | None = None,
     ) -> QueryResult:
-        """Run a read query of a text on this view, in this process or on `spark`.
+        """Run a read query on this view, in this process or on `spark`.
 
         In this process `limits` are checked before every block of rows, and may end the query.
         """
@@ -124,7 +124,7 @@ class GraphView:
             return queries.run_query(self._view, request, self._settings, target)
 
     def plan(self, query: str | Path | SourceText, name: str | None = None) -> ReadPlan:
-        """The plan of a read query, for code that runs it itself.
+        """Return the plan of a read query, for code that executes it itself.
 
         >>> plan = graph.at().plan("query q() { match { $p: Person } return { $p.name } }")
         >>> [column.name for column in plan.columns]
@@ -142,9 +142,9 @@ class GraphView:
         *,
         analyze: bool = False,
     ) -> PlanText:
-        """The plan of a query as text, and how it would find neighbours if it ran now.
+        """Return the plan of a query as text, with the access path of each traversal as of now.
 
-        With `analyze` the query is run, and the plan shows what every operator did and took.
+        With `analyze` the query is executed, and the plan has the rows and time of each operator.
         """
         if analyze:
             result = self.query(query, name, params)
@@ -154,7 +154,7 @@ class GraphView:
     def explain_json(
         self, query: str | Path | SourceText, name: str | None = None
     ) -> dict[str, object]:
-        """The plan of a query as a JSON document.
+        """Return the plan of a query as a JSON document.
 
         >>> all_people = "query q() { match { $p: Person } return { $p.name } }"
         >>> graph.at().explain_json(all_people)["kind"]
@@ -171,7 +171,7 @@ class GraphView:
         return plan, queries.explain_traversals(view, plan, self._settings)
 
     def lint(self, queries: str | Path | SourceText) -> LintReport:
-        """Every query of a text checked against the schema of this view, without running any."""
+        """Check every query of a text against the schema of this view; runs none."""
         from omnigraph.plan.query_lint import lint_queries
 
         origin = {"kind": "graph", "uri": self._view.snapshot.root.uri}
@@ -187,7 +187,7 @@ class GraphView:
         start: int | None = None,
         length: int | None = None,
     ) -> blobs.Blob:
-        """The blob of one entity in this view, or a range of it; nothing is read yet."""
+        """Return the blob of one entity in this view, or a range of it; reads no bytes yet."""
         view = self._view
         self._guard.require_visible(self._whole, [f"{type_name}.{property}"])
         selector = blobs.BlobSelector(type_name, entity_id, property, kind)
@@ -204,12 +204,12 @@ class GraphView:
 
     @property
     def place(self) -> str:
-        """What names this state wherever a place is taken."""
+        """The revision of this state, which names its branch too."""
         snapshot = self._whole.snapshot
         return f"manifest:{snapshot.branch}:v{snapshot.manifest_version}"
 
     def info(self) -> SnapshotInfo:
-        """Which version of which table this view is made of.
+        """Return the table versions of this view.
 
         >>> info = graph.at().info()
         >>> info.graph_branch, [table.table_key for table in info.tables]
@@ -237,7 +237,7 @@ class GraphView:
         return export_records(view.snapshot, export_types(view.catalog, types))
 
     def export_jsonl(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
-        r"""The same as blocks of JSON lines.
+        r"""Yield every record as blocks of JSON lines.
 
         >>> b"".join(graph.at().export_jsonl(["Knows"]))
         b'{"edge":"Knows","from":"Ada","to":"Ben","data":{"id":"k1"}}\n'
@@ -273,7 +273,7 @@ class GraphView:
         return make_pyg(self._read_entities(types))
 
     def _read_entities(self, types: Sequence[str] | None) -> Entities:
-        """All rows but blobs, of these types and of the nodes that their edges need."""
+        """Read all rows but blobs, of these types and of the nodes that their edges refer to."""
         view = self._view_to_export(types)
         wanted = {one.table_key: one for one in export_types(view.catalog, types)}
         for edge in [one for one in wanted.values() if isinstance(one, EdgeType)]:
@@ -297,7 +297,7 @@ class GraphView:
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
     ) -> ExportResult:
-        """Every row in files of a new folder, one folder for each type.
+        """Write every row to files of a new folder, with a folder for each type.
 
         Args:
             out: The folder; it must not exist yet, or be empty.
@@ -305,7 +305,7 @@ class GraphView:
             types: Only these types.
             engine: `local`, in this process, or `spark`.
             session: A Spark session of the caller's.
-            spark_conf: Options for a session that is made for it.
+            spark_conf: Options for a session that is created for it.
 
         >>> done = graph.at().export_files("out", format="parquet")
         >>> done.rows, [file.table_key for file in done.files]

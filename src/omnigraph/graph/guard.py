@@ -1,7 +1,7 @@
-"""Authorization of verbs: once at the head of every verb, and for every view that is read.
+"""Authorization of verbs: checked at the start of every verb, and for every view that is read.
 
-Without a policy nothing is asked. With one, whoever reads gets a view whose catalog has only what
-they may see, so that no reader has to know about policies.
+Without a policy everything is allowed. With one, readers get a view whose catalog is restricted to
+what the actor may read, so that they need not check the policy.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from omnigraph.writer.change import CatalogSnapshot
 
 @dataclass(frozen=True)
 class Guard:
-    """Who works with a graph, and the policy that decides what they may do; maybe none."""
+    """The actor of a handle, and the policy that authorizes it, if any."""
 
     authority: Authority | None = None
     actor: str | None = None
@@ -47,7 +47,7 @@ class Guard:
     def make(
         cls, authority: Authority | None, actor: str | None, read_catalog: Callable[[], Catalog]
     ) -> Guard:
-        """A guard for a graph whose schema on `main` can be read.
+        """Build a guard for a graph; reads the schema of `main`.
 
         Raises:
             BadRequest: the policy names something that the schema does not have.
@@ -70,11 +70,11 @@ class Guard:
         target_branch: str | None = None,
         actor: str | None = None,
     ) -> None:
-        """Go on only if the actor may do this; `actor` is another one than the guard's.
+        """Raise unless the policy allows an action; `actor` overrides that of the guard.
 
         Raises:
-            BadOptions: nobody can be called so.
-            PolicyDenied: they may not.
+            BadOptions: the name is not a valid actor.
+            PolicyDenied: the action is denied.
         """
         check_actor(actor)
         if self.authority is None:
@@ -107,7 +107,7 @@ class Guard:
             raise
 
     def may_invoke(self, query: str, actor: str | None = None) -> bool:
-        """Whether the actor may run a stored query."""
+        """Return whether the actor may run a stored query."""
         if self.authority is None:
             return True
         who = actor or self.actor
@@ -116,10 +116,10 @@ class Guard:
     def see(
         self, view: CatalogSnapshot, action: Action = Action.READ, branch: str | None = None
     ) -> CatalogSnapshot:
-        """The view as the actor may read it: the branch is allowed, the catalog restricted.
+        """Return the view as the actor may read it: authorized, with a restricted catalog.
 
-        `branch` is the one that is read where it is not that of the view: the history of a branch
-        begins on the one it was made from.
+        `branch` is the branch being read, if it is not that of the view: the history of a branch
+        starts on the one it was created from.
         """
         if self.authority is None:
             return view
@@ -140,7 +140,7 @@ class Guard:
     def require_visible(
         self, view: CatalogSnapshot, names: Iterable[str], action: Action = Action.READ
     ) -> None:
-        """Raise if one of these types and properties is hidden; what nobody has is let pass."""
+        """Raise if one of these types and properties is hidden; unknown names are ignored."""
         if self.authority is None:
             return
         hidden = list_hidden(view.catalog, self._restrict_catalog(view, action, self.actor))
@@ -152,7 +152,7 @@ class Guard:
     def name_hidden(
         self, view: CatalogSnapshot, source: SourceText, name: str | None
     ) -> Iterator[None]:
-        """Turn the mistakes of a query that only lacks what is hidden into a denial."""
+        """Raise a denial instead of the errors of a query that only refers to hidden names."""
         try:
             yield
         except CompileError:
@@ -166,9 +166,9 @@ class Guard:
             ) from None
 
     def check_mutation(self, plan: MutationPlan, view: CatalogSnapshot, actor: str | None) -> None:
-        """Raise if what a mutation changes would be decided by something hidden.
+        """Raise if a hidden property decides which rows a mutation changes.
 
-        Writing what one may not see is allowed; finding rows by it is not.
+        Writing a hidden property is allowed; selecting rows by it is not.
         """
         if self.authority is None:
             return
@@ -187,7 +187,7 @@ class Guard:
     def hide_conflicts(
         self, conflicts: Sequence[MergeConflict], view: CatalogSnapshot, actor: str | None
     ) -> tuple[MergeConflict, ...]:
-        """The conflicts of a merge without the values that the actor may not see."""
+        """Remove the values that the actor may not read from merge conflicts."""
         if self.authority is None:
             return tuple(conflicts)
         catalog = self._restrict_catalog(view, Action.READ, actor or self.actor)
@@ -211,7 +211,7 @@ class Guard:
 
 
 NO_GUARD = Guard()
-"""Asks nobody."""
+"""The guard of a graph without a policy."""
 
 
 def _hide_values(conflict: MergeConflict, whole: Catalog, seen: Catalog) -> MergeConflict:
@@ -238,6 +238,6 @@ def _drop_names(row: Mapping[str, object] | None, names: set[str]) -> Mapping[st
 
 
 def _list_hidden_reads(plan: Plan, hidden: frozenset[str]) -> list[str]:
-    """What a plan reads that is hidden: properties and, of types that are, the types."""
+    """List the hidden properties and types that a plan reads."""
     properties = {f"{one}.{name}" for one, name in list_property_reads(plan)}
     return [*(properties & hidden), *({fact.type_name for fact in plan.reads} & hidden)]

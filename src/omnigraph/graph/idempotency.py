@@ -97,7 +97,7 @@ def write_once(
     Args:
         writer: The writer of the graph.
         change: The change.
-        options: The branch, the author, and what the commit depends on.
+        options: The branch, the actor, and the preconditions of the commit.
         key: The key of the write, if it has one.
         kind: The type of the result.
         describe: Returns the result without its commit, once the change is prepared.

@@ -61,27 +61,27 @@ class LoadVerbs(GraphHandle):
             branch: The branch to load into.
             base: Create the branch from this one first, if it does not exist.
             expected_head: Only if the branch is at this commit.
-            actor: Who the commit is recorded for.
-            message: A text kept with the commit.
+            actor: The actor the commit is recorded for.
+            message: A text stored with the commit.
             engine: `local`, in this process, `spark`, or `auto`, by the amount of input and whether
                 Spark is up. The result says which, and why. By default as the settings say.
             format: `jsonl`, `parquet`, `csv` or `tsv`; by the names of the files otherwise.
             type: The type of the rows of a table, or of plain dictionaries; records name their
                 types themselves.
-            columns: Which column of a table holds which property, by its name; also for `id`,
-                `from` and `to`. The others hold the property of their own name.
+            columns: The column of each property, by property name; also for `id`, `from` and `to`.
+                Other columns are matched to the property of their own name.
             select: The columns of a table to read; by default all, and then all must be known.
             match: The columns by which a merge finds edges that have no ids, such as
                 `["from", "to"]`. By default those of an `@unique` with both ends; without one,
                 such edges are new ones.
-            partial: A merge keeps what a record leaves out.
+            partial: A merge retains the properties that a record omits.
             on_error: `fail` rejects the load on bad rows, `skip` skips them.
             rejects: A file for the rejected records; one that appears while the load runs is not
                 replaced.
             session: A Spark session of the caller's.
             spark_conf: Spark options for a session that is made here.
-            idempotency_key: Names the load: it is made once, however often it is asked for.
-            delimiter: What separates the columns of a text file; a comma, or a tab in `.tsv`.
+            idempotency_key: Identifies the load, so that it is executed once.
+            delimiter: The column separator of text files; a comma, or a tab in `.tsv`.
 
         >>> done = graph.load(
         ...     [

@@ -37,7 +37,7 @@ class MaintenanceVerbs(GraphHandle):
     ) -> OptimizeResult:
         """Merge small fragments and build missing indexes of the tables a branch owns.
 
-        At most one commit, none if there was nothing to do. Never deletes a version.
+        Creates at most one commit, none if there was nothing to do. Never deletes a version.
 
         Args:
             branch: The branch whose tables to optimize.
@@ -66,7 +66,7 @@ class MaintenanceVerbs(GraphHandle):
         session: object | None = None,
         spark_conf: Mapping[str, str] | None = None,
     ) -> tuple[PendingIndex, ...]:
-        """Build the declared indexes that are missing; returns those that cannot be built yet.
+        """Build the declared indexes that are missing; return those that cannot be built yet.
 
         The arguments are those of `optimize`.
 
@@ -148,9 +148,9 @@ class GraphMaintenance(GraphHandle):
         return verify(self._open.views, deep=deep, history=history)
 
     def repair(self, *, confirm: bool = False, force: bool = False) -> RepairResult:
-        """Find tables that something else moved ahead of the graph; with `confirm`, accept them.
+        """Find tables that another program advanced; with `confirm`, accept their versions.
 
-        Without `force`, only changes that provably changed no row are accepted.
+        Without `force`, only versions that provably changed no row are accepted.
 
         >>> {str(table.classification) for table in graph.repair().tables}
         {'no_drift'}
@@ -168,7 +168,7 @@ class GraphMaintenance(GraphHandle):
     def recover(self, *, check: Literal[True]) -> list[PendingWrite]: ...
 
     def recover(self, *, check: bool = False) -> list[PendingWrite] | list[RecoveredWrite]:
-        """Finish or undo interrupted writes; with `check`, only report what would be done.
+        """Finish or undo interrupted writes; with `check`, only report the decisions.
 
         >>> graph.recover()
         []

@@ -82,7 +82,7 @@ class MergeVerbs(GraphHandle):
             resolve: Rules for conflicts: `ours`, `theirs` or `newest` for everything or as
                 `Type=rule`, and `Type.property=rule` with `max`, `min`, `sum`, `union` or `append`.
             decisions: Decisions about single conflicts, as a dry run lists them with a
-                `take` of `source`, `target`, `base` or property values; or a file of that.
+                `source`, `target`, `base` or property values; or a file of them.
             granularity: `property` takes each property from the side that changed it; with `entity`
                 a row that both sides changed conflicts, as it does for types with `@merge(entity)`.
             delete_branch: Delete the source afterwards; if that is refused, the result says so.
@@ -96,7 +96,7 @@ class MergeVerbs(GraphHandle):
             idempotency_key: The key under which the merge is made once.
 
         Raises:
-            MergeConflicts: the branches contradict each other and nothing decides.
+            MergeConflicts: the branches conflict and no rule or decision resolves it.
 
         >>> _ = graph.create_branch("review")
         >>> _ = graph.branch("review").mutate('query q() { insert Person { name: "Cy" } }')
@@ -177,7 +177,7 @@ def merge_branches(views: BranchSnapshots, writer: Writer, request: MergeRequest
     """Merge one branch into another, as one commit or not at all.
 
     Raises:
-        MergeConflicts: the branches contradict each other and no rule decides.
+        MergeConflicts: the branches conflict and no rule resolves it.
     """
     from omnigraph.graph.idempotency import find_result, write_once
 
@@ -239,7 +239,7 @@ class BranchMerge:
         self._views, self._request = views, request
         self.engine = MergeEngine(request.engine, views.root.settings)
         self.plan: MergePlan | None = None
-        """The newest plan."""
+        """The latest plan."""
 
     def plan_on(self, target: CatalogSnapshot) -> MergePlan:
         from omnigraph.history.branch_schemas import list_lacking_steps
@@ -342,7 +342,7 @@ def parse_granularity(name: str) -> Granularity:
     """Return the granularity of this name.
 
     Raises:
-        BadOptions: there is none.
+        BadOptions: there is no such granularity.
     """
     from omnigraph.history.table_sides import Granularity
 
@@ -364,7 +364,7 @@ def read_decision_file(path: str | Path) -> list[Mapping[str, object]]:
     """Read the conflicts in a file that a preview wrote, with the decision about each.
 
     Raises:
-        BadRequest: the file is no such list.
+        BadRequest: the file is not such a list.
     """
     try:
         body = msgspec.json.decode(Path(path).read_bytes())

@@ -152,7 +152,7 @@ def commit_mutation(writer: Writer, mutation: Mutation) -> MutationResult:
 
 
 def _check_text(writer: Writer, mutation: Mutation) -> None:
-    """Report a mistake in the text as such, wherever the head is."""
+    """Raise the errors of the text before the head is checked."""
     if mutation.options.expected_head is not None:
         mutation.bind(writer.branches.read_newest(mutation.options.branch))
 

@@ -96,14 +96,14 @@ def require_graph(root: GraphRoot) -> None:
 
 
 def require_whole(root: GraphRoot) -> None:
-    """Raise `CloneUnfinished` for a graph that is still being copied to its place."""
+    """Raise `CloneUnfinished` for the target of an unfinished clone."""
     require_finished(root.store)
 
 
 def make_ready(root: GraphRoot) -> list[ResolvedIntent]:
     """Prepare a graph for writing, and return the interrupted writes that were recovered.
 
-    Checks the store, and rewrites the address of a moved graph. On a full disk this is left to the
+    Checks the store, rebases a moved graph, and recovers. On a full disk this is left to the
     next writer: `cleanup` must be able to open the graph to free space, and any other write
     recovers pending ones first, or fails.
     """
@@ -112,8 +112,8 @@ def make_ready(root: GraphRoot) -> list[ResolvedIntent]:
         require_create_if_absent(root.store, root.ids)
         rebase_address(root)
         if list_operations(root.store):
-            with root.acquire_fence() as hold:
-                recovered_writes = resolve_all(root, hold)
+            with root.acquire_fence() as guard:
+                recovered_writes = resolve_all(root, guard)
     except StorageFailure as failure:
         if not failure.is_disk_full:
             raise
@@ -122,7 +122,7 @@ def make_ready(root: GraphRoot) -> list[ResolvedIntent]:
 
 
 def is_mirror_current(root: GraphRoot, contract: SchemaContract) -> bool:
-    """Return whether the schema files are those of the manifest, as far as can be seen."""
+    """Return whether the schema files match the manifest; false if one cannot be read."""
     try:
         return all(
             root.store.find(path) == text.encode() for path, text in list_mirror_files(contract)
@@ -132,10 +132,10 @@ def is_mirror_current(root: GraphRoot, contract: SchemaContract) -> bool:
 
 
 def rewrite_mirror(root: GraphRoot, contract: SchemaContract) -> None:
-    """Rewrite the schema files that do not say what the manifest says.
+    """Rewrite the schema files that differ from the manifest.
 
-    They are there for people; the manifest is what counts, so failing to write them is no reason
-    to refuse the graph.
+    They are informative; the manifest is authoritative, so a failure to write them does not fail
+    the open.
     """
     for path, text in list_mirror_files(contract):
         try:
@@ -167,8 +167,8 @@ def _describe(found: ExaminedIntent) -> PendingWrite:
 
 def recover_writes(root: GraphRoot) -> list[RecoveredWrite]:
     """Recover every interrupted write."""
-    with root.acquire_fence() as hold:
-        recovered_writes = resolve_all(root, hold)
+    with root.acquire_fence() as guard:
+        recovered_writes = resolve_all(root, guard)
     return [describe_recovered(one) for one in recovered_writes]
 
 
@@ -183,9 +183,9 @@ def list_recoveries(views: BranchSnapshots, branch: str = MAIN) -> tuple[Recover
 
 
 class OpenGraph:
-    """A graph opened once: its views, its writer, its autopilot and what queries keep in memory.
+    """An open graph: its snapshots, writer, autopilot and query caches.
 
-    What only some verbs need is made, and its modules are loaded, when the first of them is called.
+    Members that few verbs need are created, and their modules imported, on first use.
     """
 
     def __init__(self, root: GraphRoot, *, read_only: bool) -> None:
@@ -213,7 +213,7 @@ class OpenGraph:
             self.recovered = [describe_recovered(one) for one in recovered_writes]
 
     def _embed_text(self, text: str, dimension: int, recorded_model: str | None) -> Sequence[float]:
-        """The vector of a text of a query."""
+        """Embed the text of a query."""
         from omnigraph.embedding.embedder import make_query_embedder
         from omnigraph.embedding.embedder_choice import LazyEmbedder
 
@@ -225,7 +225,7 @@ class OpenGraph:
 
     @cached_property
     def embeds_writes(self) -> bool:
-        """Whether writes compute the vectors of `@embed` properties."""
+        """Return whether writes compute the vectors of `@embed` properties."""
         from omnigraph.embedding.row_vectors import is_configured
 
         return is_configured(self.views.root.settings.embed)
@@ -261,9 +261,9 @@ class OpenGraph:
 
 
 class GraphHandle:
-    """An open graph and the branch its verbs work on unless they are given another one.
+    """An open graph with a default branch and a guard: the base of the verbs.
 
-    The guard says for whom it works, and asks whether they may.
+    The guard has the actor and the policy.
     """
 
     def __init__(
@@ -283,7 +283,7 @@ class GraphHandle:
 
     @property
     def actor(self) -> str | None:
-        """The actor commits are recorded for unless a verb names another."""
+        """The default actor of commits."""
         return self._guard.actor
 
     @property
@@ -299,7 +299,7 @@ class GraphHandle:
         return self._default_branch if branch is None else branch
 
     def _find_commit_id(self, commit: RevisionLike | None, branch: str) -> str | None:
-        """The id of a commit, however it is named; a whole id is not looked up."""
+        """Resolve a revision to a commit id; a full id is not looked up."""
         if commit is None:
             return None
         wanted = format_revision(commit).strip()
@@ -315,7 +315,7 @@ class GraphHandle:
         expected_head: RevisionLike | None = None,
         idempotency_key: str | None = None,
     ) -> WriteOptions:
-        """Make the options of a write from the arguments of a verb."""
+        """Build the options of a write from the arguments of a verb."""
         where = self._choose(branch)
         return WriteOptions(
             branch=where,
@@ -329,7 +329,7 @@ class GraphHandle:
         return GraphView(view, self._open.query_settings, snapshot, self._guard)
 
     def _restrict_views(self, branch: str, action: Action = Action.READ) -> BranchSnapshots:
-        """The views of the graph as the actor may read them on behalf of a branch."""
+        """Return the snapshots of the graph, restricted to what the actor may read."""
         self._guard.allow(action, branch=branch)
         if self.policy is None:
             return self._open.views
@@ -338,14 +338,14 @@ class GraphHandle:
     def _hide_values(
         self, conflicts: tuple[MergeConflict, ...], branch: str, actor: str | None
     ) -> tuple[MergeConflict, ...]:
-        """Conflicts of a merge without what the actor may not see."""
+        """Remove the values that the actor may not read from merge conflicts."""
         if self.policy is None or not conflicts:
             return conflicts
         return self._guard.hide_conflicts(conflicts, self._open.views.read_newest(branch), actor)
 
     @contextmanager
     def _hiding_conflicts(self, branch: str, actor: str | None) -> Iterator[None]:
-        """The same for conflicts that are raised."""
+        """Remove such values from MergeConflicts raised in the block."""
         try:
             yield
         except MergeConflicts as found:
@@ -355,6 +355,6 @@ class GraphHandle:
     def _require_visible(
         self, types: Sequence[str], branch: str, action: Action = Action.READ
     ) -> None:
-        """Raise if types are named that are hidden from the actor."""
+        """Raise if one of the types is hidden from the actor."""
         if self.policy is not None and types:
             self._guard.require_visible(self._open.views.read_newest(branch), types, action)

@@ -1,4 +1,4 @@
-"""Run queries, each on one snapshot, in this process or on Spark; and hold their results."""
+"""Run queries, each on one snapshot, in this process or on Spark; and their results."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _FORCED = {
 
 @dataclass(frozen=True)
 class QuerySettings:
-    """What all queries of one graph share: what is kept warm, and how texts are embedded."""
+    """The state shared by the queries of a graph: caches, and the embedder of query texts."""
 
     topology: Topology
     embed: Embedder | None
@@ -61,7 +61,7 @@ class QuerySettings:
 
 @dataclass(frozen=True, slots=True)
 class GraphQueryRequest:
-    """A query, as a caller asks for it."""
+    """A query request: text, name, parameters and options."""
 
     source: SourceText
     name: str | None
@@ -75,12 +75,12 @@ class GraphQueryRequest:
 
 
 def collect_statistics(view: CatalogSnapshot) -> Statistics:
-    """The row counts the manifest knows; choosing an order by them costs no read."""
+    """Return the row counts of the manifest, by which the join order is chosen without a read."""
     return Statistics(view.snapshot.state.row_counts)
 
 
 def plan_query(view: CatalogSnapshot, source: SourceText, name: str | None) -> ReadPlan:
-    """The plan of a read against this view."""
+    """Plan a read against this view."""
     plan = compile_plan(source, view.catalog, name, collect_statistics(view))
     if not isinstance(plan, ReadPlan):
         raise BadRequest(f"query '{plan.name}' changes the graph; run it with `mutate`")
@@ -107,7 +107,7 @@ def run_query(
 
 
 def explain_traversals(view: CatalogSnapshot, plan: Plan, settings: QuerySettings) -> Notes:
-    """How the expansions of a plan would find neighbours if it ran now, and why."""
+    """Describe the access path that each expansion would use now, with the reason."""
     if not isinstance(plan, ReadPlan):
         return {}
     given = _make_input(settings, {}, datetime.datetime.now(datetime.UTC))
@@ -137,7 +137,7 @@ def _make_input(
 
 
 class RowSource(Protocol):
-    """Where the rows of a result come from: columns known at once, rows as they are asked for."""
+    """The source of result rows: the columns are known at once, rows are produced on demand."""
 
     @property
     def schema(self) -> pa.Schema: ...
@@ -148,7 +148,7 @@ class RowSource(Protocol):
 
 
 class QueryResult(RowForms):
-    """Rows of one snapshot. Iterating gives dictionaries of Python values.
+    """The rows of a query. Iteration yields dictionaries of Python values.
 
     >>> result = graph.query("query q() { match { $p: Person } return { $p.name, $p.age } }")
     >>> result.columns, len(result), result[0]
@@ -192,7 +192,7 @@ class QueryResult(RowForms):
 
     @property
     def engine(self) -> str:
-        """Where the query ran: `local` or `spark`."""
+        """The engine of the query: `local` or `spark`."""
         return "local"
 
     @property
@@ -221,11 +221,11 @@ class QueryResult(RowForms):
 
     @cached_property
     def rows(self) -> list[dict[str, object]]:
-        """Every row, with the values that iterating gives; `wire()` has them as JSON shows them."""
+        """Every row, as iteration yields it; `wire()` has them as JSON values."""
         return convert_rows(self._table)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Stream the rows in batches, once, without holding them all.
+        """Stream the rows in batches, once, with bounded memory.
 
         >>> result = graph.query("query q() { match { $p: Person } return { $p.name } }")
         >>> sum(batch.num_rows for batch in result.batches())
@@ -242,9 +242,9 @@ class QueryResult(RowForms):
         return self._table
 
     def to_networkx(self, source: str | None = None, target: str | None = None) -> Any:  # noqa: ANN401
-        """A directed graph of NetworkX: each row is an edge between the values of two columns.
+        """Return a directed NetworkX graph: each row is an edge between the values of two columns.
 
-        Without names, the first two columns are taken. The others become attributes of the edges.
+        By default, the first two columns. The others become attributes of the edges.
 
         >>> pairs = "query q() { match { $a: Person  $a knows $b } return { $a.name, $b.name } }"
         >>> list(graph.query(pairs).to_networkx().edges())
@@ -279,7 +279,7 @@ class QueryResult(RowForms):
                 writer.write_batch(batch)
 
     def profile(self) -> PlanStep:
-        """The plan with the rows and milliseconds of every operator, once all rows are read.
+        """Return the plan with the rows and time of each operator, once all rows are read.
 
         >>> result = graph.query("query q() { match { $p: Person } return { $p.name } }")
         >>> len(result.profile().lines()) > 1
@@ -290,7 +290,7 @@ class QueryResult(RowForms):
         return self._profile.step()
 
     def wire(self, *, javascript: bool = False) -> dict[str, object]:
-        """The JSON document of the command line and the server.
+        """Return the JSON document of the command line and the server.
 
         >>> document = graph.query("query q() { match { $p: Person } return { $p.name } }").wire()
         >>> document["query_name"], document["target"]["branch"], document["row_count"]
@@ -299,7 +299,7 @@ class QueryResult(RowForms):
         return self.document(javascript=javascript).wire()
 
     def document(self, *, javascript: bool = False) -> QueryRows:
-        """Return the rows in one document, with values as JSON shows them.
+        """Return the rows in one document, with JSON values.
 
         >>> found = graph.query("query q() { match { $p: Person } return { $p.name } }").document()
         >>> found.row_count, found.rows[0]
@@ -319,10 +319,10 @@ class QueryResult(RowForms):
         return f"QueryResult({self.query_name!r}, columns={self.columns})"
 
     def plot(self, source: str | None = None, target: str | None = None) -> Svg:
-        """The rows as a drawing, each an arrow between the values of two columns.
+        """Draw the rows, each as an arrow between the values of two columns.
 
-        Without names, the first two columns are taken. Notebooks show the drawing; as a string it
-        is a whole SVG document. At most 300 nodes and 2,000 arrows are drawn.
+        By default, the first two columns. Notebooks show the drawing; as a string it is an SVG
+        document. At most 300 nodes and 2,000 arrows are drawn.
 
         >>> pairs = "query q() { match { $a: Person  $a knows $b } return { $a.name, $b.name } }"
         >>> graph.query(pairs).plot().startswith("<svg")
@@ -339,7 +339,7 @@ def _make_writable(target: str | Path | BinaryIO) -> AbstractContextManager[Bina
 
 
 class SparkQueryResult(QueryResult):
-    """A result whose rows are with Spark, or can be handed to it."""
+    """A result whose rows Spark has, or can be given."""
 
     def __init__(
         self,
@@ -354,7 +354,7 @@ class SparkQueryResult(QueryResult):
 
     @property
     def engine(self) -> str:
-        """Who made the rows: `spark`, or `local` where the query searches."""
+        """The engine that computed the rows: `spark`, or `local` for a search."""
         from omnigraph.pipeline.spark_output import SparkRead
 
         return "spark" if isinstance(self._read, SparkRead) else "local"
@@ -364,7 +364,7 @@ class SparkQueryResult(QueryResult):
         return f"SparkQueryResult({name!r}, columns={columns}, engine={self.engine!r})"
 
     def to_spark(self) -> DataFrame:
-        """The rows as a data frame; unsigned numbers and vectors as Spark can hold them."""
+        """Return the rows as a data frame, with unsigned numbers and vectors in types of Spark."""
         from omnigraph.pipeline.spark_columns import cast_to_schema, to_spark_arrow_schema
         from omnigraph.pipeline.spark_output import SparkRead
 
@@ -393,8 +393,8 @@ def query_on_spark(
 ) -> SparkQueryResult:
     """Run a plan with data frames.
 
-    A plan that ranks or looks for words is run by the embedded executor in the driver: both are
-    about whole tables and their indexes.
+    A plan that ranks or searches text is executed in the driver: both need whole tables and their
+    indexes.
     """
     from omnigraph.pipeline.spark_executor import is_search_plan, run_plan
     from omnigraph.pipeline.spark_output import SparkRead

@@ -36,7 +36,7 @@ class ReadVerbs(GraphHandle):
 
     @property
     def schema(self) -> str:
-        """The accepted schema, as it was written.
+        """The accepted schema, as written.
 
         >>> graph.schema.splitlines()[-1]
         'edge Knows: Person -> Person'
@@ -95,7 +95,7 @@ class ReadVerbs(GraphHandle):
         branch: str | None = None,
         analyze: bool = False,
     ) -> PlanText:
-        """The plan of a query; with `analyze` also what every operator did and took.
+        """Return the plan of a query; with `analyze` also rows and time of each operator.
 
         >>> print(graph.explain("query q() { match { $p: Person } return { $p.name } }"))
         query q()
@@ -106,7 +106,7 @@ class ReadVerbs(GraphHandle):
         return self.at(branch=branch).explain(query, name, params, analyze=analyze)
 
     def lint(self, queries: str | Path | SourceText, *, branch: str | None = None) -> LintReport:
-        """Every query of a text checked against the schema of a branch, without running any.
+        """Check every query of a text against the schema of a branch; runs none.
 
         >>> graph.lint("query q() { match { $p: Persn } return { $p.name } }").status
         'error'
@@ -205,7 +205,7 @@ class ReadVerbs(GraphHandle):
         return self._hide_tables(tuple(one.shown for one in found), branch)
 
     def _hide_tables(self, commits: tuple[Commit, ...], branch: str) -> tuple[Commit, ...]:
-        """Commits without what they did to types that are hidden from the actor."""
+        """Remove the row counts of types that are hidden from the actor from commits."""
         if self.policy is None:
             return commits
         seen = self._guard.see(self._open.views.read_newest(branch)).catalog.by_table_key
@@ -217,7 +217,7 @@ class ReadVerbs(GraphHandle):
         )
 
     def commit(self, commit_id: RevisionLike, branch: str | None = None) -> Commit:
-        """One commit by its id or by any other place, as `at` takes it.
+        """Return one commit by its id or another revision, as `at` takes it.
 
         An id is looked up on the branch and then on all others.
 
@@ -249,12 +249,12 @@ class ReadVerbs(GraphHandle):
         version: int | None = None,
         branch: str | None = None,
     ) -> GraphView:
-        """The graph as it was: at a place, after a commit, at a snapshot id or manifest version.
+        """Return the graph at a revision, a commit, a snapshot id or a manifest version.
 
-        A place is a text that names a branch, a tag, a commit (or a prefix of its id), a
-        version or a time of the branch, with `~2` behind it for the second commit before that;
+        A revision is a text that names a branch, a tag, a commit (or a prefix of its id), a
+        version or a time of the branch; a suffix `~2` names the second first-parent before it.
         `HEAD` is the newest commit of the branch. A `Commit`, `Tag`, `Branch` or view and an aware
-        `datetime` name theirs. By default, the current state of the branch, pinned.
+        `datetime` are revisions too. By default, the current state of the branch, pinned.
 
         >>> before = graph.at(commit=graph.commits()[-1].commit_id)
         >>> list(before.export())
@@ -283,10 +283,10 @@ class ReadVerbs(GraphHandle):
     def find_write(
         self, idempotency_key: str, *, branch: str | None = None, actor: str | None = None
     ) -> RecordedWrite:
-        """What became of a write that was sent with an idempotency key, by the same actor.
+        """Look up a write by its idempotency key, as the actor who sent it.
 
         Raises:
-            WriteNotFound: no commit of the branch was made under it, and no branch was created,
+            WriteNotFound: no commit of the branch is recorded under it, and no branch was created,
                 renamed or deleted.
 
         >>> add = 'query q() { insert Person { name: "Cy" } }'

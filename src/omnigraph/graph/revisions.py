@@ -27,24 +27,24 @@ _WHOLE_ID = re.compile(r"[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}")
 
 
 class NamesRevision(Protocol):
-    """An object with a place of its own: a commit, a tag, a branch or a view."""
+    """An object with a revision of its own: a commit, a tag, a branch or a view."""
 
     @property
     def place(self) -> str: ...
 
 
 RevisionLike: TypeAlias = str | NamesRevision | datetime.datetime
-"""What is taken wherever a commit or a place is."""
+"""Anything that names a revision."""
 
 
 def format_revision(place: RevisionLike) -> str:
-    """The text that names a place.
+    """Return the text of a revision.
 
     >>> format_revision("main~1")
     'main~1'
 
     Raises:
-        BadRequest: it is nothing that names one.
+        BadRequest: the object has no revision.
     """
     if isinstance(place, str):
         return place
@@ -62,12 +62,12 @@ def format_revision(place: RevisionLike) -> str:
 
 
 def is_full_id(text: str) -> bool:
-    """Whether a text has the form of the whole id of a commit."""
+    """Return whether a text has the form of a full commit id."""
     return _WHOLE_ID.fullmatch(text) is not None
 
 
 def format_optional_revision(place: RevisionLike | None) -> str | None:
-    """The same for a place that need not be given."""
+    """Return the text of an optional revision."""
     return None if place is None else format_revision(place)
 
 
@@ -81,18 +81,18 @@ HEAD = "HEAD"
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """A view, and by which snapshot id it was asked for; none for a branch as it is now."""
+    """A resolved view, and the snapshot id that was requested, if any."""
 
     view: CatalogSnapshot
     snapshot: str | None
 
 
 def resolve_revision(views: BranchSnapshots, text: str, branch: str) -> Revision:
-    """The place a text names; versions and times are those of `branch`.
+    """Resolve a revision to a view; versions and times are those of `branch`.
 
     Raises:
-        BadRequest: it names several places, or a time before the branch.
-        NotFoundError: it names none.
+        BadRequest: it is ambiguous, or a time before the first commit of the branch.
+        NotFoundError: it names nothing.
     """
     wanted = text.strip()
     if wanted.startswith(_WITNESS):
@@ -108,13 +108,13 @@ def resolve_revision(views: BranchSnapshots, text: str, branch: str) -> Revision
 
 
 def find_commit(views: BranchSnapshots, text: str, branch: str) -> CommitRecord:
-    """A commit by its id, the beginning of it, or anything else that names one.
+    """Resolve a revision to a commit.
 
-    Its state need not be there any more where its id, a tag or a time names it.
+    If an id, a tag or a time names it, its state may have been reclaimed.
 
     Raises:
-        BadRequest: it names several, or one before the first.
-        CommitNotFound: it names none.
+        BadRequest: it is ambiguous, or names a commit before the first.
+        CommitNotFound: it names no commit.
     """
     wanted = text.strip()
     stepping = _STEPS.fullmatch(wanted)
@@ -134,14 +134,14 @@ def find_commit(views: BranchSnapshots, text: str, branch: str) -> CommitRecord:
 
 
 def find_state(views: BranchSnapshots, text: str, branch: str) -> Revision:
-    """The state right after the commit that a text names, or that of a snapshot id."""
+    """Return the state at the commit that a text names, or that of a snapshot id."""
     if text.strip().startswith(_WITNESS):
         return find_snapshot(views, text.strip(), branch)
     return _show_commit(views, find_commit(views, text, branch))
 
 
 def find_snapshot(views: BranchSnapshots, snapshot_id: str, branch: str) -> Revision:
-    """A snapshot id: that of a commit, or the witness of a manifest version."""
+    """Resolve a snapshot id: a commit id, or the id of a manifest version."""
     if not snapshot_id.startswith(_WITNESS):
         return Revision(views.at_commit(snapshot_id, branch), snapshot_id)
     name, _, version = snapshot_id.removeprefix(_WITNESS).rpartition(":v")
@@ -156,7 +156,7 @@ def find_version(views: BranchSnapshots, version: int, branch: str) -> Revision:
 
 
 def _find_meaning(views: BranchSnapshots, wanted: str, branch: str) -> tuple[str | None, str]:
-    """What kind of place a text names, and by which name; no kind if it names none."""
+    """Return the kind of a revision and the name within it; None if it names nothing."""
     if wanted == HEAD:
         return "branch", branch
     kind, colon, rest = wanted.partition(":")
@@ -183,7 +183,7 @@ def _find_head(views: BranchSnapshots, place: Revision, branch: str) -> CommitRe
 def _step_back(
     views: BranchSnapshots, newest: CommitRecord, steps: str, branch: str
 ) -> CommitRecord:
-    """The commit so many first parents before another one; `~` is one, `~2~1` three."""
+    """Return the n-th first-parent ancestor; `~` is one step, `~2~1` are three."""
     count = sum(int(digits or 1) for digits in steps.split("~")[1:])
     commits = views.commits_with(newest.commit_id, branch)
     found = newest
@@ -247,14 +247,14 @@ _COMMITS: Mapping[str, Callable[[BranchSnapshots, str, str], CommitRecord]] = {
     "commit": _find_by_prefix,
     "time": _find_by_time,
 }
-"""What names a commit, whether or not its state can still be read."""
+"""Kinds of revisions that name a commit, even if its state was reclaimed."""
 
 _STATES: Mapping[str, Callable[[BranchSnapshots, str, str], Revision]] = {
     "branch": _find_branch,
     "version": _find_text_version,
     "snapshot": _find_text_snapshot,
 }
-"""What names a state."""
+"""Kinds of revisions that name a state."""
 
 _KINDS = _COMMITS.keys() | _STATES.keys()
 
@@ -308,13 +308,13 @@ _MEANINGS: Mapping[str, Callable[[BranchSnapshots, str, str], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class CommitRange:
-    """What is asked of a list of commits."""
+    """The filters and the limit of a commit list."""
 
     limit: int | None = None
     before: str | None = None
-    """Only those that come after this one in the list, or that were made up to this time."""
+    """Only commits older than this one, or made up to this time."""
     after: str | None = None
-    """Only those that come before this one in the list, or that were made after this time."""
+    """Only commits newer than this one, or made after this time."""
     types: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
 
@@ -323,7 +323,7 @@ class CommitRange:
 
 
 def require_countable(limit: int | None) -> None:
-    """Raise unless so many commits can be asked for."""
+    """Raise if the limit of a commit list is negative."""
     if limit is not None and limit < 0:
         raise BadOptions(f"{limit} commits cannot be listed")
 
@@ -331,10 +331,10 @@ def require_countable(limit: int | None) -> None:
 def list_commits(
     views: BranchSnapshots, branch: str, asked: CommitRange
 ) -> tuple[CommitRecord, ...]:
-    """The commits of a branch that are asked for, newest first.
+    """List the commits of a branch that match, newest first.
 
     Raises:
-        BadRequest: a limit is a commit that the branch does not have.
+        BadRequest: `before` or `after` names a commit that the branch does not have.
         TypeNotFound: a type that neither the schema nor any commit knows.
     """
     every = views.commits(branch)
@@ -372,7 +372,7 @@ def _keep_newer(
 
 
 def _find_time_limit(limit: str) -> int | None:
-    """The last microsecond of a time; None if the text is none."""
+    """Return the last microsecond of a time; None if the text is not a time."""
     milliseconds = find_epoch_milliseconds(limit.strip().removeprefix("time:"))
     return None if milliseconds is None else milliseconds * 1_000 + 999
 
@@ -398,5 +398,5 @@ def _check_types(
 
 
 def _may_concern(commit: CommitRecord, types: Sequence[str]) -> bool:
-    """Whether a commit changed rows of the types; one that does not say what it did may have."""
+    """Return whether a commit may have changed rows of the types; true if unrecorded."""
     return commit.kind is None or any(one.type_name in types for one in commit.tables)

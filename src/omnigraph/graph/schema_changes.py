@@ -1,4 +1,4 @@
-"""Change the schema of a branch: plan, apply, and purge what was dropped with consent."""
+"""Change the schema of a branch: plan, apply, and purge dropped data if that was allowed."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class SchemaVerbs(GraphHandle):
     ) -> SchemaApplyResult:
         """Apply a schema to a branch as one commit or not at all.
 
-        Rows that are there keep their ids, their history and every value the schema still has.
+        Existing rows keep their ids, their history and every value the schema still has.
 
         Args:
             schema: The desired schema.
@@ -210,7 +210,7 @@ def apply_migration(writer: Writer, migration: Migration) -> SchemaApplyResult:
 
     Raises:
         CompileError: mistakes in the schema.
-        UnsupportedSchemaChange: a step cannot be taken.
+        UnsupportedSchemaChange: a step is unsupported.
         BadExpression: an expression does not give rows a value.
         SchemaDropsEverything: no existing type would remain.
         SchemaChangeBlocked: other branches have the schema that the steps break.
@@ -326,7 +326,7 @@ def _mirror(snapshot: Snapshot) -> None:
 
 
 def purge_dropped(writer: Writer, snapshot: Snapshot, options: WriteOptions) -> None:
-    """Finish the drops of the newest change of the schema, if it was one with consent."""
+    """Complete the hard drops of the newest schema change, if it allowed data loss."""
     from omnigraph.evolution.table_rewrites import ForgetColumns
     from omnigraph.maintenance.cleanup import run_cleanup
     from omnigraph.maintenance.retention import Retention
@@ -355,11 +355,11 @@ def _delete_folders(root: GraphRoot, snapshot: Snapshot) -> None:
 
     registrations = snapshot.state.registrations
     dropped = [registrations[identity].path for identity in snapshot.state.tombstones]
-    with root.acquire_fence() as hold:
+    with root.acquire_fence() as guard:
         shown = {
             path for path, _ in ReachabilityScan(root, Retention(keep=1)).mark_remaining().pins
         }
         for path in dropped:
             if path not in shown and root.store.exists(path):
-                hold.check()
+                guard.check()
                 root.store.delete_prefix(path)

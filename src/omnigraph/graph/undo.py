@@ -1,4 +1,4 @@
-"""Revert, cherry-pick and restore commits: new commits of a branch made from its history."""
+"""Revert, cherry-pick and restore: new commits of a branch, made from its history."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class UndoVerbs(GraphHandle):
         `source` are the state before the commit, `ours` and `target` the current one.
 
         Args:
-            commit: The commit, the beginning of its id, a tag or anything else that names one.
+            commit: An id or a prefix of it, a tag or any other revision that names a commit.
             branch: The branch to change.
             parent: Of a merge, the parent its changes are relative to: 1 is the branch it was
                 merged into, 2 the merged one.
@@ -75,7 +75,7 @@ class UndoVerbs(GraphHandle):
             idempotency_key: The key under which the write is made once.
 
         Raises:
-            MergeConflicts: the commit's changes were changed again and nothing decides.
+            MergeConflicts: a later commit changed the same, and no rule or decision resolves it.
 
         >>> _ = graph.mutate('query q() { insert Person { name: "Cy" } }')
         >>> _ = graph.mutate('query q() { insert Person { name: "Di" } }')
@@ -111,7 +111,7 @@ class UndoVerbs(GraphHandle):
         The parameters are those of `revert`; `theirs` and `source` are the state after the commit.
 
         Raises:
-            MergeConflicts: the branch contradicts the commit and nothing decides.
+            MergeConflicts: the branch conflicts with the commit, and no rule resolves it.
 
         >>> _ = graph.create_branch("review")
         >>> review = graph.branch("review")
@@ -209,7 +209,7 @@ _RESTORE = _Operation(WriterKind.RESTORE, "restoring", "restore", ApplyOutcome.R
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """A commit to apply to the branch of the options; `commit` is any revision."""
+    """A request to apply a commit to the branch of the options; `commit` is any revision."""
 
     operation: _Operation
     commit: str
@@ -348,7 +348,7 @@ class CommitChange:
         self.views, self.request, self.applied = views, request, applied
         self._base, self._source = base, source
         self.plan = StatePlan()
-        """The newest plan."""
+        """The latest plan."""
 
     @property
     def operation(self) -> _Operation:

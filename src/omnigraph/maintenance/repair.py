@@ -110,7 +110,7 @@ def _require_at_head(root: GraphRoot, entry: TableEntry) -> None:
     if head != entry.version:
         raise ConflictError(
             f"{entry.table_key} is at version {head} while the graph shows {entry.version}; the "
-            "intent may be what explains it, so it stays"
+            "intent may explain it and was not quarantined"
         )
 
 

@@ -357,7 +357,7 @@ def _verify_manifest(snapshot: Snapshot, report: Report, files: FileCheck) -> No
     table = snapshot.manifest.table
     files.check(table, lambda found: report.add_damaged(found, snapshot, MANIFEST, None))
     for version in find_lost_versions(table.location):
-        message = f"version {version} of the manifest was written and is gone"
+        message = f"version {version} of the manifest was committed and is missing"
         report.wrong("lost_version", message, snapshot.branch)
 
 
@@ -366,7 +366,7 @@ def _verify_files(snapshot: Snapshot, entry: TableEntry, report: Report, files: 
     key = entry.table_key
     files.check(table, lambda found: report.add_damaged(found, snapshot, entry.path, key))
     for version in find_lost_versions(table.location):
-        message = f"version {version} of {table.location} was written and is gone"
+        message = f"version {version} of {table.location} was committed and is missing"
         report.wrong("lost_version", message, snapshot.branch, key)
 
 

@@ -227,7 +227,7 @@ def verify_refs(root: GraphRoot, report: Report) -> None:
         report.note(
             "unnamed_branch",
             f"no record names branch {id} of the manifest, and nothing was committed to it: "
-            "creating it was interrupted, or its record is gone. Restore the record from a "
+            "creating it was interrupted, or its record is lost. Restore the record from a "
             "backup if you miss a branch; cleanup removes this one",
         )
 
@@ -413,7 +413,7 @@ def _verify_address(root: GraphRoot, report: Report) -> None:
     """Verify the recorded address of the graph; a moved or copied graph has another."""
     if not is_at_home(root):
         report.note(
-            "address", f"{ADDRESS} does not say where the graph is; the next writer goes over it"
+            "address", f"{ADDRESS} is not the address of the graph; the next writer rewrites it"
         )
 
 
@@ -424,7 +424,7 @@ def _verify_marks(root: GraphRoot, report: Report) -> None:
             report.note("branch_mark", message)
     problem = find_log_damage(root.store)
     if problem is not None and find_log_damage(root.store) == problem:
-        report.note("record_log", f"{REFS}/{LOG} {problem}; the next cleanup makes it whole")
+        report.note("record_log", f"{REFS}/{LOG} {problem}; the next cleanup rewrites it")
 
 
 def _verify_requests(root: GraphRoot, report: Report) -> None:

@@ -80,7 +80,7 @@ def describe_api(*, has_auth: bool = True) -> dict[str, Any]:
 
 
 def _describe_any(kind: type) -> dict[str, Any]:
-    """Describe values of any type, which is how `object` is meant in a struct."""
+    """Describe an untyped value, as `object` is used in a struct."""
     if kind is object:
         return {"description": "Any JSON value."}
     raise NotImplementedError
@@ -93,7 +93,7 @@ def _walk(kind: type[Result]) -> Iterator[type[Result]]:
 
 
 def _describe_document(kind: type[Result], schema: dict[str, Any]) -> None:
-    """Complete the schema of a result, which leaves out members while they have their default."""
+    """Complete the schema of a result, which omits members that have their default."""
     members = schema["properties"]
     for name in kind.attributes:
         members.pop(name, None)
@@ -183,7 +183,7 @@ def _describe_parameter(one: QueryParameter) -> dict[str, Any]:
 def _describe_headers(route: RouteSpec[Any]) -> list[dict[str, Any]]:
     found = [_describe_header(REQUEST_ID, "Names the request in the answer and in the log.")]
     if route.takes_key:
-        meaning = "Names the write: sent again, it is answered from the commit it made."
+        meaning = "Identifies the write: a repeated request returns the first result."
         found.append(_describe_header(IDEMPOTENCY_KEY, meaning, maxLength=MAX_KEY_LENGTH))
     if route.is_conditional:
         meaning = "Execute the write only if the branch is at this commit."

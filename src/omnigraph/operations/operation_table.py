@@ -72,7 +72,7 @@ _NO_BRANCH = "the branch does not exist"
 GET_SNAPSHOT = make_get(
     "getSnapshot",
     "snapshot",
-    "Which version of which table makes up a branch, now or as it was.",
+    "The table versions that make up a branch, now or at a revision.",
     SnapshotInfo,
     Right(Action.READ, "branch", unless="at"),
     Right(Action.READ, of="at"),
@@ -97,7 +97,7 @@ HEAD_BLOB: RouteSpec[Any] = RouteSpec(
     "headBlob",
     "HEAD",
     f"{GRAPH}/blob",
-    "What is known of a blob without reading it.",
+    "The metadata of a blob, without reading it.",
     parameters=(*BLOB, BRANCH, SNAPSHOT),
     answer_media=(OCTETS,),
     statuses=(302, 304, 412),
@@ -129,7 +129,7 @@ QUERY = make_post(
 EXPLAIN = make_post(
     "explain",
     "explain",
-    "The plan of a query; with `analyze`, what every operator did and took.",
+    "The plan of a query; with `analyze`, also the rows and time of each operator.",
     asks.ExplainRequest,
     Explanation,
     *READS_STATE,
@@ -209,7 +209,7 @@ PLAN_SCHEMA = make_post(
 APPLY_SCHEMA = make_keyed_post(
     "applySchema",
     "schema/apply",
-    "Give the graph another schema as one commit.",
+    "Apply another schema as one commit.",
     asks.SchemaApplyRequest,
     SchemaApplyResult,
     Right(Action.SCHEMA_APPLY, target="branch"),
@@ -244,19 +244,17 @@ LOAD_NDJSON = RouteSpec(
         QueryParameter("from", "Create the branch from this one first, if it is missing."),
         QueryParameter(
             "mode",
-            "How records meet what is there; `merge` by default.",
+            "How records are combined with stored ones; `merge` by default.",
             choices=("append", "merge", "overwrite"),
         ),
-        QueryParameter(
-            "partial", "Whether a merge keeps what a record leaves out.", choices=YES_NO
-        ),
+        QueryParameter("partial", "Whether a merge retains omitted properties.", choices=YES_NO),
         QueryParameter(
             "match",
             "A column by which a merge finds edges without ids, such as `from`.",
             repeats=True,
         ),
         EXPECTED_HEAD,
-        QueryParameter("message", "A text kept with the commit."),
+        QueryParameter("message", "A text stored with the commit."),
     ),
     body_media=NDJSON,
     is_write=True,
@@ -295,7 +293,7 @@ CREATE_BRANCH = make_keyed_post(
 MERGE_BRANCHES = make_keyed_post(
     "mergeBranches",
     "branches/merge",
-    "Bring what a branch has into another one, as one commit.",
+    "Merge a branch into another one, as one commit.",
     asks.BranchMergeRequest,
     MergeResult,
     Right(Action.BRANCH_MERGE, "source", "into"),
@@ -334,7 +332,7 @@ LIST_COMMITS = make_get(
         QueryParameter("before", "Only commits older than this one, or up to this time."),
         QueryParameter("after", "Only commits newer than this one, or after this time."),
         QueryParameter("type", "Only commits that changed rows of these types.", repeats=True),
-        QueryParameter("commit_kind", "Only commits made by this, as `load`.", repeats=True),
+        QueryParameter("commit_kind", "Only of this kind, such as `load`.", repeats=True),
         *PAGES,
     ),
 )
@@ -342,7 +340,7 @@ GET_COMMIT = make_get("getCommit", "commits/{commit_id}", "One commit.", Commit,
 GET_COMMIT_CHANGES = make_get(
     "getCommitChanges",
     "commits/{commit_id}/changes",
-    "What a commit changed, a page at a time.",
+    "The changes of a commit, in pages.",
     CommitChanges,
     Right(Action.READ, of="commit_id"),
     parameters=(*PAGES, *CHANGES),
@@ -351,7 +349,7 @@ GET_COMMIT_CHANGES = make_get(
 REVERT = make_keyed_post(
     "revert",
     "revert",
-    "Undo what one commit did, as a new commit.",
+    "Undo the changes of one commit, as a new commit.",
     asks.ApplyCommitRequest,
     ApplyResult,
     CHANGES_BRANCH,
@@ -362,7 +360,7 @@ REVERT = make_keyed_post(
 CHERRY_PICK = make_keyed_post(
     "cherryPick",
     "cherry-pick",
-    "Do what one commit of any branch did on a branch as well, as a new commit.",
+    "Apply the changes of one commit of any branch to a branch, as a new commit.",
     asks.ApplyCommitRequest,
     ApplyResult,
     CHANGES_BRANCH,
@@ -373,7 +371,7 @@ CHERRY_PICK = make_keyed_post(
 RESTORE = make_keyed_post(
     "restore",
     "restore",
-    "Set a branch to what it was at a place, as a new commit.",
+    "Set a branch to its state at a revision, as a new commit.",
     asks.RestoreRequest,
     ApplyResult,
     CHANGES_BRANCH,
@@ -406,8 +404,8 @@ DIFF = make_get(
     Right(Action.READ, of="before"),
     Right(Action.READ, of="after"),
     parameters=(
-        QueryParameter("before", "The place to start from.", is_required=True),
-        QueryParameter("after", "The other place; the branch as it is by default."),
+        QueryParameter("before", "The revision to compare.", is_required=True),
+        QueryParameter("after", "The other revision; the head of the branch by default."),
         BRANCH,
         QueryParameter(
             "images", "Whether lines have whole entities before and after.", choices=YES_NO
@@ -426,7 +424,7 @@ GET_ENTITY_HISTORY = make_get(
         *ENTITY,
         QueryParameter(
             "entity",
-            "What it is, where a node type and an edge type share the name.",
+            "Its kind, if a node type and an edge type share the name.",
             choices=KINDS,
         ),
         BRANCH,
@@ -470,7 +468,7 @@ LIST_CONSUMERS = make_get(
 SET_CONSUMER = make_put(
     "setConsumer",
     "consumers/{consumer}",
-    "Record how far a consumer has read, so that cleanup keeps the rest for it.",
+    "Record how far a consumer has read, so that cleanup retains the rest for it.",
     asks.ConsumerSetRequest,
     Consumer,
     CHANGES_BRANCH,
@@ -488,7 +486,7 @@ DELETE_CONSUMER = make_delete(
 GET_WRITE = make_get(
     "getWrite",
     "writes/{key}",
-    "What became of a write that was sent with an idempotency key.",
+    "The outcome of a write with an idempotency key.",
     RecordedWrite,
     CHANGES_BRANCH,
     parameters=(BRANCH,),

@@ -78,7 +78,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """Some lines of the input, and the number of their piece."""
+    """Some lines of the input, and the index of their piece."""
 
     number: int
     lines: LineRange
@@ -203,7 +203,7 @@ def embed_file_in_tasks(
 
     Raises:
         BadRequest: the request does not fit its spec, or a line of the input is no record.
-        EmbeddingFailed: the provider did not answer properly.
+        EmbeddingFailed: the provider failed.
     """
     check_request(request)
     output = OutputFile(request.output)

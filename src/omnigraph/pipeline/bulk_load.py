@@ -79,7 +79,7 @@ class LoadJob:
         self._rejects: Table | None = None
 
     def close(self) -> None:
-        """Remove what was staged."""
+        """Remove the staged rows."""
         self._input.close()
 
     @property
@@ -151,7 +151,7 @@ class LoadJob:
     # --- deciding --------------------------------------------------------------------------------
 
     def _find_unreadable(self) -> SkippedInput:
-        """Raise for records that cannot be read, or note that they are skipped."""
+        """Raise for records that cannot be read, or record that they are skipped."""
         skipped = SkippedInput()
         if self._options.skips:
             skipped.add(list_first_problems(self._input.splits, self._input.places))
@@ -272,7 +272,7 @@ class _StagedChecks:
 
 @dataclass(kw_only=True)
 class _Output:
-    """The files written for one table, and for which version of it."""
+    """The files written for one table, and the version they are valid for."""
 
     entry: TableEntry
     writable: Writable
@@ -323,7 +323,7 @@ class Outputs:
 
         Rows that were added are valid for every version of a table; rows that replace others are
         valid for one. A fork is given up together with the write it was made for, and which rows
-        a load leaves out may depend on any table.
+        a load skips may depend on any table.
         """
         for key, output in list(self._files.items()):
             entry, old = snapshot.entry(key), output.entry

@@ -63,7 +63,7 @@ class CompactionTasks:
         """Run orders and return their results; None if the version to read is gone.
 
         Raises:
-            StorageFailure: tasks do not see a table that is there.
+            StorageFailure: tasks cannot open a table that exists.
         """
         pieces = [order.pieces for order in orders]
         every = [piece for of_one in pieces for piece in of_one]

@@ -1,8 +1,8 @@
 """Check staged rows against each other and against stored rows.
 
-The order of rules, and what each of them says, is that of every other write. Keys are divided
-into buckets by a hash where they are too many for one task, so that a task never holds more than
-its share.
+The order of rules, and their messages, are those of every other write. Keys are divided
+into buckets by a hash where they are too many for one task, so that its memory is
+bounded.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class Checks:
     def check(self, staged: Mapping[TableKey, Staged]) -> dict[TableKey, Staged]:
         """Check every other rule; raise, or drop the rows that break one.
 
-        The rules do not depend on each other as long as no row is skipped, so they are checked
+        The rules are independent as long as no row is dropped, so they are checked
         together; otherwise one after the other, each on the rows the ones before it kept.
         """
         broken = Broken(self.places)
@@ -157,8 +157,8 @@ class Checks:
     def _drop_rows(self, staged: dict[TableKey, Staged], broken: Broken) -> None:
         """Drop rows until the others break no rule; what remains broken is not caused by them.
 
-        A row that is dropped may have been about to replace another one, which then stays and
-        may break a rule in its place; and it may leave a source with too few edges.
+        A dropped row may have been about to replace another one, which is then retained and
+        may break a rule itself; and it may leave a source with too few edges.
         """
         self._drop_by_rule(self._check_values, staged, broken)
         is_settled = False

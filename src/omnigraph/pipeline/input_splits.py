@@ -31,7 +31,7 @@ _S3 = "s3://"
 _COMPRESSIONS = {".gz": "gzip", ".zst": "zstd"}
 _PACKED = 4
 _PACKED_ENDS = (*_COMPRESSIONS, ".parquet")
-"""Files of about a quarter of the size that their rows would have as plain records."""
+"""Suffixes of files about a quarter of the size of their rows as plain records."""
 _TYPE = "--type (in Python: type=…)"
 _GIVE_TYPE = f"give {_TYPE}"
 _ENDS = {"from": "src", "to": "dst", "src": "src", "dst": "dst"}
@@ -43,7 +43,7 @@ class FileSource:
 
     places: tuple[str | Path, ...]
     name: str | None = ""
-    """Name of the input in reports; empty for the names of its files."""
+    """Name of the input in reports; empty if its files have names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class ColumnMapping:
 
     table_key: str
     columns: Mapping[str, str] = field(default_factory=dict)
-    """Other columns hold the property of their own name."""
+    """Other columns are matched to the property of their own name."""
     selected: tuple[str, ...] = ()
     """Read only these and the named columns; without any, every column must be known."""
 
@@ -141,7 +141,7 @@ def build_table_mapping(
     columns: Mapping[str, str],
     selected: Sequence[str] = (),
 ) -> ColumnMapping | None:
-    """Map the columns of a table to a type; None for records, which name their own."""
+    """Map the columns of a table to a type; None for records, which name their types."""
     if type_name is None:
         if columns or selected:
             raise BadOptions(f"columns can only be named with the type of the rows; {_GIVE_TYPE}")
@@ -260,7 +260,7 @@ def measure_files(places: Iterable[str | Path], aws: AwsSettings) -> int:
 def identify_files(places: Iterable[str | Path], aws: AwsSettings) -> list[tuple[str, str]]:
     """List the files that places name, each with an identity of its content.
 
-    That is a digest on the local disk; on an object store, where reading costs, size and time.
+    That is a digest on the local disk; on an object store, where reading costs, its size and time.
     """
     found = [name for place in places for name in _expand_place(str(place), aws)]
     return [(name, _identify_file(name, aws)) for name in found]

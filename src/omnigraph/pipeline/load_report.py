@@ -39,7 +39,7 @@ class Origin:
 class Places:
     """Translates positions in pieces of input to files and lines.
 
-    The pieces of a file stand together, in its order. A file that is given twice is read twice.
+    The pieces of a file are adjacent and in order. A file that is given twice is read twice.
     """
 
     origins: Sequence[Origin]
@@ -81,7 +81,7 @@ class SkippedInput:
     total: int = 0
     """Number of rows."""
     first: list[RowProblem] = field(default_factory=list)
-    """The first of them, each with the first reason that was found."""
+    """The first of them, each with its first problem."""
     _places: set[tuple[str | None, int | None]] = field(default_factory=set)
 
     def add(self, problems: Iterable[RowProblem]) -> None:
@@ -94,7 +94,7 @@ class SkippedInput:
 
 @dataclass
 class Broken:
-    """Broken rules, gathered rule by rule in the order in which they are reported."""
+    """Broken rules, collected rule by rule in the order of the report."""
 
     places: Places
     total: int = 0
@@ -187,7 +187,7 @@ def raise_repeated(
     touched: Sequence[TableKey],
     places: Places,
 ) -> None:
-    """Raise for the first type whose ids contradict each other or their keys."""
+    """Raise for the first type with repeated ids or keys."""
     for key in touched:
         problems, total = list_mismatches(splits, key, places)
         if total:
@@ -211,7 +211,7 @@ def list_repeated_keys(found: Sequence[KeyFindings], places: Places) -> list[Vio
 
 
 def list_taken_ids(found: Sequence[KeyFindings], places: Places) -> list[RowProblem]:
-    """List taken ids as reasons why rows were skipped."""
+    """List existing ids as reasons why rows were skipped."""
     shown = [violation for one in found for violation in one.first_skipped]
     shown.sort(key=_sort_by_place)
     placed = (places.place_problem(violation) for violation in shown[:REPORTED])

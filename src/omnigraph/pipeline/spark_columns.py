@@ -164,7 +164,7 @@ class Frame:
         return replace(self, data=data)
 
     def of(self, variables: Iterable[str]) -> dict[Slot, Held]:
-        """Return the columns held for some variables."""
+        """Return the columns of some variables."""
         wanted = set(variables)
         return {slot: held for slot, held in self.slots.items() if slot[0] in wanted}
 
@@ -246,7 +246,7 @@ def make_literal(value: object, kind: pa.DataType) -> Column:
 def normalize_zero(column: Column, kind: pa.DataType) -> Column:
     """Return the values with 0.0 for -0.0, also inside lists and objects.
 
-    Where one value stands for several that are equal, it must not matter which of them it was.
+    For where one value represents several equal ones.
     """
     if pat.is_floating(kind):
         zero = F.lit(0.0).cast(from_arrow_type(kind))

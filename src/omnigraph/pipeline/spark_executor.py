@@ -72,8 +72,8 @@ _SEARCH = VectorDistance | TextScore | FusedScore | TextMatch
 def is_search_plan(plan: ReadPlan) -> bool:
     """Return whether a plan ranks or searches text.
 
-    Both speak about all rows of a table at once, through its indexes; the embedded executor does
-    that, in the driver.
+    Both need whole tables and their indexes; the embedded executor runs such a plan in the
+    driver.
     """
     return any(_is_search(node) for node in _walk_nodes(plan.root))
 

@@ -159,7 +159,7 @@ def add_texts(
 
 @dataclass(frozen=True)
 class Results:
-    """Output columns, by their place: a name may differ from another one in case only."""
+    """Output columns by index, since names may differ only by case."""
 
     data: DataFrame
     columns: tuple[OutputColumn, ...]

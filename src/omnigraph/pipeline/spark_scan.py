@@ -57,12 +57,12 @@ if TYPE_CHECKING:
 
 
 TYPE_NAME = "#type"
-"""An output of a part that is the same for all of its rows: the name of the type."""
+"""A constant output column of a part: the name of the type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanPart:
-    """Fragments of a table, and which of its columns come out, in which order."""
+    """Fragments of a table, and the columns to return, in order."""
 
     scan: TableScan
     fragments: tuple[int, ...]
@@ -74,7 +74,7 @@ class ScanPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScanTask:
-    """Parts that one task reads one after another."""
+    """Parts that one task reads sequentially."""
 
     parts: tuple[ScanPart, ...]
     is_set: bool = False
@@ -111,7 +111,7 @@ def _drop_loops(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowFilter:
-    """Conditions on rows of several variables, and where their values are."""
+    """Conditions on rows of several variables, and the columns of their values."""
 
     predicates: tuple[Predicate, ...]
     slots: Mapping[Slot, Held]

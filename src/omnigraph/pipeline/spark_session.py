@@ -53,8 +53,8 @@ def spark(
 
     Args:
         session: A session of the caller's, used as it is.
-        settings: What the environment asks for; read from it by default.
-        conf: Spark options for a session that is made here.
+        settings: The Spark settings; by default those of the environment.
+        conf: Spark options for a new session.
 
     Raises:
         MissingPackage: Spark is not installed.
@@ -99,7 +99,7 @@ def is_connect(session: SparkSession) -> bool:
 
 
 def is_local(session: SparkSession) -> bool:
-    """Return whether tasks run in this machine with this very Python."""
+    """Return whether tasks run on this machine with this Python."""
     if is_connect(session):
         return False
     master = str(session.sparkContext.master)
@@ -143,7 +143,7 @@ def _connect(remote: str, conf: Mapping[str, str]) -> SparkSession:
 
 
 def _find_java_home() -> dict[str, str]:
-    """Return the environment a Spark server started here needs: this Java, this Python."""
+    """Build the environment of a Spark server started here: this Java, this Python."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     home = make_launcher_home(find_java(os.environ), find_cache_folder(os.environ))
     return {"JAVA_HOME": str(home), "SPARK_LOCAL_IP": os.environ.get("SPARK_LOCAL_IP", _LOOPBACK)}
@@ -375,6 +375,6 @@ def find_missing_module(error: Exception) -> str | None:
 
 
 def find_raised_text(error: Exception, start: str) -> str | None:
-    """Return the text that `raise_error` reported, if it is this start and a word."""
+    """Return the text that `raise_error` reported, if it has this prefix and a word."""
     found = re.search(re.escape(start) + r" \w+", str(error))
     return found[0] if found is not None else None

@@ -77,7 +77,7 @@ def list_vector_tables(
 class StagedInput:
     """Staged input of a load, in one table for each type.
 
-    It is read once for each schema it meets, and for each state it is matched with.
+    It is read once for each schema, and matched once for each state.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class StagedInput:
         """Staged edges without ids, of types whose stored edges they are matched with."""
 
     def close(self) -> None:
-        """Remove what was staged."""
+        """Remove the staged rows."""
         self.area.remove()
 
     @property

@@ -99,7 +99,7 @@ class Staged:
     rows: int
     row_outcomes: tuple[Table, ...] = ()
     touched: tuple[int, ...] = ()
-    """The fragments of the committed table that have rows to be replaced."""
+    """The fragments of the committed table with rows to be replaced."""
 
     def with_row_outcomes(self, row_outcomes: Table | None) -> Staged:
         return (
@@ -128,7 +128,7 @@ class StagingArea:
 
     @property
     def note(self) -> str:
-        """Path of the writer heartbeat shared by those who fill the area together."""
+        """Path of the pointer to the writer heartbeat that all tasks share."""
         return f"{make_staging_path(self.id)}/at-work"
 
     def remove(self) -> None:
@@ -151,7 +151,7 @@ def commit_staging(
 def spool_input(root: GraphRoot, data: Iterable[bytes]) -> Iterator[str]:
     """Provide a file with these bytes, which come in pieces.
 
-    It is next to the graph where that is shared, and a temporary one elsewhere.
+    It is next to the graph if that is shared, and a temporary one otherwise.
     """
     if root.store.kind is StoreKind.S3:
         path = f"{make_staging_path(uuid4().hex)}/input.jsonl"

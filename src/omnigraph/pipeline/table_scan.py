@@ -33,7 +33,7 @@ _NOTHING_FITS = "FALSE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableScan:
-    """Scan of a table: plain data, ready to be sent to another machine."""
+    """Scan of a table as plain data, which can be sent to another machine."""
 
     ir: str
     table_key: TableKey
@@ -43,7 +43,7 @@ class TableScan:
     columns: tuple[str, ...]
     given: Given
     filters: tuple[Predicate, ...] = ()
-    """Conditions on rows; every property in them is one of this table's."""
+    """Conditions on rows, over properties of this table only."""
     with_blobs: bool = False
     """True if blobs are read; otherwise a present blob is an empty one."""
 

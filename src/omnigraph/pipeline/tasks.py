@@ -77,16 +77,16 @@ class Job(Generic[Spec, Task, Value_co]):
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[Value_co]):
-    """Result of a kernel."""
+    """The result of a kernel."""
 
     value: Value_co
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """An error that no second attempt would change, as plain data.
+    """An error that a retry would not change, as plain data.
 
-    Few errors can be rebuilt from their message alone, so all of their members are kept.
+    Few errors can be rebuilt from their message alone, so all of their attributes are included.
     """
 
     kind: type[OmniError]
@@ -138,7 +138,7 @@ class Tasks(Protocol):
             kernel: A function of a module; called with the specification and one task.
             tasks: Plain data, one item for each task.
             spec: Plain data that every task gets.
-            stage: What to call this in progress and timings.
+            stage: The name of the stage in progress reports and timings.
         """
         ...
 
@@ -353,7 +353,7 @@ def read_package_versions() -> dict[str, str | None]:
 def check_executors(session: SparkSession) -> None:
     """Raise unless executors have the packages of kernels, in the versions of this process.
 
-    Where tasks run in this machine with this Python, there is nothing to ask.
+    If tasks run on this machine with this Python, nothing is checked.
     """
     if is_local(session) or get_application_id(session) in _checked:
         return

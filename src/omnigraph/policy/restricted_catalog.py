@@ -1,7 +1,7 @@
 """Restrict a schema to the types and properties that an actor may see.
 
 Everything that reads goes by a catalog: queries are bound to one, exports and changes give the
-columns of its types. What the catalog does not have cannot be read, whichever way it is request
+its types. What the catalog does not have cannot be read, by any verb.
 for.
 
 Hidden besides what is named: a type whose id is made of a hidden key, an edge type with a
@@ -215,7 +215,7 @@ class _Restriction:
         )
 
     def _trim(self, interface: InterfaceType, nodes: dict[str, NodeType]) -> InterfaceType:
-        """Return the interface with the properties that all its implementers retain."""
+        """Return the interface with the properties that all its implementers keep."""
         implementers = [one for one in nodes.values() if interface.name in one.implements]
         properties = tuple(
             p

@@ -72,7 +72,7 @@ class ParsedRequest:
     """The commit that the branch must be at."""
 
     def read_parameters(self) -> None:
-        """Check the parameters of the address against what the route declares."""
+        """Validate the query parameters against the route."""
         if not self.route.parameters and not self.request.scope["query_string"]:
             return
         declared = {one.name: one for one in self.route.parameters}
@@ -92,12 +92,12 @@ class ParsedRequest:
                 raise BadRequest(f"parameter '{one.name}' is missing")
 
     def find(self, name: str) -> str | None:
-        """A parameter of the address."""
+        """Return a query parameter."""
         given = self.parameters.get(name)
         return given[0] if given else None
 
     def list(self, name: str) -> list[str]:
-        """A parameter that repeats."""
+        """Return the values of a parameter that repeats."""
         return self.parameters.get(name, [])
 
     def read_number(self, name: str, default: int) -> int:

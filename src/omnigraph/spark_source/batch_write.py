@@ -69,7 +69,7 @@ class _Target:
         self.ir = encode_ir(catalog)
 
     def stage(self, area: str, batches: Iterator[pa.RecordBatch]) -> StagedSplit:
-        """The rows of one task in the staging area."""
+        """Stage the rows of one task."""
         place = StagingArea(self._open_root(), area)
         key = TableKey(self.mapping.table_key)
         locations = {key: place.table_location(key)}
@@ -89,7 +89,7 @@ class _Target:
             return stage_partition(FrameSpec(spec, self.mapping), task)
 
     def _find_stored(self, key: TableKey) -> dict[TableKey, Table]:
-        """The rows that may keep their vectors: those of now, since a stream goes on for long."""
+        """Return the current rows that may keep their vectors; a stream runs for long."""
         type_ = decode_catalog_cached(self.ir).by_table_key[key]
         if self.mode is not LoadMode.MERGE or not type_.embedded:
             return {}
@@ -154,7 +154,7 @@ class BatchWriter(DataSourceArrowWriter):
         self,
         messages: list[WriterCommitMessage | None],  # noqa: ARG002 - Spark's signature
     ) -> None:
-        """Nothing was published; what was staged goes."""
+        """Remove the staged rows; nothing was published."""
         self._target.forget(self._area)
 
 
@@ -169,10 +169,10 @@ def _parse_batch_mode(asked: LoadMode | None, *, overwrite: bool) -> LoadMode:
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Writes every epoch of a streaming query as one commit, and none of them twice.
+    """Writes every epoch of a streaming query as one commit, exactly once.
 
-    The commit keeps the query and the epoch it came from. An epoch that Spark repeats after a
-    crash finds that commit and is left out.
+    The commit records the query and the epoch. An epoch that Spark repeats after a
+    crash finds that commit and is skipped.
     """
 
     def __init__(self, options: SourceWriteOptions, *, overwrite: bool) -> None:
@@ -210,7 +210,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def name_stream_origin(query: str, epoch: int) -> str:
-    """Name the commit of an epoch: equal however often Spark repeats the epoch."""
+    """Return the origin of the commit of an epoch, equal in every repetition."""
     return f"spark-stream:{query}:{epoch}"
 
 
@@ -219,7 +219,7 @@ def _has_rows(split: StagedSplit) -> bool:
 
 
 def _find_epoch() -> tuple[str | None, str]:
-    """The streaming query, and a staging area that all tasks of this try of the epoch share."""
+    """Return the streaming query, and the staging area shared by all tasks of this attempt."""
     context = TaskContext.get()
     if context is None:
         return None, uuid4().hex

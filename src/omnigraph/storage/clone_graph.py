@@ -86,7 +86,7 @@ _MAX_ATTEMPTS = 20
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The branches of a graph at one moment, and the newest manifest version of each."""
+    """The branches of a graph at one moment, with the newest manifest version of each."""
 
     refs: tuple[BranchRef, ...]
     versions: Mapping[str | None, int]
@@ -133,12 +133,12 @@ def _look(root: GraphRoot) -> Cut:
 
 
 Place = tuple[str, str | None]
-"""A table, or the manifest, by its path, and one of its physical branches."""
+"""A physical table: the path of a table, or of the manifest, and its Lance branch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything to copy, as paths and versions below the root."""
+    """The files to copy, as paths and versions below the root."""
 
     cut: Cut
     contract: SchemaContract
@@ -149,7 +149,7 @@ class Plan:
     """Those whose unread commits are all copied."""
 
     def count(self) -> tuple[int, int]:
-        """Count the tables, and the versions of the manifest."""
+        """Return the number of tables, and of manifest versions."""
         tables = {path for path, _ in self.versions if path != MANIFEST}
         versions = [len(all_) for (path, _), all_ in self.versions.items() if path == MANIFEST]
         return len(tables), sum(versions)
@@ -430,7 +430,7 @@ class _Copying:
 
     def _make_overtaken(self) -> ConflictError:
         uri = self._target.store.uri
-        return ConflictError(f"another clone to {uri} was started or finished meanwhile")
+        return ConflictError(f"another clone to {uri} was started or finished concurrently")
 
     def _require_claim(self) -> None:
         """Raise if another clone has taken the target."""

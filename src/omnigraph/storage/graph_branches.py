@@ -138,8 +138,8 @@ def _require_created(root: GraphRoot, ref: BranchRef) -> None:
             guard.check()
             delete_ref(root.store, ref.name)
     raise ConflictError(
-        f"branch '{ref.name}' was removed while it was being named; look which branches there "
-        "are, and create it again if it is still wanted"
+        f"branch '{ref.name}' was deleted while it was being renamed; list the branches "
+        "and create it again if it is still wanted"
     )
 
 
@@ -238,7 +238,7 @@ def rename(root: GraphRoot, name: str, new_name: str, incarnation: str | None = 
 
     Raises:
         BranchNotFound: there is no such branch.
-        AlreadyExists: the new name is taken by another branch.
+        AlreadyExists: another branch has the new name.
     """
     old, new = normalize_branch(name), normalize_new_branch(new_name)
     if old == MAIN:

@@ -1,4 +1,4 @@
-"""Create, move and remove a graph as a whole."""
+"""Create, relocate and remove a graph."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ ADDRESS_NOTES = RecordKind(what="the address of a graph", type=AddressNote, plac
 
 
 def is_at_home(root: GraphRoot) -> bool:
-    """Return whether the branches of the graph were last written at its present address."""
+    """Return whether the graph was last written at its present address."""
     return ADDRESS_NOTES.holds(root.store, AddressNote(root.store.uri))
 
 
@@ -139,7 +139,7 @@ def rebase_address(root: GraphRoot) -> None:
 
 
 def relocate(root: GraphRoot, guard: FenceGuard) -> None:
-    """Write the address of the graph into every version that has another.
+    """Rewrite the address of the graph in every version that records another.
 
     Raises:
         ManifestCorrupt: a version is not laid out as expected, or refers to files elsewhere.
@@ -185,7 +185,7 @@ def list_version_files(store: ObjectStore, folder: str) -> list[str]:
 GENESIS_VERSION = 1
 
 MANIFEST_VERSIONS = f"{MANIFEST}/_versions"
-"""A graph exists from its first manifest version on; files without one do not belong to a graph."""
+"""A graph exists once it has a manifest version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def initialize(
     Raises:
         AlreadyInitialized: there is a graph, or files of an earlier attempt.
         InitializationClaimed: another attempt is in progress, or died holding its claim.
-        InitializationIndeterminate: it cannot be told whether the graph was created.
+        InitializationIndeterminate: it is unknown whether the graph was created.
         InitializationCommitted: the graph was created and something failed afterwards.
     """
     _refuse_used(root.store, force=force)
@@ -423,7 +423,7 @@ def is_unfinished_creation(files: ObjectStore, path: str, settings: Settings) ->
 
 @contextmanager
 def exclude_writers(files: ObjectStore, path: str, settings: Settings) -> Iterator[str | None]:
-    """Hold the fence of a graph that is to be removed, for the duration of a block.
+    """Hold the fence of a graph to be removed, for the duration of a block.
 
     Yield the heartbeat of work outside of the fence: a load, an export by tasks, maintenance.
 
@@ -451,7 +451,7 @@ def remove_graph(files: ObjectStore, path: str) -> None:
     """Remove everything below `path`; links are removed and never followed.
 
     Raises:
-        StorageFailure: something is still there.
+        StorageFailure: not everything could be removed.
     """
     for _ in range(_MAX_REMOVALS):
         files.delete_prefix(path)

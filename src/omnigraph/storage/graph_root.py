@@ -23,14 +23,14 @@ from omnigraph.storage.writer_fence import Fence, FenceGuard
 
 MAX_CACHED_DIRECTORIES = 16
 MAX_CACHED_HANDLES = 256
-"""A handle holds the list of its fragments; a large table's takes some hundred kilobytes."""
+"""Each handle has the list of its fragments, some hundred kilobytes for a large table."""
 
 
 class TableHandles:
-    """Cache of opened tables, by location and version. A version never changes.
+    """Cache of opened tables, by location and version, which are immutable.
 
     A location names the generation of its table, so a table that was removed and created again is
-    not mistaken for the one before.
+    not confused with its predecessor.
     """
 
     def __init__(self, capacity: int = MAX_CACHED_HANDLES) -> None:
@@ -63,7 +63,7 @@ def read_clock_us() -> int:
 
 @dataclass(frozen=True)
 class GraphRoot:
-    """A root with its store, its fence, its clock and its source of ids."""
+    """A graph root with its store, fence, clock and id source."""
 
     store: ObjectStore
     settings: Settings = field(default_factory=Settings)

@@ -16,10 +16,10 @@ SCHEMA_APPLY_MARKER = BranchName("__schema_apply_lock__")
 MAX_MESSAGE_CHARACTERS = 10_000
 MAX_SEGMENT_BYTES = 200
 MAX_ENCODED_BYTES = 240
-"""File systems allow 255 bytes to a file name, and the suffix must fit as well."""
+"""File systems allow 255 bytes in a file name, including the suffix."""
 
 _BREAKING = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Control characters, halves of characters, and ends of lines and paragraphs."""
+"""Control characters, unpaired surrogates, line and paragraph separators."""
 _PUNCTUATION = frozenset(".-_")
 _PLAIN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(?:/[A-Za-z0-9._-]+)*")
 
@@ -35,7 +35,7 @@ def normalize_branch(name: str) -> BranchName:
 
 @lru_cache(maxsize=256)  # every read and write names its branch
 def normalize_name(name: str, what: str) -> str:
-    """Normalize the name of anything; `what` it names is for messages."""
+    """Normalize a name; `what` it names is for messages."""
     trimmed = unicodedata.normalize("NFC", name.strip())
     if not trimmed:
         raise BadRequest(f"{what} name cannot be empty")
@@ -48,7 +48,7 @@ def normalize_name(name: str, what: str) -> str:
 
 
 def check_actor(actor: str | None) -> None:
-    """Refuse a name of an actor that would break the lines it is shown in.
+    """Raise for an actor name that would break the lines it is shown in.
 
     Raises:
         BadOptions: it has a line break or another control character.
@@ -63,7 +63,7 @@ def normalize_message(message: str | None) -> str | None:
     """Normalize the message of a commit: strip it; None if nothing is left.
 
     Raises:
-        BadOptions: it is too long, or no text.
+        BadOptions: it is too long, or not valid Unicode.
     """
     said = (message or "").strip()
     if len(said) > MAX_MESSAGE_CHARACTERS:
@@ -144,7 +144,7 @@ def decode_name(encoded: str) -> str | None:
 
 
 def _is_plain(name: str) -> bool:
-    """Return whether a name is valid, and so simple that only `/` is escaped.
+    """Return whether a name is valid and plain, so that only `/` is escaped.
 
     Of thousands of names, most are, and the full rules would take longer than reading the files.
     """

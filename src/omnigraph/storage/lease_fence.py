@@ -48,7 +48,7 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """The content of the lease object; without a holder it is free.
+    """The content of the lease; it is free without a holder.
 
     The nonce is fresh on every write, so that no two writes have the same tag.
     """
@@ -142,7 +142,7 @@ RENEWING = "lease"
 
 @dataclass(frozen=True, slots=True)
 class LeaseTerms:
-    """Term and renewal interval of a lease; all writers of a root should agree."""
+    """Term and renewal interval of a lease; all writers of a root should use the same."""
 
     term_s: float = TERM_S
     renewal_s: float = RENEWAL_S
@@ -203,7 +203,7 @@ class LeaseFence:
             raise
 
     def _try_once(self, turn: Turn) -> tuple[LeaseRecord | None, LeaseGuard | None]:
-        """Try to take the lease; returns its record, and the guard if it was free."""
+        """Try to take the lease; return its record, and the guard if it was free."""
         asked_at = self._clock()
         found = self._lease.find()
         if found is not None and not self._may_replace(*found):
@@ -243,7 +243,7 @@ class LeaseFence:
         self._sleep(self._terms.poll_s * (0.5 + random.random()))
 
     def _is_nearly_abandoned(self, seen: LeaseRecord | None, now: float) -> bool:
-        """Return whether the holder has missed renewals, so that waiting pays.
+        """Return whether the holder has missed renewals, so that the wait is extended.
 
         Otherwise every short-lived process would start observing anew, and none would ever take
         over.

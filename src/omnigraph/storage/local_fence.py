@@ -71,7 +71,7 @@ def try_lock(descriptor: int) -> bool:
 
 
 def is_at(descriptor: int, place: Path | str) -> bool:
-    """Return whether the open file is the one found under its name."""
+    """Return whether the open file is still the one at its path."""
     try:
         found = os.stat(place)  # noqa: PTH116 - every commit asks, mostly with plain text
     except FileNotFoundError:
@@ -116,7 +116,7 @@ def decode_record(content: bytes) -> LockRecord:
 
 
 def find_lock_damage(store: ObjectStore) -> dict[str, str]:
-    """Describe the damage of lock files, by their names."""
+    """Describe the damage of lock files by name."""
     problems: dict[str, str] = {}
     for name in (WRITER_LOCK, WRITER_QUEUE_LOCK, OBJECTS_LOCK):
         content = store.find(name)
@@ -236,7 +236,7 @@ class LocalGuard(FenceGuard):
 
     def check(self) -> None:
         if not self._turn.is_ours:
-            raise make_fence_lost(self.epoch, "a released hold")
+            raise make_fence_lost(self.epoch, "a released guard")
         with translate_os_errors("look for", self._place):
             is_in_place = is_at(self._descriptor, self._place)
         if not is_in_place:

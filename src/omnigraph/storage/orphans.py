@@ -89,7 +89,7 @@ _TRIES = 16
 class OrphanCandidate:
     """The time an orphan was first seen, in microseconds, and the heartbeats present then.
 
-    A note is the path of a heartbeat, or of the manifest version that was the newest.
+    A retainer is the path of a heartbeat, or of the newest manifest version.
     """
 
     at: int
@@ -113,7 +113,7 @@ CANDIDATES = RecordKind(
 
 
 class OrphanCandidates:
-    """Orphan candidates of earlier cleanups and of this one. To be created under the fence."""
+    """Orphan candidates of earlier cleanups and of this one; created under the fence."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class OrphanCandidates:
             store: The store of the candidates.
             clock_us: The time, in microseconds.
             grace_s: The grace period of writers without a heartbeat.
-            live_notes: The heartbeats of the writes in progress.
+            live_notes: Returns the heartbeats of writes in progress.
         """
         self._store, self._clock_us, self._live_notes = store, clock_us, live_notes
         self._grace_us = int(grace_s * 1_000_000)
@@ -213,9 +213,9 @@ def find_candidates_damage(store: ObjectStore) -> str | None:
     """Describe the damage of the list; None if it is intact."""
     try:
         if CANDIDATES.find(store) is None:
-            return "is missing; the next cleanup makes it again"
+            return "is missing; the next cleanup rewrites it"
     except ManifestCorrupt:
-        return "is not what a cleanup leaves; the next one starts it anew"
+        return "is damaged; the next cleanup rewrites it"
     return None
 
 

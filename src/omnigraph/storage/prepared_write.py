@@ -39,7 +39,7 @@ class Ticket:
 
     @property
     def properties(self) -> dict[str, str]:
-        """Properties of every table transaction of the write, by which recovery finds them."""
+        """Return the properties of every table transaction, by which recovery finds them."""
         return {OPERATION_PROPERTY: self.operation_id}
 
 
@@ -61,7 +61,7 @@ class Writable:
 
 @dataclass(frozen=True, slots=True)
 class StagedTable:
-    """One table of a write: where it stood, and the transaction that moves it."""
+    """One table of a write: its base version, and its staged transaction."""
 
     writable: Writable
     transaction: StagedTransaction
@@ -90,7 +90,7 @@ class StagedTable:
 
     @property
     def planned_rows(self) -> int:
-        """The number of rows the table will have."""
+        """Return the number of rows the table will have."""
         transaction = self.transaction
         return self.entry.row_count + transaction.inserted - transaction.deleted
 
@@ -122,7 +122,7 @@ class PreparedWrite:
     staged: tuple[StagedTable, ...] = ()
     """The transactions of the tables that the plan moves, in the order of the plan."""
     heartbeat: Heartbeat | None = None
-    """Protects the files of a write that may take long."""
+    """Protects the files of a slow write."""
 
 
 def open_writable(snapshot: Snapshot, entry: TableEntry) -> Writable:

@@ -41,7 +41,7 @@ COMMIT_PROPERTY = "omnigraph.graph_commit_id"
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The manifest after a publish, and the commit it recorded."""
+    """The manifest after a publish, and the commit it records."""
 
     manifest: ManifestSnapshot
     commit: CommitRecord | None
@@ -70,7 +70,7 @@ def prepare_publish(
     """Write the file of a publish on the manifest at `base`, without making it visible.
 
     Raises:
-        ExpectedVersionMismatch, ReadSetChanged: an assumption no longer holds.
+        ExpectedVersionMismatch, ReadSetChanged: a requirement is not satisfied.
     """
     check_expectations(base.state, publication, ref.name, ref.incarnation)
     commit = _commit(base, ref, publication)
@@ -102,17 +102,17 @@ def publish(
 ) -> Published:
     """Make every change of the publication visible in one step, or none.
 
-    A strict compare-and-swap on the manifest's next version. Everything the publication assumes
-    is checked again on each attempt; the commit keeps its id and time over all of them.
-    `before_commit` runs right before each attempt's visible effect and may refuse it. A caller
-    that has just read the newest manifest gives it as `base`, and what it prepared on it as
-    `prepared`; should it be the newest no more, the first attempt fails and the next one reads
-    again. What was prepared for another publication is not used.
+    A strict compare-and-swap on the next manifest version. All requirements are checked again on
+    each attempt; the commit keeps its id and time over all of them.
+    `before_commit` runs right before each attempt's visible effect and may raise. A caller
+    that has just read the newest manifest passes it as `base`, and what it staged on it as
+    `prepared`; if that is outdated, the first attempt fails and the next one reads
+    again. A `prepared` for another publication is not used.
 
     Raises:
         ExpectedVersionMismatch, ReadSetChanged: an assumption no longer holds.
         RowLevelCasContention: others published first on every attempt.
-        OutcomeUnknown: it may or may not have happened; look for the commit id.
+        OutcomeUnknown: the publish may or may not have taken effect; look for the commit id.
     """
     for attempt in range(RETRIES + 1):
         if base is None or attempt:
@@ -135,12 +135,12 @@ def publish(
 
 
 def _require_shown(root: GraphRoot, prepared: PreparedPublish, reached: int) -> None:
-    """Raise if a publish that took long is not part of what the newest manifest shows.
+    """Raise if a slow publish is not part of the newest manifest.
 
-    Whoever slept in the middle of it may wake up after others published and cleanup removed the
-    very version that would have refused ours. The version after ours is there then, but was made
-    from that one. Ours is taken back: reading what was removed must not give it. `reached` is the
-    version we came to, which is one more if history was merged.
+    A writer suspended in it may resume after others published and cleanup removed the
+    version that it would have conflicted with. Its version then exists beside theirs, and is not
+    an ancestor of the newest one. It is removed, so that no reader opens it. `reached` is the
+    version committed, one more if the history was compacted.
     """
     location, commit = prepared.base.location, prepared.commit
     newest = read_newest(location)
@@ -151,7 +151,7 @@ def _require_shown(root: GraphRoot, prepared: PreparedPublish, reached: int) -> 
             return
         root.store.delete(root.version_path(location, prepared.staged.target_version))
     raise RetryableCommitConflict(
-        f"{location} moved from version {prepared.base.version} to {newest.version} meanwhile"
+        f"{location} moved from version {prepared.base.version} to {newest.version}; retry"
     )
 
 

@@ -1,4 +1,4 @@
-"""Branches and tags by name, and branches whose name was lost."""
+"""Branches and tags by name, and branches whose record was lost."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from omnigraph.wire import commit_results
 
 @dataclass(frozen=True, slots=True)
 class BranchRef:
-    """The branch a name refers to.
+    """The record of a branch.
 
     `incarnation` is None only for `main`. The fork members are those of its source; its head is the
     fork's head until its own first commit.
@@ -162,7 +162,7 @@ RELATION_MARKS = RecordKind(
 
 
 def mark_related(store: ObjectStore, ref: BranchRef) -> None:
-    """Mark a branch as related, before one is created from it and before it is renamed."""
+    """Mark a branch as related, before one is created from it or it is renamed."""
     if ref.incarnation is not None:
         RELATION_MARKS.create(store, RelationMark(ref.incarnation))
         if ref.leaves_marks:
@@ -199,8 +199,8 @@ class LostBranch:
         record = REF_RECORDS.path(self.name) if self.name else "its record"
         called = f"'{self.name}'" if self.name else "a branch"
         return (
-            f"the record of {called} is gone, and nobody deleted the branch: restore {record} from "
-            f"a backup, or give the branch up with `omnigraph branch delete {self.incarnation}`"
+            f"the record of {called} is missing, but it was not deleted: restore {record} from "
+            f"a backup, or delete the branch with `omnigraph branch delete {self.incarnation}`"
         )
 
 
@@ -252,7 +252,7 @@ def _was_named(location: TableLocation) -> bool:
 
 
 def is_lost(root: GraphRoot, incarnation: str) -> bool:
-    """Return whether a branch without a record was never deleted."""
+    """Return whether a branch lost its record without being deleted."""
     return (
         is_lance_branch(root.manifest(), incarnation)
         and _was_named(root.manifest(incarnation))
@@ -294,7 +294,7 @@ def require_none_lost(root: GraphRoot, refs: Iterable[BranchRef]) -> None:
 
 
 def _name_of(root: GraphRoot, incarnation: str) -> BranchName | None:
-    """Find the name the branch had when it was last written."""
+    """Find the last name of the branch in its own manifest."""
     try:
         heads = read_newest(root.manifest(incarnation)).state.heads.values()
     except OmniError:
@@ -304,7 +304,7 @@ def _name_of(root: GraphRoot, incarnation: str) -> BranchName | None:
 
 @dataclass(frozen=True, slots=True)
 class TagRecord:
-    """A name for a commit, with where that commit was made."""
+    """A permanent name of a commit, with the branch it was made on."""
 
     name: str
     commit_id: CommitId

@@ -55,7 +55,7 @@ def require_seal(body: Mapping[str, Any], path: str, members: Collection[str], a
     if unknown:
         raise ManifestCorrupt(f"{path} has unknown members: {', '.join(unknown)}")
     if not is_sealed(body):
-        raise ManifestCorrupt(f"{path} is not what was written: its checksum differs; {advice}")
+        raise ManifestCorrupt(f"{path} is damaged: its checksum does not match; {advice}")
 
 
 def _crc(body: Mapping[str, Any]) -> int:
@@ -333,13 +333,13 @@ def require_no_lost_records(store: ObjectStore, *prefixes: str) -> None:
     lost = list_lost_records(store, *prefixes)
     if lost:
         raise ManifestCorrupt(
-            f"gone, though nobody removed it: {', '.join(lost)}; restore it from a backup, or make "
+            f"missing, but not deleted: {', '.join(lost)}; restore it from a backup, or create "
             "it again, and delete it then if it is no longer wanted"
         )
 
 
 def find_log_damage(store: ObjectStore) -> str | None:
-    """Describe the damage of the log, which may be being written; None if it is intact."""
+    """Describe the damage of the log, which may be written concurrently; None if it is intact."""
     folder = _find_folder(store)
     if folder is None:
         return None

@@ -1,4 +1,4 @@
-"""Commit a write under the fence: from taking it to removing the intent."""
+"""Commit a write under the fence: from its acquisition to the removal of the intent."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ MAX_VERSIONS_COMPARED = 64
 """The number of versions of a table to compare; beyond it, rows are assumed to have changed."""
 
 COMPACTING_OPERATIONS = frozenset({"Rewrite", "CreateIndex", "UpdateConfig", RESERVE_FRAGMENTS})
-"""Operations that leave every row, its row id and its row versions as they were."""
+"""Operations that change no row, row id or row version."""
 
 
 def is_only_compacted(before: Snapshot, after: Snapshot) -> bool:
@@ -83,13 +83,13 @@ NO_ROW_CHANGED = frozenset({LATE_EFFECT, MAINTENANCE, STAGED_FILES})
 
 
 def commit_write(write: PreparedWrite, guard: FenceGuard) -> Published:
-    """Make the write visible, or leave nothing of it.
+    """Commit the write, or leave no effect.
 
     Raises:
         ReadSetChanged: the branch moved since the write was prepared; nothing was changed.
         PreconditionFailed: the caller's expected head is not the head.
-        RecoveryRequired: an interrupted write, this one or another, could not be resolved.
-        UncoveredDrift: a table was moved by something that is no writer of ours.
+        RecoveryRequired: this or another interrupted write could not be recovered.
+        UncoveredDrift: a table was moved by a foreign writer.
     """
     snapshot, plan = write.snapshot, write.plan
     with drop_forks_on_failure(write.staged):
@@ -153,9 +153,9 @@ def _require_files(write: PreparedWrite) -> None:
 
 
 def _require_source(write: PreparedWrite) -> None:
-    """Raise unless what is brought in is still there; its branch may have moved on meanwhile.
+    """Raise unless the merged state still exists; its branch may have moved.
 
-    Looked at under the fence: nothing is cleaned away while it is held.
+    Called under the fence, under which nothing is cleaned up.
     """
     root, plan = write.snapshot.root, write.plan
     source, merged = plan.requires.source_branch, plan.commit.merged
@@ -172,7 +172,7 @@ def _require_source(write: PreparedWrite) -> None:
 
 
 def _require_sole_branch(write: PreparedWrite) -> None:
-    """Raise if another branch was made meanwhile. Making one takes the fence, which we hold."""
+    """Raise if another branch was created since; creating one needs the fence."""
     if not write.plan.requires.sole_branch:
         return
     names = set(list_names(write.snapshot.root.store)) - {write.snapshot.branch}
@@ -256,7 +256,7 @@ def _apply_effects(
 def _start_moving(
     table: StagedTable, guard: FenceGuard, beside: ConcurrentCalls
 ) -> Callable[[], CommittedVersion]:
-    """Start a table commit; the call returned finishes it."""
+    """Start a table commit; return the call that finishes it."""
     guard.check()
     moving = start_commit(table.transaction, beside.start)
     if not beside.is_in_turn:

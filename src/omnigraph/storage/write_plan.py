@@ -56,9 +56,9 @@ class WriterKind(StrEnum):
 
 
 class TableMove(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table to move: from which version, on which of its branches, by which transaction.
+    """One table to move: its base version, branch and transaction.
 
-    A fork is a branch of the table made for this write and not named anywhere else yet.
+    A fork is a branch of the table that was created for this write and is unreferenced.
     """
 
     identity: TableIdentity
@@ -137,7 +137,7 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def recorded_commit(self) -> CommitMetadata | None:
-        """The commit that publishing adds; None if it adds none."""
+        """The commit that the publish adds; None if there is none."""
         return self.commit if self.records_commit else None
 
     def make_publication(
@@ -146,7 +146,7 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
         moved: tuple[SetVersion, ...],
         audits: tuple[RecoveryAudit, ...] = (),
     ) -> Publication:
-        """Return the publish of the plan on a state, once its tables are at their new versions."""
+        """Build the publication of the plan, once its tables are at their new versions."""
         schema = self.changes.schema
         if schema is not None:
             moved = tuple(schema.rename(one) for one in moved)

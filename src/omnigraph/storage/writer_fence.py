@@ -200,7 +200,7 @@ class ProcessGuard(FenceGuard):
 
     def check(self) -> None:
         if not self._turn.is_ours:
-            raise make_fence_lost(self.epoch, "a released hold")
+            raise make_fence_lost(self.epoch, "a released guard")
 
     def release(self) -> None:
         self._turn.end()

@@ -26,7 +26,7 @@ from omnigraph.storage.writer_fence import FenceGuard, Holder
 HEARTBEAT_INTERVAL_S = 20.0
 """The interval at which a writer renews its heartbeat."""
 MAX_WRITE_S = 6 * 86_400.0
-"""The longest a write may prepare: Lance itself removes unreferenced files after a week."""
+"""Maximum duration of a preparation: Lance itself removes unreferenced files after a week."""
 HEARTBEAT_TIMEOUT_S = 300.0
 """The time without renewal after which a writer is dead, or suspended and will be refused."""
 
@@ -43,7 +43,7 @@ class Heartbeat(Protocol):
         """Raise unless all files written since it began exist; called under the fence.
 
         Raises:
-            ConflictError: cleanup has considered the writer dead.
+            ConflictError: cleanup considered the writer dead.
         """
         ...
 
@@ -94,7 +94,7 @@ def continue_heartbeat(root: GraphRoot, pointer: str) -> Heartbeat:
     """Renew the heartbeat of shared work in this process from now on.
 
     Raises:
-        ConflictError: cleanup has considered the writers dead.
+        ConflictError: cleanup considered the writers dead.
     """
     heartbeat = _open_shared(root, pointer)
     heartbeat.beat()
@@ -232,7 +232,7 @@ class FoundHeartbeat:
 
     path: str
     content: str | None
-    """Its content, which changes as long as the writer lives; None if it is a lock."""
+    """Its content, which each renewal changes; None if it is a lock."""
 
 
 def list_heartbeats(store: ObjectStore) -> list[FoundHeartbeat]:
@@ -258,7 +258,7 @@ def remove_dead_heartbeat(
     Args:
         store: Where the heartbeat is.
         heartbeat: The heartbeat as read last.
-        guard: The fence, without which it must not be removed.
+        guard: The guard of the fence, under which it is removed.
         is_silent: Return whether a heartbeat that is no lock has timed out.
     """
     if heartbeat.content is not None:

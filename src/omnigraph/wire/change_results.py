@@ -166,7 +166,7 @@ class TypeStats(Result, frozen=True, omit_defaults=False):
 
 
 class DiffStats(Result, frozen=True):
-    """The snapshots that were compared, and how many entities of each type are different."""
+    """The compared snapshots, and the number of changed entities of each type."""
 
     before: str = msgspec.field(name="from")
     after: str = msgspec.field(name="to")

@@ -63,7 +63,7 @@ class Commit(Result, frozen=True, kw_only=True):
 
     @property
     def parents(self) -> tuple[CommitId, ...]:
-        """The commits it came from; a merge has two."""
+        """The parent commits; a merge has two."""
         both = (self.parent_commit_id, self.merged_parent_commit_id)
         return tuple(parent for parent in both if parent is not None)
 

@@ -63,7 +63,7 @@ class SnapshotInfo(Result, frozen=True, kw_only=True):
 
 
 def render_types_html(info: SnapshotInfo, note: str) -> str:
-    """Render the types of a snapshot for notebooks, with how many rows each has."""
+    """Render the types of a snapshot with their row counts, for notebooks."""
     rows = [(table.type_name, table.entity_kind, table.row_count) for table in info.tables]
     return render_html_table(("type", "kind", "rows"), rows, note)
 

@@ -14,7 +14,7 @@ class RequestBody(
 
 
 class QueryRequest(RequestBody, frozen=True, kw_only=True):
-    """A read query, run on a branch as it is now or on a snapshot."""
+    """A read query, run on the head of a branch or on a snapshot."""
 
     query: str
     name: str | None = None
@@ -24,7 +24,7 @@ class QueryRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class MutateRequest(RequestBody, frozen=True, kw_only=True):
-    """A mutation, made as one commit."""
+    """A mutation, run as one commit."""
 
     query: str
     name: str | None = None
@@ -34,7 +34,7 @@ class MutateRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class InvokeQueryRequest(RequestBody, frozen=True, kw_only=True):
-    """The arguments of a stored query; the whole body may be left out."""
+    """The arguments of a stored query; the whole body is optional."""
 
     params: dict[str, Any] | None = None
     branch: str | None = None
@@ -55,7 +55,7 @@ class ExplainRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class LintRequest(RequestBody, frozen=True, kw_only=True):
-    """Queries to check without running any; `name` is what messages call the text."""
+    """Queries to check without running any; `name` is used in messages."""
 
     queries: str
     name: str = "<query>"
@@ -64,7 +64,7 @@ class LintRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class BranchCreateRequest(RequestBody, frozen=True, kw_only=True, rename={"source": "from"}):
-    """A branch of another one as it is now, or as it was at a commit."""
+    """A branch to create from the head of another one, or from a commit."""
 
     name: str
     source: str | None = None
@@ -125,7 +125,7 @@ class TagCreateRequest(RequestBody, frozen=True, kw_only=True):
 
 
 class ConsumerSetRequest(RequestBody, frozen=True, kw_only=True):
-    """The position of a consumer, and the duration cleanup keeps later commits for it."""
+    """The position of a consumer, and how long later commits are retained for it."""
 
     position: str | None = None
     lasts_seconds: float = 7 * 24 * 3600.0
@@ -161,7 +161,7 @@ def name_mutation(number: int) -> str:
 
 
 class LoadRequest(RequestBody, frozen=True, kw_only=True, rename={"base": "from"}):
-    """Records as JSON lines in one string; `load/ndjson` takes them as they are."""
+    """Records as JSON lines in one string; `load/ndjson` takes them unwrapped."""
 
     data: str
     branch: str | None = None

@@ -145,7 +145,7 @@ class PlanContent:
 
 
 def _count_rows(tables: Iterable[StagedTable]) -> tuple[RowCounts, ...]:
-    """Count the rows a write changes in each table, as its commit records it."""
+    """Count the rows a write changes in each table, for its commit."""
     moving = ((one.entry.table_key, one.transaction) for one in tables)
     counts = (RowCounts(key, t.inserted, t.updated, t.deleted) for key, t in moving)
     return tuple(one for one in counts if one.inserted or one.updated or one.deleted)
@@ -159,7 +159,7 @@ class Change(Protocol):
 
     @property
     def is_costly(self) -> bool:
-        """True if preparing takes long: others may pass, and a heartbeat protects its files."""
+        """True if preparing is slow: others may go first, and a heartbeat protects its files."""
         ...
 
     def prepare(self, view: CatalogSnapshot, ticket: Ticket) -> PlanContent | None:
@@ -171,7 +171,7 @@ class Change(Protocol):
         ...
 
     def may_retry(self, cause: ReadSetChanged) -> bool:
-        """Return whether to prepare again on a branch that others changed meanwhile.
+        """Return whether to prepare again on a branch that moved.
 
         Not called if no row changed, nor if the caller expects a head.
         """

@@ -60,9 +60,9 @@ COSTLY_RACES = 4
 class WriteFence:
     """The fence of a graph, acquired when a write is ready and released when it ends.
 
-    A write that finds the branch moved keeps the fence while it is prepared again: of many busy
-    writers only one wins each round, so one that had to queue again could lose forever. Only a
-    write that takes long to prepare lets the others pass, a few times.
+    A write that finds the branch moved keeps the fence while it is prepared again: of many
+    concurrent writers only one wins each round, so one that queued again could starve. Only a
+    costly write lets the others go first, a few times.
     """
 
     def __init__(self, root: GraphRoot, *, is_costly: bool = False) -> None:
@@ -77,7 +77,7 @@ class WriteFence:
         return self._guard
 
     def note_loss(self) -> None:
-        """Note that the write must be prepared again."""
+        """Record that the write must be prepared again."""
         if self._races:
             self._races -= 1
             self._release()
@@ -114,12 +114,12 @@ class Writer:
 
         Args:
             change: The change, prepared as often as needed.
-            options: The branch, the author, and what the commit depends on.
-            note: The heartbeat that protects files written before; its author ends it.
+            options: The branch, the actor, and the preconditions of the commit.
+            note: The heartbeat that protects files written before; its owner ends it.
 
         Raises:
             ReadSetChanged: the branch moved and the change must not be prepared again, or it
-                moved every time.
+                moved on every attempt.
             PreconditionFailed: the branch is not at the expected head.
             BadOptions: the message cannot be stored.
         """
@@ -180,7 +180,7 @@ class _Attempt:
     note: Heartbeat | None = None
 
     def run(self, view: CatalogSnapshot, take_guard: Callable[[], FenceGuard]) -> Published | None:
-        """Prepare on a view and commit."""
+        """Prepare the change on a view, and commit it."""
         snapshot, head = view.snapshot, self.options.expected_head
         expected = None if head is None else CommitId(head)
         if expected is not None and snapshot.head != expected:

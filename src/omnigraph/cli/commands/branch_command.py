@@ -36,7 +36,7 @@ def branch() -> None:
 @click.argument("branch_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True, served=True)
 @click.option("--from", "source", default="main", show_default=True, help="The branch to start at.")
-@click.option("--commit", metavar="PLACE", help="Start at this commit instead of at the head.")
+@click.option("--commit", metavar="REVISION", help="Start at this commit instead of at the head.")
 @json_option
 def create_branch(
     scope: CommandTarget, branch_name: str, source: str, commit: str | None, as_json: bool
@@ -155,7 +155,7 @@ def tag() -> None:
 @click.argument("tag_name", metavar="NAME")
 @add_graph_options(positional=True, writes=True, served=True)
 @click.option("--branch", default="main", show_default=True, help="The branch to tag the head of.")
-@click.option("--at", metavar="PLACE", help="Tag this commit, version or time instead.")
+@click.option("--at", metavar="REVISION", help="Tag this commit, version or time instead.")
 @json_option
 def create_tag(
     scope: CommandTarget, tag_name: str, branch: str, at: str | None, as_json: bool

@@ -239,7 +239,7 @@ def refresh(folder: str, as_json: bool) -> int:
 @_FOLDER
 @json_option
 def force_unlock(lock_id: str, folder: str, as_json: bool) -> int:
-    """Remove the lock of an operator who is gone."""
+    """Remove the lock of an operator that is gone."""
     from omnigraph.cluster import unlock_cluster
 
     settings = read_settings()

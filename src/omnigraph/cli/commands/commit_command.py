@@ -46,9 +46,9 @@ def commit() -> None:
     "--limit", type=click.IntRange(min=0), metavar="N", help="The maximum number of commits."
 )
 @click.option(
-    "--before", metavar="PLACE", help="Only commits older than this one, or up to a time."
+    "--before", metavar="REVISION", help="Only commits older than this one, or up to a time."
 )
-@click.option("--after", metavar="PLACE", help="Only commits newer than this one, or after a time.")
+@click.option("--after", metavar="REVISION", help="Only commits newer than this one or this time.")
 @click.option(
     "--type",
     "types",
@@ -76,10 +76,10 @@ def list_(
     draws: bool,
     as_json: bool,
 ) -> None:
-    """List the commits of a branch, newest first: time, actor, what made it, rows, message.
+    """List the commits of a branch, newest first: time, actor, kind, row counts, message.
 
-    Rows are counted as +inserted ~updated -deleted. A PLACE is a commit or the beginning of its
-    id, a tag, a time, HEAD~2 or any other place.
+    Rows are counted as +inserted ~updated -deleted. A REVISION is a commit id or a prefix of it, a
+    tag, a time, HEAD~2 or any other revision.
     """
     from omnigraph.wire.commit_results import CommitList
 
@@ -107,9 +107,9 @@ def _draw_commits(commits: Sequence[Commit]) -> Iterator[str]:
 @add_graph_options(positional=True, writes=False, served=True)
 @json_option
 def show(scope: CommandTarget, commit_id: str, as_json: bool) -> None:
-    """Show one commit, wherever it was made.
+    """Show one commit of any branch.
 
-    COMMIT is its id or the beginning of it, a tag, a branch, a time, HEAD~2 or any other place.
+    COMMIT is an id or a prefix of it, a tag, a branch, a time, HEAD~2 or any other revision.
     """
     found = scope.reach(read_only=True).commit(commit_id)
     print_result(found, describe_commit(found), as_json=as_json)
@@ -220,9 +220,9 @@ def _add_commit_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command(epilog=render_examples("revert"))
 @_add_commit_options
 def revert(**options: Any) -> None:  # noqa: ANN401 - click passes them by name
-    """Undo what COMMIT did, as a new commit; what came after it stays.
+    """Undo COMMIT with a new commit; later changes are kept.
 
-    Rule 'theirs' takes what was there before COMMIT, 'ours' what the branch has now.
+    Rule 'theirs' takes the state before COMMIT, 'ours' the current state of the branch.
     """
     _run("revert", **options)
 
@@ -230,21 +230,21 @@ def revert(**options: Any) -> None:  # noqa: ANN401 - click passes them by name
 @click.command("cherry-pick", epilog=render_examples("cherry-pick"))
 @_add_commit_options
 def cherry_pick(**options: Any) -> None:  # noqa: ANN401 - click passes them by name
-    """Do what COMMIT of any branch did on a branch as well, as a new commit."""
+    """Apply the changes of COMMIT, of any branch, as a new commit."""
     _run("cherry-pick", **options)
 
 
 @click.command(epilog=render_examples("restore"))
-@click.argument("commit_id", metavar="PLACE")
+@click.argument("commit_id", metavar="REVISION")
 @add_graph_options(positional=True, writes=True, served=True)
 @_BRANCH
 @click.option("--dry-run", is_flag=True, help="Show what would be done; write nothing.")
 @message_option
 @json_option
 def restore(**options: Any) -> None:  # noqa: ANN401 - click passes them by name
-    """Set a branch to what it was at PLACE, as a new commit; no commit is lost.
+    """Set a branch to its state at REVISION, as a new commit; no commit is lost.
 
-    PLACE is a commit or the beginning of its id, a tag, a version, a time, a snapshot or a branch.
+    REVISION is a commit id or a prefix of it, a tag, a version, a time, a snapshot or a branch.
     """
     _run("restore", **options)
 

@@ -37,7 +37,7 @@ def config() -> None:
 @config.command("path", epilog=render_examples("config path"))
 @json_option
 def path(as_json: bool) -> None:
-    """Print where the file is, or would be."""
+    """Print the path of the configuration file, whether it exists or not."""
     place = find_config_folder() / FILE_NAME
     document = {"path": str(place), "exists": place.is_file()}
     print_result(document, str(place), as_json=as_json)

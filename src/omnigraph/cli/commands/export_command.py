@@ -242,7 +242,7 @@ def _parse_span(text: str | None) -> tuple[int | None, int | None, int | None]:
 def snapshot(
     scope: CommandTarget, branch: str | None, at: str | None, snapshot: str | None, as_json: bool
 ) -> None:
-    """Show which version of which table makes up a branch, now or as it was."""
+    """Show the table versions that make up a branch, now or at a revision."""
     info = open_view(scope, branch, at, snapshot).info()
     print_result(info, _describe_snapshot(info), as_json=as_json)
 

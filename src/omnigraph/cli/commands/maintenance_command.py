@@ -153,7 +153,7 @@ def _describe_cleaned(result: CleanupResult) -> Iterator[str]:
 @yes_option
 @json_option
 def repair(scope: CommandTarget, confirm: bool, force: bool, yes: bool, as_json: bool) -> int:
-    """Show tables that something else moved ahead of the graph, and accept them."""
+    """Show tables that another program advanced, and accept their versions."""
     if force and confirm:
         require_confirmation(scope, "repair --force", yes=yes, as_json=as_json)
     graph = scope.open(read_only=False)
@@ -215,7 +215,7 @@ def _describe_verified(result: VerifyResult) -> Iterator[str]:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON document for each check.")
 def maintain(scope: CommandTarget, watch: bool, interval: float | None, as_json: bool) -> int:
-    """Optimize and clean up when the policy in the OMNIGRAPH_AUTOPILOT settings says so."""
+    """Optimize and clean up if the autopilot policy (OMNIGRAPH_AUTOPILOT…) says that it is due."""
     graph = scope.open(read_only=False)
     scope.echo("maintain")
     pause = graph.settings.autopilot.interval_s if interval is None else interval

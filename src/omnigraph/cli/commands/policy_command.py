@@ -123,7 +123,7 @@ def _read_applied(
 
 @click.group()
 def policy() -> None:
-    """Check and try the rules that say who may do what."""
+    """Validate and test authorization policies."""
 
 
 @policy.command("validate", epilog=render_examples("policy validate"))

@@ -56,7 +56,7 @@ def queries() -> None:
 def list_(
     scope: CommandTarget | None, paths: tuple[str, ...], schema_path: str | None, as_json: bool
 ) -> None:
-    """List the queries of files, of a server or of a cluster: what each does, takes and gives."""
+    """List the queries of files, of a server or of a cluster, with parameters and results."""
     from omnigraph.stored_queries import describe_queries
 
     if scope is not None and scope.is_served:

@@ -74,7 +74,7 @@ def read_tokens(text: str) -> tuple[list[Token], Problems]:
 
 
 def is_bare(text: str) -> bool:
-    """Return whether a text is the body of a query only."""
+    """Return whether a text is a query body without a header."""
     first = read_tokens(text)[0][0]
     return first.kind is not TokenKind.END and first.value != "query"
 
@@ -171,7 +171,7 @@ def list_types(value: object) -> tuple[str, ...]:
 
 
 def wrap(body: str, name: str, types: Mapping[str, str] | None = None) -> str:
-    """Wrap a body as a query with these parameters; its lines stay where they were."""
+    """Wrap a body as a query with these parameters; line numbers are unchanged."""
     declared = ", ".join(f"${parameter}: {kind}" for parameter, kind in (types or {}).items())
     return f"query {name}({declared}) {{ {body}\n}}"
 

@@ -51,7 +51,7 @@ def schema() -> None:
 def show(
     scope: CommandTarget, branch: str | None, at: str | None, snapshot: str | None, as_json: bool
 ) -> None:
-    """Print the schema of a branch, now or as it was."""
+    """Print the schema of a branch, now or at a revision."""
     source = open_view(scope, branch, at, snapshot).schema
     print_result({"schema_source": source}, source.removesuffix("\n"), as_json=as_json)
 

@@ -85,7 +85,7 @@ def split_at_semicolons(text: str) -> list[str]:
 
 
 def has_words(text: str) -> bool:
-    """Return whether a text holds anything but blanks and comments."""
+    """Return whether a text has anything but blanks and comments."""
     from omnigraph.cli.commands.query_command import read_tokens
 
     tokens, problems = read_tokens(text)
@@ -202,7 +202,7 @@ INTERRUPTED = "\ninterrupted"  # behind the ^C that the terminal shows
 
 
 class _Quit(Exception):
-    """The user leaves the shell."""
+    """Raised to leave the shell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class Shell:
         self.params: dict[str, object] | None = None
 
     def run(self, statement: str) -> bool:
-        """Run one statement and say whether it worked; mistakes are shown, not raised."""
+        """Run one statement and return whether it succeeded; errors are printed, not raised."""
         try:
             if statement.startswith("."):
                 self._run_command(statement)
@@ -380,7 +380,7 @@ def run_interactively(shell: Shell, read_line: Callable[[str], str] = input) -> 
 
 
 def _read_typed(read_line: Callable[[str], str]) -> Iterator[str]:
-    """Whole statements, until the input ends."""
+    """Yield whole statements until the input ends."""
     reader = StatementReader(COMMANDS)
     while True:
         try:
@@ -400,7 +400,7 @@ def _read_piped(lines: Iterable[str]) -> Iterator[str]:
 
 
 def run_script(shell: Shell) -> int:
-    """Run what is piped in up to the first mistake; the exit code."""
+    """Run piped statements up to the first error; return the exit code."""
     assert sys.stdin is not None, "the caller has looked"
     try:
         for statement in _read_piped(sys.stdin):
@@ -416,7 +416,7 @@ def run_script(shell: Shell) -> int:
 @click.option("--branch", default="main", show_default=True, help="The branch to start on.")
 @click.option("--read-only", is_flag=True, help="Refuse mutations.")
 def shell(scope: CommandTarget, branch: str, read_only: bool) -> int:
-    """Type queries and mutations at a prompt, or pipe them in.
+    """Run queries and mutations typed at a prompt, or piped in.
 
     Piped statements stop at the first mistake. The history is kept next to the configuration.
     """

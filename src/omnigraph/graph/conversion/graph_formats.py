@@ -25,7 +25,7 @@ Entities = Mapping[str, tuple[NodeType | EdgeType, pa.Table]]
 
 
 def choose_ends(columns: Sequence[str], source: str | None, target: str | None) -> tuple[str, str]:
-    """The two columns whose values are the ends of edges: the first two, unless named."""
+    """Return the two columns with the endpoints of edges: the first two, unless named."""
     if len(columns) < 2 and (source is None or target is None):
         raise BadRequest("two columns are needed: where edges start and where they end")
     chosen = (source or columns[0], target or columns[1])
@@ -36,7 +36,7 @@ def choose_ends(columns: Sequence[str], source: str | None, target: str | None) 
 
 
 def make_networkx_pairs(rows: pa.Table, source: str | None, target: str | None) -> Any:  # noqa: ANN401
-    """A directed graph with an edge for each row; the other columns are its attributes."""
+    """Build a directed graph with an edge for each row; the other columns are its attributes."""
     networkx = _load("networkx", "to_networkx()")
     first, second = choose_ends(rows.column_names, source, target)
     graph = networkx.MultiDiGraph()
@@ -51,7 +51,7 @@ def make_networkx_pairs(rows: pa.Table, source: str | None, target: str | None) 
 
 
 def make_networkx(entities: Entities) -> Any:  # noqa: ANN401 - NetworkX is optional
-    """A directed graph of whole types: a node is `(type, id)`, and has its properties."""
+    """Build a directed graph of whole types: a node is `(type, id)`, with its properties."""
     networkx = _load("networkx", "to_networkx()")
     graph = networkx.MultiDiGraph()
     for type_, rows in _of_kind(entities, NodeType):
@@ -65,7 +65,7 @@ def make_networkx(entities: Entities) -> Any:  # noqa: ANN401 - NetworkX is opti
 
 
 def make_pyg(entities: Entities) -> Any:  # noqa: ANN401 - PyTorch Geometric is optional
-    """A `HeteroData`: numbers, truth values and vectors as tensors, and the ids as lists."""
+    """Build a `HeteroData`: numbers, booleans and vectors as tensors, and the ids as lists."""
     torch = _load("torch", "to_pyg()")
     data = _load("torch_geometric.data", "to_pyg()").HeteroData()
     ids: dict[str, pa.Array] = {}
@@ -86,7 +86,7 @@ def make_pyg(entities: Entities) -> Any:  # noqa: ANN401 - PyTorch Geometric is 
 
 
 def list_numeric_columns(rows: pa.Table) -> dict[str, np.ndarray[Any, Any]]:
-    """The columns that tensors can hold: numbers, truth values and vectors without nulls."""
+    """Return the columns that fit tensors: numbers, booleans and vectors without nulls."""
     found = {}
     for name in rows.column_names:
         column = rows.column(name).combine_chunks()
@@ -103,7 +103,7 @@ def list_numeric_columns(rows: pa.Table) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def number_ends(rows: pa.Table, sources: pa.Array, targets: pa.Array) -> np.ndarray[Any, Any]:
-    """The ends of edges as places among the ids of their types, two rows of numbers."""
+    """Return the endpoints of edges as indexes into the ids of their types, in two rows."""
     ends = [
         pc.index_in(rows.column(column).combine_chunks(), value_set=ids)
         for column, ids in (("src", sources), ("dst", targets))
@@ -143,7 +143,7 @@ class Svg(str):
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Names, and the arrows between them by number."""
+    """Node names, and the arrows between them by index."""
 
     names: tuple[str, ...]
     arrows: tuple[tuple[int, int], ...]
@@ -151,7 +151,7 @@ class Picture:
 
 
 def draw_rows(rows: pa.Table, source: str | None, target: str | None) -> Svg:
-    """The picture of a table with a source and a target column."""
+    """Draw the rows as arrows from a source column to a target column."""
     columns = rows.schema.names
     if len(columns) < 2 and (source is None or target is None):
         raise BadRequest("a plot needs two columns: where arrows start and where they end")
@@ -164,7 +164,7 @@ def draw_rows(rows: pa.Table, source: str | None, target: str | None) -> Svg:
 
 
 def select_arrows(pairs: list[tuple[object, object]]) -> Picture:
-    """What is drawn of the pairs: each arrow once, nulls are no ends, the rest is counted."""
+    """Select the arrows to draw, each once and without nulls; the rest is counted."""
     numbers: dict[str, int] = {}
     arrows: dict[tuple[int, int], None] = {}
     left_out = 0
@@ -182,7 +182,7 @@ def select_arrows(pairs: list[tuple[object, object]]) -> Picture:
 
 
 def draw(picture: Picture) -> Svg:
-    """The picture as an SVG document; the same picture always looks the same."""
+    """Render the picture as an SVG document; the layout is deterministic."""
     places = _arrange_nodes(len(picture.names), picture.arrows)
     lines = "".join(_draw_arrow(places[a], places[b]) for a, b in picture.arrows)
     circles = "".join(
@@ -218,9 +218,9 @@ def _draw_arrow(start: Places, end: Places) -> str:
 
 
 def _arrange_nodes(count: int, arrows: tuple[tuple[int, int], ...]) -> Places:
-    """Places that keep nodes apart and connected ones together.
+    """Compute a force-directed layout: connected nodes are close, others apart.
 
-    Every node pushes every other one away and arrows pull, less and less far in each step.
+    Nodes repel each other and arrows attract, with a step size that decreases.
     """
     if count == 0:
         return np.zeros((0, 2))

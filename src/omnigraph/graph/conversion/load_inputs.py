@@ -308,7 +308,7 @@ def wrap_rows(
 
 
 def _needs_conversion(value: object) -> bool:
-    """Return whether the encoder would write any part of it down as something else."""
+    """Return whether the encoder would write any part of it as another value."""
     kind = type(value)
     if kind in _PLAIN:
         return False
@@ -442,7 +442,7 @@ def _convert_decimal(value: Decimal, wanted: PropertyType) -> int | float:
 
 
 def _explain(records: Sequence[object], encoder: msgspec.json.Encoder) -> Exception:
-    """Explain which record cannot be written down, and why."""
+    """Explain which record cannot be encoded, and why."""
     for number, record in enumerate(records, 1):
         try:
             _needs_conversion(record)

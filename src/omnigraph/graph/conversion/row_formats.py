@@ -1,4 +1,4 @@
-"""Rows in the forms callers work with: Python values, frames, text and HTML."""
+"""Rows in the forms callers use: Python values, frames, text and HTML."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _TWO_PLACES = frozenset({"W", "F"})
 def render_text_table(
     columns: Sequence[str], rows: Sequence[Sequence[str]], max_width: int, *, wraps: bool = False
 ) -> Iterator[str]:
-    """A header, a rule and the rows; a cell that is too wide is cut or goes on below."""
+    """Render a header, a rule and the rows; a cell that is too wide is cut or wrapped."""
 
     def split(text: str, width: int) -> list[str]:
         if count_places(text) <= width:
@@ -57,7 +57,7 @@ def render_text_table(
 
 
 def count_places(text: str) -> int:
-    """How many places of a terminal a text takes.
+    """Return the display width of a text in terminal columns.
 
     >>> count_places("Ada"), count_places("東京")
     (3, 4)
@@ -72,7 +72,7 @@ def _count_places(character: str) -> int:
 
 
 def _chop(text: str, width: int) -> list[str]:
-    """The text in pieces that fit; a character that takes two places is never halved."""
+    """Wrap the text to a display width; a double-width character is never split."""
     pieces, piece, taken = [], "", 0
     for character in text:
         places = _count_places(character)
@@ -90,7 +90,7 @@ _SHOWN_WIDTH = 60
 
 
 class RowForms(ABC):
-    """What everything that has rows can do. A row is a dictionary; a date in it is a date."""
+    """Conversions of a set of rows. A row is a dictionary; a date in it is a `date`."""
 
     @property
     @abstractmethod
@@ -102,7 +102,7 @@ class RowForms(ABC):
         """The rows as an Arrow table, with the types of the schema."""
 
     def _read_first(self, count: int) -> pa.Table:
-        """The first rows, and no more than that is needed."""
+        """Return the first rows, reading no more than needed."""
         return self.to_arrow().slice(0, count)
 
     def __len__(self) -> int:
@@ -215,7 +215,7 @@ def _describe_count(count: int) -> str:
 
 
 class TypeRows(RowForms):
-    """The nodes or edges of a type in one snapshot; nothing is read before it is asked for.
+    """The nodes or edges of a type in one snapshot; rows are read on demand.
 
     >>> people = graph.nodes("Person")
     >>> len(people), people.to_arrow().column_names
@@ -259,7 +259,7 @@ class TypeRows(RowForms):
         return build_logical_schema(self._type)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The same rows in batches, without holding them all.
+        """Stream the rows in batches, with bounded memory.
 
         >>> sum(batch.num_rows for batch in graph.nodes("Person").batches())
         2
@@ -273,7 +273,7 @@ class TypeRows(RowForms):
         columns: Sequence[str] | None = None,
         where: str | None = None,
     ) -> DataFrame:
-        """A data frame that reads the rows of this snapshot, whatever is written later.
+        """Return a data frame that reads the rows of this snapshot, unaffected by later writes.
 
         Args:
             session: The session to read in; as for every verb on Spark by default.

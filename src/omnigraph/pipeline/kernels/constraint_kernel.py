@@ -54,7 +54,7 @@ class EndTask:
     nodes: Staged | None
     """The nodes of the input, if it has any of the type."""
     node_base: Table | None
-    """The committed nodes that stay; None where there are none, or where all are replaced."""
+    """The retained committed nodes; None if there are none, or all are replaced."""
     edges: Staged | None
     """The edges of the input; None to look at committed ones."""
     edge_base: Table | None
@@ -131,7 +131,7 @@ class UniqueTask:
 
     table_key: TableKey
     constraint: int
-    """Its place among the constraints of the type."""
+    """Its index among the constraints of the type."""
     staged: Staged
     base: Table | None
     bucket: Bucket
@@ -186,9 +186,9 @@ class CardinalityTask:
     staged: Staged
     base: Table | None
     nodes: Staged | None
-    """The nodes at the source, where the load replaces all of them."""
+    """The nodes at the source, if the load replaces all of them."""
     node_base: Table | None
-    """The nodes that were there before, in that case."""
+    """The committed nodes, in that case."""
     bucket: Bucket
     drop_to: TableLocation | None = None
     """Table of outcomes in which surplus edges are dropped; None to drop none."""
@@ -197,7 +197,7 @@ class CardinalityTask:
 def check_cardinality(spec: RuleSpec, task: CardinalityTask) -> list[RuleFindings]:
     """Find sources with too few or too many edges; then the surplus edges that are dropped.
 
-    Where edges may be dropped, only sources are reported that this does not resolve.
+    Where edges may be dropped, only sources that dropping does not fix are reported.
     """
     edge = decode_catalog_cached(spec.ir).by_table_key[task.table_key]
     assert isinstance(edge, EdgeType)
@@ -261,8 +261,8 @@ def _find_surplus(
 ) -> pa.Table:
     """Return the edges to drop: their address, id and position, and the source that causes it.
 
-    Of a source with too many, the last ones in the order of the input, as many as are too many.
-    Of a source with too few, all: it is left as it was before.
+    Of a source with too many, the last ones in input order, down to the maximum.
+    Of a source with too few, all: it keeps its committed edges.
     """
     if not wrong.num_rows:
         return _choose_rows(rows.slice(0, 0), NO_IDS)

@@ -23,7 +23,7 @@ def open_whole(file: InputFile, aws: AwsSettings, limits: InputSettings) -> Iter
     """Open a file for reading from start to end, decompressed.
 
     Raises:
-        InputTooLarge: it expands to more than the limits allow; known only while it is read.
+        InputTooLarge: it expands beyond the limits; detected while it is read.
     """
     store, path = open_filesystem(file.place, aws), store_path(file.place)
     if file.compression is None:
@@ -133,7 +133,7 @@ class ParquetRows:
         """Yield the rows of these columns, in batches of a bounded size.
 
         Raises:
-            InputTooLarge: they expand to more than the limits allow.
+            InputTooLarge: they expand beyond the limits.
         """
         groups = list(range(self._split.start, self._split.end))
         self._require_declared(groups, set(columns))

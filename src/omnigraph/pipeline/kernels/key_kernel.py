@@ -1,4 +1,4 @@
-"""Check ids of staged rows, and note the committed rows that they replace."""
+"""Check ids of staged rows, and find the committed rows that they replace."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class KeyFindings:
     repeated_keys: int = 0
     """Number of rows that repeat a key."""
     violations: tuple[Violation, ...] = ()
-    """The first of them."""
+    """The first violations."""
     repeated: Conflict | None = None
     """The first id that occurs twice and must be unique."""
     taken: Conflict | None = None
@@ -71,7 +71,7 @@ class KeyFindings:
     skipped: int = 0
     """Number of rows that are skipped."""
     first_skipped: tuple[Violation, ...] = ()
-    """The first of them."""
+    """The first skipped rows."""
     superseded: int = 0
     """Number of rows superseded by a later row of the same id."""
     touched: tuple[int, ...] = ()
@@ -82,7 +82,7 @@ class KeyFindings:
 
 
 def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
-    """Find repeated ids, ids that are taken, and the committed rows the others replace."""
+    """Find repeated ids, existing ids, and the committed rows the others replace."""
     type_ = decode_catalog_cached(spec.ir).by_table_key[task.table_key]
     mode, skips = spec.options.mode, spec.options.skips
     rows = read_staged_rows(task.staged, ["id"], bucket=task.bucket)
@@ -123,7 +123,7 @@ def check_keys(spec: KeySpec, task: KeyTask) -> KeyFindings:
 
 
 def _list_refusals(type_: NodeType | EdgeType, rows: pa.Table) -> Iterator[Violation]:
-    """Yield a violation for each id that is given twice or taken."""
+    """Yield a violation for each id that is repeated or exists already."""
     key = type_.table_key
     for id, at in zip(rows.column("id").to_pylist(), rows.column(AT).to_pylist(), strict=True):
         yield Violation.of(ViolationKind.UNIQUE, key, describe_taken(key, id), id=id, position=at)

@@ -77,7 +77,7 @@ class StageSpec:
 
 @dataclass
 class StagedBlock:
-    """The good rows of one type in one piece of input."""
+    """The valid rows of one type in one piece of input."""
 
     rows: int = 0
     fragments: list[str] = field(default_factory=list)

@@ -59,8 +59,8 @@ def make_block(
 ) -> RowBlock:
     """Complete parsed rows for a staging table, with the position of each in the input.
 
-    Where bad rows are skipped, one with a blob that is an address is a problem of its own;
-    otherwise it refuses the load after everything else.
+    Where bad rows are skipped, an external address in a blob makes the row bad;
+    otherwise it fails the load after all other errors.
     """
     partial, lines = options.partial, get_lines(rows)
     more = {AT: pc.add(lines.cast(pa.int64()), encode_position(options.split, 0))}

@@ -37,7 +37,7 @@ _ALIASES = {"src": ("from", "src"), "dst": ("to", "dst"), "id": ("id",)}
 def resolve_columns(
     type_: NodeType | EdgeType, mapping: ColumnMapping, names: Sequence[str], where: str
 ) -> dict[str, str]:
-    """Assign columns to `id`, the ends and each property; an unassigned column is a mistake."""
+    """Assign columns to `id`, the ends and each property; raise for an unassigned one."""
     chosen = dict(mapping.columns)
     given = names
     for column in mapping.selected:
@@ -83,7 +83,7 @@ def convert_table_rows(
 ) -> ParsedLines:
     """Convert rows; return the valid ones, and the problems of the others.
 
-    With `is_text` every column holds text, as in CSV, and numbers are read from it.
+    With `is_text` every column is text, as in CSV, and numbers are parsed.
     """
     count = rows.num_rows
     problems: list[tuple[int, RowProblem]] = []

@@ -190,7 +190,7 @@ class WrittenFill:
 def fill_rows(ir: str, task: FillTask) -> WrittenFill:
     """Complete partial records from the rows they replace, or from defaults.
 
-    Rows keep their order and number, so that what refers to them by address still does.
+    The order and number of rows is unchanged, so that references by address remain valid.
     """
     type_ = decode_catalog_cached(ir).by_table_key[task.table_key]
     rows = pa.Table.from_batches(

@@ -41,7 +41,7 @@ class MergedTable:
 
 @dataclass(frozen=True, slots=True)
 class MergedState:
-    """The state a merge brought in, which may be the base of a later one.
+    """The merged state of a merge commit, which may be the base of a later merge.
 
     It stays readable as long as the merge is retained, even if its branch is deleted.
     """
@@ -72,7 +72,7 @@ class CommitMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommitRecord(CommitMetadata, frozen=True, kw_only=True):
-    """One logical change of the graph, as it was published."""
+    """One logical change of the graph, as published."""
 
     branch: str
     manifest_version: int
@@ -103,7 +103,7 @@ class CommitRecord(CommitMetadata, frozen=True, kw_only=True):
 
     @property
     def parents(self) -> tuple[CommitId, ...]:
-        """The commits it came from; a merge has two."""
+        """The parent commits; a merge has two."""
         both = (self.parent_commit_id, self.merged_parent_commit_id)
         return tuple(parent for parent in both if parent is not None)
 
@@ -114,7 +114,7 @@ class CommitRecord(CommitMetadata, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> commit_results.Commit:
-        """The commit as every surface shows it."""
+        """The commit in the form of every surface."""
         names = commit_results.Commit.__struct_fields__
         return commit_results.Commit(**{name: getattr(self, name) for name in names})
 

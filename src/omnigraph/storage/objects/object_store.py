@@ -27,7 +27,7 @@ _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
 
 @dataclass(frozen=True, slots=True)
 class LocalAddress:
-    """A folder."""
+    """The address of a folder."""
 
     path: Path
 
@@ -38,7 +38,7 @@ class LocalAddress:
 
 @dataclass(frozen=True, slots=True)
 class S3Address:
-    """A bucket, or a prefix of one."""
+    """The address of a bucket, or of a prefix in one."""
 
     bucket: str
     prefix: str
@@ -56,7 +56,7 @@ Address = LocalAddress | S3Address
 
 
 def resolve_local_identity(path: Path) -> str:
-    """The absolute path, with links resolved as far down as the path exists."""
+    """Return the absolute path, with symbolic links resolved as far as the path exists."""
     return os.path.realpath(path)
 
 
@@ -166,7 +166,7 @@ def classify_os_error(error: OSError) -> StorageKind:
 
 
 def make_os_failure(error: OSError, action: str, uri: str) -> StorageFailure:
-    """The failure of doing `action` ("read", "write", …) at `uri`."""
+    """Make the failure of an `action` ("read", "write", …) at `uri`."""
     reason = os.strerror(error.errno) if error.errno else type(error).__name__
     return StorageFailure(
         classify_os_error(error),
@@ -258,7 +258,7 @@ _TRANSIENT_STATUS = frozenset({408, 409, 425, 429})
 
 
 def make_s3_failure(error: Exception, action: str, uri: str) -> StorageFailure:
-    """The failure of doing `action` at `uri`, from an exception of the S3 client."""
+    """Make the failure of an `action` at `uri` from an exception of the S3 client."""
     text = str(error)
     status, code = _search_number(_STATUS, text), _search(_CODE, text)
     connection = _search(_CONNECTION, text)
@@ -311,7 +311,7 @@ def _search_number(pattern: re.Pattern[str], text: str) -> int | None:
 
 
 CHUNK_BYTES = 8 << 20
-"""So much of a large object is in memory at a time."""
+"""Size of the parts in which a large object is read."""
 
 
 class StoreKind(StrEnum):
@@ -363,13 +363,13 @@ class ObjectStore(Protocol):
         ...
 
     def get(self, path: str) -> bytes:
-        """The object. Raises `StorageFailure(NOT_FOUND)` where there is none."""
+        """Return an object. Raises `StorageFailure(NOT_FOUND)` if it does not exist."""
         ...
 
     def find(self, path: str) -> bytes | None: ...
 
     def get_versioned(self, path: str) -> Versioned:
-        """The object with its tag. Raises `StorageFailure(NOT_FOUND)` where there is none."""
+        """Return an object and its tag. Raises `StorageFailure(NOT_FOUND)` if it does not exist."""
         ...
 
     def find_versioned(self, path: str) -> Versioned | None: ...

@@ -1,8 +1,8 @@
 """Control objects in an S3 bucket, or in a store of the same protocol.
 
 Reads and plain writes are retried by the client; a conditional write is not: if a first attempt
-succeeded and its response was lost, the second would be refused and the winner would take itself
-for the loser. Each conditional write therefore carries an id of its own in the object's metadata,
+succeeded and its response was lost, the second would be refused, although this process won.
+Each conditional write therefore carries an id of its own in the object's metadata,
 which decides after an unclear outcome.
 """
 
@@ -302,7 +302,7 @@ def _open_client(address: S3Address, aws: AwsSettings, *, retries: int) -> S3Sto
 
 
 def _build_endpoint(bucket: str, aws: AwsSettings) -> str | None:
-    """The address to talk to; it names the bucket where the path does not."""
+    """Return the endpoint address, with the bucket name for virtual-hosted requests."""
     if aws.endpoint is None or aws.is_path_style:
         return aws.endpoint
     parts = urlsplit(aws.endpoint)

@@ -47,7 +47,7 @@ _ChangedKeys: TypeAlias = tuple[pa.Array | None, pa.Array | None]
 
 @dataclass(frozen=True, slots=True)
 class StagedTransaction:
-    """One version of one table, durable and not yet visible until `commit_exact`.
+    """A staged version of a table, durable and not visible until `commit_exact`.
 
     Its uuid is known before the commit, so that the outcome can be determined after a lost
     response.
@@ -116,7 +116,7 @@ def stage_changes(
 def stage_fresh(
     table: Table, rows: pa.Table, *, properties: Mapping[str, str]
 ) -> StagedTransaction | None:
-    """Add rows under ids that were minted for them, so that none of them can be there."""
+    """Stage rows under ids that were minted for them, which therefore cannot exist."""
     if not rows.num_rows:
         return None
     rows = _read_whole_rows(table, rows)
@@ -207,7 +207,7 @@ def stage_create(
     *,
     properties: Mapping[str, str],
 ) -> StagedTransaction:
-    """A new table, of which exactly one creator wins; the others get `AlreadyExists`."""
+    """Stage a new table; exactly one creator succeeds, the others get `AlreadyExists`."""
     if is_table(location):
         raise AlreadyExists(f"a table already exists at {location}")
     written = [] if rows is None else write_uncommitted(location, rows)
