@@ -283,7 +283,7 @@ class _PartialOutput:
     """The partial output of a run, stored next to its output, and that of an earlier run.
 
     Each input line makes one output line, so a later run continues after the existing lines if
-    they were these are of the same request on the same input.
+    these are of the same request on the same input.
     """
 
     def __init__(self, request: EmbedRequest, model: str | None) -> None:

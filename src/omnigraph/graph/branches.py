@@ -1,7 +1,7 @@
 """Create, rename and delete branches, and tag commits; under an idempotency key, once.
 
 A branch is created, renamed or deleted without a commit. A request with an idempotency key is
-beside the branches, with its plan, before its first effect.
+recorded beside the branches, with its plan, before its first effect.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Restrict a schema to the types and properties that an actor may see.
 
-Everything that reads goes by a catalog: queries are bound to one, exports and changes give the
-its types. What the catalog does not have cannot be read, by any verb.
-for.
+Every reader uses a catalog: queries are bound to one, and exports and changes have its columns.
+What the restricted catalog does not have cannot be read by any verb.
 
-Hidden besides what is named: a type whose id is made of a hidden key, an edge type with a
-hidden type at an end, and a vector that is made of a hidden text. They would reveal what is
-hidden.
+Hidden as well, since they would reveal what is hidden: a type whose id derives from a hidden key,
+an edge type with a hidden type at an end, and a vector that embeds a hidden text.
 """
 
 from __future__ import annotations
