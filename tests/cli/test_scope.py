@@ -230,7 +230,7 @@ def test_at_a_terminal_consent_is_asked_for(tmp_path: Path) -> None:
     with on_a_terminal(*command, home=tmp_path) as terminal:
         terminal.wait_for("type yes to continue:")
         terminal.type("no\n")
-        terminal.wait_for("nothing was done")
+        terminal.wait_for("nothing was changed")
         assert terminal.end() == 1
 
 

@@ -286,11 +286,11 @@ def test_a_manifest_that_is_none_is_refused(tmp_path, text, reason):
         ([], "expected names"),
         ({"dimension": 0, "types": {}}, "positive"),
         ({"dimension": True, "types": {}}, "positive"),
-        ({"dimension": 3, "types": {}}, "no type"),
+        ({"dimension": 3, "types": {}}, "name a type"),
         ({"dimension": 3, "types": {"A": {"target": "", "fields": ["x"]}}}, "target"),
         ({"dimension": 3, "types": {"A": {"target": "v", "fields": []}}}, "fields"),
         ({"dimension": 3, "types": {"A": {"target": "v", "fields": [1]}}}, "fields"),
-        ({"dimension": 3, "types": {"A": {"target": "v"}}, "model": "m"}, "no 'model'"),
+        ({"dimension": 3, "types": {"A": {"target": "v"}}, "model": "m"}, "unknown key 'model'"),
     ],
 )
 def test_a_spec_that_is_none_is_refused(tmp_path, spec, reason):

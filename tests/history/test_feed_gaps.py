@@ -132,7 +132,7 @@ def test_a_branch_made_again_while_it_is_read_is_refused(graph) -> None:
     graph.create_branch("dev")
     with pytest.raises(ReadSetChanged, match="branch_identifier:dev"):
         history.require_alive()
-    with pytest.raises(BadRequest, match="which is gone"):
+    with pytest.raises(BadRequest, match="which was deleted"):
         poll(history, "beginning", ALL_CHANGES, PageLimits())
 
 

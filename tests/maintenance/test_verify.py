@@ -179,7 +179,7 @@ def test_an_intent_that_cannot_be_read_is_found_and_can_be_set_aside(broken):
 
 def test_it_stays_if_it_may_be_what_explains_a_table_ahead_of_the_graph(broken, library):
     native(library, READER).delete("slug = 'ann'")
-    with pytest.raises(ConflictError, match="it stays"):
+    with pytest.raises(ConflictError, match="was not quarantined"):
         quarantine(broken, "01BROKEN")
     assert (broken / "__recovery/01BROKEN.json").exists()
 

@@ -133,8 +133,7 @@ def test_workers_poll_for_the_next_applied_state(cluster) -> None:
         cluster.apply()
         revision = cluster.run("status")["state_observations"]["state_revision"]
         wait_until(lambda: server.log.count(f"revision={revision}") >= 2)
-        for _ in range(8):  # whoever of the two answers
-            assert server.get("/graphs/more/schema").status == 200
+        wait_until(lambda: all(server.get("/graphs/more/schema").status == 200 for _ in range(8)))
         assert server.log.count("reload refused") == 4, "the same is not said with every look"
 
 

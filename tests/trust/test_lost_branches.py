@@ -75,7 +75,7 @@ def test_cleanup_refuses_until_the_record_is_back_and_removes_nothing(place):
     before = files(place)
     with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
         for _ in range(2):
-            with pytest.raises(ManifestCorrupt, match="the record of 'side' is gone"):
+            with pytest.raises(ManifestCorrupt, match="the record of 'side' is missing"):
                 graph.cleanup(keep=1, confirm=True)
     assert before <= files(place)
     record_of(place).write_bytes(record)

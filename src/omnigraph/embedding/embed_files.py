@@ -542,5 +542,5 @@ def _write_record(record: Mapping[str, object]) -> bytes:
     try:
         text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     except ValueError:
-        raise ValueError("a number is not representable in JSON") from None
+        raise ValueError("a number is too large for JSON") from None
     return text.encode()

@@ -195,7 +195,7 @@ def test_a_member_that_changed_since_it_was_written_is_noticed(member):
     value = json.loads(encode_intent(PLAN))
     part = value if member == "crc32" else value["commit"]
     part[member] = "somebody" if member == "actor_id" else part[member] + 1
-    with pytest.raises(ManifestCorrupt, match="checksum differs"):
+    with pytest.raises(ManifestCorrupt, match="its checksum does not match"):
         decode(value)
 
 
