@@ -143,8 +143,8 @@ def _version(package: str, environment: Environment) -> str | None:
     if environment is Environment.PROJECT:
         found = Distribution.discover(name=package)
     else:
-        places = [str(place) for place in _site_packages(_folder(environment))]
-        found = Distribution.discover(name=package, path=places)
+        paths = [str(path) for path in _site_packages(_folder(environment))]
+        found = Distribution.discover(name=package, path=paths)
     return next((distribution.version for distribution in found), None)
 
 

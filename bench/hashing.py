@@ -34,8 +34,8 @@ def hash_rows(rows: Iterable[Row], *, ordered: bool = False) -> str:
     """
     total, count = 0, 0
     for row in rows:
-        place = f"{count}:" if ordered else ""
-        text = place + json.dumps(canonical(row), ensure_ascii=False, separators=(",", ":"))
+        number = f"{count}:" if ordered else ""
+        text = number + json.dumps(canonical(row), ensure_ascii=False, separators=(",", ":"))
         digest = hashlib.blake2b(text.encode(), digest_size=_DIGEST_BYTES).digest()
         total = (total + int.from_bytes(digest)) % _MODULUS
         count += 1

@@ -36,8 +36,8 @@ class Store:
     fresh: bool = False
     filled: set[Path] = field(default_factory=set)
 
-    def has(self, place: Path) -> bool:
-        return place.exists() and (place in self.filled or not self.fresh)
+    def has(self, path: Path) -> bool:
+        return path.exists() and (path in self.filled or not self.fresh)
 
 
 @contextmanager
@@ -71,9 +71,9 @@ def folder_name(entry: str, cached_by: Mapping[str, JsonValue]) -> str:
 def _fill_cached(
     request: Request, store: Store, cached_by: Mapping[str, JsonValue]
 ) -> Path | Failure:
-    place = store.folder / folder_name(request.entry, cached_by)
-    if store.has(place):
-        return place
+    path = store.folder / folder_name(request.entry, cached_by)
+    if store.has(path):
+        return path
     store.folder.mkdir(parents=True, exist_ok=True)
     # Filled beside its place and moved there whole, so an interrupted run leaves no half of it.
     with tempfile.TemporaryDirectory(dir=store.folder, ignore_cleanup_errors=True) as beside:
@@ -82,10 +82,10 @@ def _fill_cached(
         failure = run_prepare(request, filled)
         if failure is not None:
             return failure
-        shutil.rmtree(place, ignore_errors=True)
-        filled.replace(place)
-    store.filled.add(place)
-    return place
+        shutil.rmtree(path, ignore_errors=True)
+        filled.replace(path)
+    store.filled.add(path)
+    return path
 
 
 def _digest_of_sources(entry: str) -> str:

@@ -192,9 +192,9 @@ def _older_in_topic(library: _Library, citing: Integers) -> Integers:
     by_topic = np.argsort(library.topic, kind="stable")
     sizes = np.bincount(library.topic, minlength=TOPICS).astype(np.int64)
     starts = np.cumsum(sizes) - sizes
-    place = np.empty(library.documents, dtype=np.int64)
-    place[by_topic] = positions(sizes)
-    older = _older(library.draw("cites in topic"), place[citing])
+    index = np.empty(library.documents, dtype=np.int64)
+    index[by_topic] = positions(sizes)
+    older = _older(library.draw("cites in topic"), index[citing])
     found = by_topic[np.maximum(starts[library.topic[citing]] + older, 0)]
     return np.where(older >= 0, found, -1)
 

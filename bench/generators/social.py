@@ -44,7 +44,7 @@ _LONDON_STATE = STATES_BY_COUNTRY[0]  # the first state of the second country
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The two ends of an edge type, as places in the node tables."""
+    """The two ends of an edge type, as indices in the node tables."""
 
     source: Integers
     target: Integers
@@ -174,8 +174,8 @@ def _contains(ordered: Integers, values: Integers) -> NDArray[np.bool_]:
     """Return which of `values` are in the sorted array `ordered`."""
     if not len(ordered):
         return np.zeros(len(values), dtype=np.bool_)
-    place = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
-    return np.asarray(ordered[place] == values)
+    index = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
+    return np.asarray(ordered[index] == values)
 
 
 def _interests(seed: int, persons: int) -> Pairs:

@@ -73,12 +73,12 @@ def numbers_from_one(count: int) -> pa.Array:
 
 
 def number_ids(indexes: Integers) -> pa.Array:
-    """The ids of nodes keyed by `numbers_from_one`, given their places in the table."""
+    """The ids of nodes keyed by `numbers_from_one`, given their indices in the table."""
     return pc.cast(pa.array(indexes + 1), pa.string())
 
 
 def coded_ids(prefix: str, indexes: Integers) -> pa.Array:
-    """Ids such as `d0000042`: a prefix and the place in the table, of even width."""
+    """Ids such as `d0000042`: a prefix and the index in the table, of even width."""
     digits = pc.utf8_lpad(pc.cast(pa.array(indexes), pa.string()), 7, "0")
     return pc.binary_join_element_wise(pa.scalar(prefix), digits, "")
 
@@ -89,5 +89,5 @@ def dates(days: Integers) -> pa.Array:
 
 
 def picked(words: list[str], indexes: Integers) -> pa.Array:
-    """The words at these places, as a text column."""
+    """The words at these indices, as a text column."""
     return pa.array(words, pa.string()).take(pa.array(indexes))

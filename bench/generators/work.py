@@ -69,9 +69,9 @@ def _share(table: pa.Table, piece: int, pieces: int) -> pa.Table:
 def _lines(name: str, table: pa.Table, *, is_node: bool) -> pa.Array:
     texts = [*_head(name, table, is_node=is_node)]
     properties = [field for field in table.schema if field.name not in ("src", "dst")]
-    for place, field in enumerate(properties):
+    for index, field in enumerate(properties):
         quote = '"' if field.type in (pa.string(), pa.date32()) else ""
-        texts += [f'{"," if place else ""}"{field.name}":{quote}', _text(table[field.name]), quote]
+        texts += [f'{"," if index else ""}"{field.name}":{quote}', _text(table[field.name]), quote]
     return pc.binary_join_element_wise(*texts, "}}\n", "")
 
 

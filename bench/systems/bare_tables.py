@@ -27,12 +27,12 @@ class ChangeLog:
         self._table = table
 
     @classmethod
-    def create(cls, place: Path, rows: Iterable[Row]) -> ChangeLog:
-        return cls(lance.write_dataset(_logged(Change("base", tuple(rows))), str(place), **FORMAT))
+    def create(cls, path: Path, rows: Iterable[Row]) -> ChangeLog:
+        return cls(lance.write_dataset(_logged(Change("base", tuple(rows))), str(path), **FORMAT))
 
     @classmethod
-    def open(cls, place: Path) -> ChangeLog:
-        return cls(lance.dataset(str(place)))
+    def open(cls, path: Path) -> ChangeLog:
+        return cls(lance.dataset(str(path)))
 
     def apply(self, change: Change) -> None:
         self._table.insert(_logged(change))
@@ -47,11 +47,11 @@ class ChangeLog:
         """Return the sum of the log; rows come back in the order they were appended."""
         left: dict[tuple[str, str], Row] = {}
         for line in self._table.to_table().to_pylist():
-            place = (line["table"], line["key"])
+            key = (line["table"], line["key"])
             if line["is_put"]:
-                left[place] = Row(*place, line["value"])
+                left[key] = Row(*key, line["value"])
             else:
-                left.pop(place, None)
+                left.pop(key, None)
         return left.values()
 
 

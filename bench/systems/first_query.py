@@ -29,8 +29,8 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
     """The social network as a graph, and where its tables are."""
     graph = load_network(spec)
     tables = {one.table_key: one for one in graph.snapshot().tables}
-    places = [tables[key].table_path for key in _NEEDED]
-    (Path(spec["root"]) / _TABLES).write_text(json.dumps(places))
+    paths = [tables[key].table_path for key in _NEEDED]
+    (Path(spec["root"]) / _TABLES).write_text(json.dumps(paths))
     return {}
 
 
@@ -46,8 +46,8 @@ def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
 
 def run_bare(spec: dict[str, Any]) -> dict[str, Any]:
     """Answer the query with Lance and Arrow alone."""
-    places = json.loads((Path(spec["inputs"]) / _TABLES).read_text())
-    tables = [str(_graph(spec) / place) for place in places]
+    paths = json.loads((Path(spec["inputs"]) / _TABLES).read_text())
+    tables = [str(_graph(spec) / path) for path in paths]
     # Without `-P` the modules beside the program could hide others of the same name.
     command = [sys.executable, "-P", bare_traversal.__file__, *tables, _PERSON]
     return measured(spec, command, json.loads)

@@ -32,28 +32,28 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_log(spec: dict[str, Any]) -> dict[str, Any]:
-    place = copied(spec, "log.lance")
-    log, opened = timed(lambda: ChangeLog.open(place))
+    path = copied(spec, "log.lance")
+    log, opened = timed(lambda: ChangeLog.open(path))
     versions, listed = timed(log.versions)
-    return _sample(spec, log, place, {"open": opened.wall, "list": listed.wall}, versions)
+    return _sample(spec, log, path, {"open": opened.wall, "list": listed.wall}, versions)
 
 
 def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
-    place = copied(spec, "graph")
-    graph, opened = timed(lambda: SmallGraph.open(place))
+    path = copied(spec, "graph")
+    graph, opened = timed(lambda: SmallGraph.open(path))
     commits, listed = timed(lambda: len(graph.graph.commits()))
-    return _sample(spec, graph, place, {"open": opened.wall, "list": listed.wall}, commits)
+    return _sample(spec, graph, path, {"open": opened.wall, "list": listed.wall}, commits)
 
 
 def _sample(
-    spec: dict[str, Any], target: Target, place: Path, once: dict[str, float], listed: int
+    spec: dict[str, Any], target: Target, path: Path, once: dict[str, float], listed: int
 ) -> dict[str, Any]:
     parameters = spec["parameters"]
     warm_up, repetitions = parameters["warm_up"], parameters["repetitions"]
     assert listed >= parameters["commits"], f"only {listed} commits were listed"
-    yardstick = Yardstick(place.parent)
+    yardstick = Yardstick(path.parent)
     seconds = time_changes(target, "insert", warm_up, repetitions, yardstick.timed)
-    calls = calls_of_one(target, place, insert, warm_up + repetitions)
+    calls = calls_of_one(target, path, insert, warm_up + repetitions)
     rows = list(target.rows())
     return {
         "timings": {**once, **seconds, "yardstick": yardstick.seconds},

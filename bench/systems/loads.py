@@ -59,12 +59,12 @@ def run_json_and_lance(spec: dict[str, Any]) -> dict[str, Any]:
 
 def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
     """One load: parsed, checked against the schema and the graph, and committed as a whole."""
-    inputs, place = Path(spec["inputs"]), Path(spec["root"]) / "graph"
-    graph = omnigraph.init(place, (inputs / SCHEMA).read_text())
+    inputs, path = Path(spec["inputs"]), Path(spec["root"]) / "graph"
+    graph = omnigraph.init(path, (inputs / SCHEMA).read_text())
     result, seconds = timed(lambda: graph.load(inputs / JSONL, "append", engine="local"))
     stored = {
         info.table_key.partition(":")[2]: lance.dataset(
-            str(place / info.table_path), version=info.manifest_version
+            str(path / info.table_path), version=info.manifest_version
         )
         for info in graph.snapshot().tables
     }

@@ -52,10 +52,10 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
     Unless the parameters say otherwise no writer compacts fragments, so that all of them
     are left to the measured operation.
     """
-    place = Path(spec["root"]) / "graph"
-    SmallGraph.create(place, base_rows(_BASE_ROWS)).graph.optimize()
+    path = Path(spec["root"]) / "graph"
+    SmallGraph.create(path, base_rows(_BASE_ROWS)).graph.optimize()
     settings = Settings(fold_after=spec["parameters"].get("fold_after", 0))
-    graph = SmallGraph(omnigraph.open(place, actor="bench", settings=settings))
+    graph = SmallGraph(omnigraph.open(path, actor="bench", settings=settings))
     for step in range(spec["parameters"]["commits"]):
         change = node_and_edge if step % 2 else insert
         graph.apply(change(_FIRST_STEP + step))
@@ -64,10 +64,10 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
 
 def run_lance(spec: dict[str, Any]) -> dict[str, Any]:
     """The tables of the graph, compacted and indexed by Lance, one after the other."""
-    place = copied(spec, "graph")
-    tables = [lance.dataset(str(path)) for path in _table_folders(place)]
+    path = copied(spec, "graph")
+    tables = [lance.dataset(str(folder)) for folder in _table_folders(path)]
     _, took = timed(lambda: _optimize_all(tables))
-    return _optimized(spec, took, list(_bare_rows(place)))
+    return _optimized(spec, took, list(_bare_rows(path)))
 
 
 def _optimize_all(tables: Iterable[lance.LanceDataset]) -> None:
@@ -93,13 +93,13 @@ def _optimized(spec: dict[str, Any], took: Seconds, rows: list[Row]) -> dict[str
     }
 
 
-def _table_folders(place: Path) -> list[Path]:
-    return sorted([*(place / "nodes").iterdir(), *(place / "edges").iterdir()])
+def _table_folders(path: Path) -> list[Path]:
+    return sorted([*(path / "nodes").iterdir(), *(path / "edges").iterdir()])
 
 
-def _bare_rows(place: Path) -> Iterator[Row]:
+def _bare_rows(path: Path) -> Iterator[Row]:
     """Return the rows of the newest versions of the tables, regardless of the manifest."""
-    for folder in _table_folders(place):
+    for folder in _table_folders(path):
         rows = lance.dataset(str(folder)).to_table()
         name = next(table for column, table in _COLUMNS.items() if column in rows.schema.names)
         for row in rows.to_pylist():
@@ -157,9 +157,9 @@ def run_maintained(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _run_graph(spec: dict[str, Any], name: str) -> dict[str, Any]:
-    place = copied(spec, name)
-    graph, opened = timed(lambda: SmallGraph.open(place))
-    return _committed(spec, graph, opened) | {"calls": {"kilobytes on disk": _kilobytes(place)}}
+    path = copied(spec, name)
+    graph, opened = timed(lambda: SmallGraph.open(path))
+    return _committed(spec, graph, opened) | {"calls": {"kilobytes on disk": _kilobytes(path)}}
 
 
 def _committed(spec: dict[str, Any], target: Target, opened: Seconds) -> dict[str, Any]:
@@ -199,14 +199,14 @@ def run_cleaned(spec: dict[str, Any]) -> dict[str, Any]:
     return _cleaned(copied(spec, "used"), optimize=True)
 
 
-def _cleaned(place: Path, *, optimize: bool) -> dict[str, Any]:
-    graph = SmallGraph.open(place)
+def _cleaned(path: Path, *, optimize: bool) -> dict[str, Any]:
+    graph = SmallGraph.open(path)
     if optimize:
         graph.graph.optimize()
     _, took = timed(lambda: graph.graph.cleanup(keep=1, confirm=True))
     rows = list(graph.rows())
-    kilobytes = _kilobytes(place)
-    shutil.rmtree(place)
+    kilobytes = _kilobytes(path)
+    shutil.rmtree(path)
     return {
         "timings": {"cleanup": took.wall},
         "result_hash": hash_of(rows),
@@ -216,5 +216,5 @@ def _cleaned(place: Path, *, optimize: bool) -> dict[str, Any]:
     }
 
 
-def _kilobytes(place: Path) -> int:
-    return sum(file.stat().st_size for file in place.rglob("*") if file.is_file()) // 1_000
+def _kilobytes(path: Path) -> int:
+    return sum(file.stat().st_size for file in path.rglob("*") if file.is_file()) // 1_000

@@ -23,8 +23,8 @@ class TableFolder:
     """A folder of bare tables, all of them open."""
 
     def __init__(self, folder: Path) -> None:
-        places = sorted(folder.iterdir())
-        self._tables = {place.stem: lance.dataset(str(place)) for place in places}
+        paths = sorted(folder.iterdir())
+        self._tables = {path.stem: lance.dataset(str(path)) for path in paths}
 
     def apply(self, change: Change) -> None:
         (row,) = change.puts
@@ -48,24 +48,24 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def run_tables(spec: dict[str, Any]) -> dict[str, Any]:
-    place = copied(spec, "tables")
-    tables, opened = timed(lambda: TableFolder(place))
-    return _sample(spec, tables, place, opened.wall)
+    path = copied(spec, "tables")
+    tables, opened = timed(lambda: TableFolder(path))
+    return _sample(spec, tables, path, opened.wall)
 
 
 def run_graph(spec: dict[str, Any]) -> dict[str, Any]:
-    place = copied(spec, "graph")
-    graph, opened = timed(lambda: SmallGraph.open(place))
-    return _sample(spec, graph, place, opened.wall)
+    path = copied(spec, "graph")
+    graph, opened = timed(lambda: SmallGraph.open(path))
+    return _sample(spec, graph, path, opened.wall)
 
 
 def _sample(
-    spec: dict[str, Any], target: TableFolder | SmallGraph, place: Path, opened: float
+    spec: dict[str, Any], target: TableFolder | SmallGraph, path: Path, opened: float
 ) -> dict[str, Any]:
     warm_up, repetitions = (spec["parameters"][name] for name in ("warm_up", "repetitions"))
-    yardstick = Yardstick(place.parent)
+    yardstick = Yardstick(path.parent)
     seconds = time_changes(target, "insert", warm_up, repetitions, yardstick.timed)
-    calls = calls_of_one(target, place, insert, warm_up + repetitions)
+    calls = calls_of_one(target, path, insert, warm_up + repetitions)
     rows = list(target.rows())
     return {
         "timings": {"open": opened, **seconds, "yardstick": yardstick.seconds},

@@ -9,6 +9,6 @@ from typing import Any
 
 def copied(spec: dict[str, Any], name: str) -> Path:
     """A copy of a prepared folder, for this sample to write on."""
-    place = Path(spec["root"]) / name
-    shutil.copytree(Path(spec["inputs"]) / name, place)
-    return place
+    path = Path(spec["root"]) / name
+    shutil.copytree(Path(spec["inputs"]) / name, path)
+    return path

@@ -37,7 +37,7 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
     documents = document_graph(seed, parameters["documents"]).nodes["Document"]
     pq.write_table(documents, root / DOCUMENTS, compression="zstd")
     library = _Library.of(documents)
-    searches = [library.search(seed, place) for place in range(parameters["searches"])]
+    searches = [library.search(seed, index) for index in range(parameters["searches"])]
     (root / SEARCHES).write_text(json.dumps(searches))
     return {}
 
@@ -77,10 +77,10 @@ class _Library:
     def search(self, seed: int, number: int) -> dict[str, Any]:
         """Something near a document that exists: its vector, shaken, and a few of its words."""
         draw = Draw(seed, f"search {number}")
-        place = int(draw.integers(1, len(self.slugs))[0])
-        shaken = self.vectors[place] + _NOISE * draw.normal(DEFAULT_DIMENSION)
+        index = int(draw.integers(1, len(self.slugs))[0])
+        shaken = self.vectors[index] + _NOISE * draw.normal(DEFAULT_DIMENSION)
         vector = shaken.astype(np.float32)
-        asked = self.texts[place].as_py().split(" ")[:_WORDS_ASKED]
+        asked = self.texts[index].as_py().split(" ")[:_WORDS_ASKED]
         nearest = np.argsort(self._distances(vector), kind="stable")
         scores = self._scores(asked)
         best = np.argsort(-scores, kind="stable")[: np.count_nonzero(scores)]
@@ -119,6 +119,6 @@ def _fused(first: Integers, second: Integers) -> Integers:
     """Both rankings as one; equal sums keep the order of the first ranking, then of the second."""
     score: dict[int, float] = {}
     for ranking in (first, second):
-        for rank, place in enumerate(ranking.tolist(), start=1):
-            score[place] = score.get(place, 0.0) + 1.0 / (_FUSE + rank)
-    return np.asarray(sorted(score, key=lambda place: -score[place]), dtype=np.int64)
+        for rank, index in enumerate(ranking.tolist(), start=1):
+            score[index] = score.get(index, 0.0) + 1.0 / (_FUSE + rank)
+    return np.asarray(sorted(score, key=lambda index: -score[index]), dtype=np.int64)

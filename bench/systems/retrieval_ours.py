@@ -72,8 +72,8 @@ def run(spec: dict[str, Any]) -> dict[str, Any]:
 
 def _indices(spec: dict[str, Any]) -> list[str]:
     """The kinds of index the documents have."""
-    place = Path(spec["store"]) / _GRAPH
-    graph = omnigraph.open(place, read_only=True)
+    path = Path(spec["store"]) / _GRAPH
+    graph = omnigraph.open(path, read_only=True)
     info = next(one for one in graph.snapshot().tables if one.table_key == "node:Document")
-    table = lance.dataset(str(place / info.table_path), version=info.manifest_version)
+    table = lance.dataset(str(path / info.table_path), version=info.manifest_version)
     return sorted(str(index.index_type) for index in table.describe_indices())

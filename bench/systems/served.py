@@ -22,10 +22,10 @@ ARROW = "application/vnd.apache.arrow.stream"
 
 
 @contextmanager
-def serve(place: Path, workers: int = 1) -> Iterator[str]:
+def serve(path: Path, workers: int = 1) -> Iterator[str]:
     """The address of a server of the graph; it is ended with the block."""
     command = [sys.executable, "-m", "omnigraph.cli", "serve", "--unauthenticated"]
-    command += ["--store", f"{place}=bench", "--bind", "127.0.0.1:0", "--workers", str(workers)]
+    command += ["--store", f"{path}=bench", "--bind", "127.0.0.1:0", "--workers", str(workers)]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )

@@ -24,24 +24,22 @@ _ADDRESS = "address"
 
 
 def run_embedded(spec: dict[str, Any]) -> dict[str, Any]:
-    place = Path(spec["root"]) / "graph"
-    graph = SmallGraph.create(place, base_rows(_BASE_ROWS))
-    return _measure(spec, graph, lambda: run_writers(spec, place, write_graph))
+    path = Path(spec["root"]) / "graph"
+    graph = SmallGraph.create(path, base_rows(_BASE_ROWS))
+    return _measure(spec, graph, lambda: run_writers(spec, path, write_graph))
 
 
 def run_served(spec: dict[str, Any]) -> dict[str, Any]:
-    place = Path(spec["root"]) / "graph"
-    SmallGraph.create(place, base_rows(_BASE_ROWS))
-    with serve(place) as address, closing(ServedGraph(address)) as graph:
+    path = Path(spec["root"]) / "graph"
+    SmallGraph.create(path, base_rows(_BASE_ROWS))
+    with serve(path) as address, closing(ServedGraph(address)) as graph:
         (Path(spec["root"]) / _ADDRESS).write_text(address)
         return _measure(spec, graph, lambda: run_writers(spec, Path(spec["root"]), write_served))
 
 
-def write_served(
-    place: Path, writer: int, commits: int, ready: Barrier, done: Queue[Share]
-) -> None:
+def write_served(path: Path, writer: int, commits: int, ready: Barrier, done: Queue[Share]) -> None:
     """One writer, in a process of its own."""
-    with closing(ServedGraph((place / _ADDRESS).read_text())) as graph:
+    with closing(ServedGraph((path / _ADDRESS).read_text())) as graph:
         done.put(write_share(graph, writer, commits, ready, (RuntimeError,)))
 
 

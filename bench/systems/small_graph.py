@@ -48,15 +48,15 @@ class SmallGraph:
         self.graph, self.branch = graph, branch
 
     @classmethod
-    def create(cls, place: Path, rows: Sequence[Row], schema: str = SCHEMA) -> SmallGraph:
-        graph = omnigraph.init(place, schema, actor="bench")
+    def create(cls, path: Path, rows: Sequence[Row], schema: str = SCHEMA) -> SmallGraph:
+        graph = omnigraph.init(path, schema, actor="bench")
         if rows:
             graph.load([_record(row) for row in rows], "append")
         return cls(graph)
 
     @classmethod
-    def open(cls, place: Path) -> SmallGraph:
-        return cls(omnigraph.open(place, actor="bench"))
+    def open(cls, path: Path) -> SmallGraph:
+        return cls(omnigraph.open(path, actor="bench"))
 
     def apply(self, change: Change) -> None:
         self.graph.mutate(
@@ -82,9 +82,9 @@ class CountingStore:
         return member
 
 
-def counted(place: Path) -> tuple[SmallGraph, CountingStore]:
-    """The graph at `place` again, with the calls to its control objects counted."""
-    store = CountingStore(open_store(str(place)))
+def counted(path: Path) -> tuple[SmallGraph, CountingStore]:
+    """The graph at `path` again, with the calls to its control objects counted."""
+    store = CountingStore(open_store(str(path)))
     return SmallGraph(Graph(GraphRoot(cast("ObjectStore", store)), actor="bench")), store
 
 

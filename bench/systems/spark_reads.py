@@ -52,8 +52,8 @@ def prepare(spec: dict[str, Any]) -> dict[str, Any]:
 def run_parquet(spec: dict[str, Any]) -> dict[str, Any]:
     """Spark's own reader, which knows the filter and the columns."""
     session = warm_session(spec, for_java=True)
-    place = str(Path(spec["inputs"]) / _PARQUET)
-    return _sample(lambda: session.read.parquet(place).where(_CONDITION).select(*_COLUMNS))
+    path = str(Path(spec["inputs"]) / _PARQUET)
+    return _sample(lambda: session.read.parquet(path).where(_CONDITION).select(*_COLUMNS))
 
 
 def run_where(spec: dict[str, Any]) -> dict[str, Any]:

@@ -37,11 +37,11 @@ def warm_session(spec: dict[str, Any], *, for_java: bool = False) -> SparkSessio
     return session
 
 
-def stored_tables(graph: omnigraph.Graph, place: Path) -> dict[str, lance.LanceDataset]:
+def stored_tables(graph: omnigraph.Graph, path: Path) -> dict[str, lance.LanceDataset]:
     """The tables of the newest commit, by type."""
     return {
         info.table_key.partition(":")[2]: lance.dataset(
-            str(place / info.table_path), version=info.manifest_version
+            str(path / info.table_path), version=info.manifest_version
         )
         for info in graph.snapshot().tables
     }

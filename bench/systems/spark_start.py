@@ -46,10 +46,10 @@ def _run(
     people = [{"type": "Person", "data": {"name": f"p{i}", "age": i % 90}} for i in range(rows)]
     data.write_text("".join(json.dumps(record) + "\n" for record in people))
     for number in range(warm_up + 1):
-        place = root / f"graph-{number}"
-        omnigraph.init(place, _SCHEMA)
-        wall = _load(place, data, engine, variables)
-    loaded = len(list(omnigraph.open(place).export()))
+        path = root / f"graph-{number}"
+        omnigraph.init(path, _SCHEMA)
+        wall = _load(path, data, engine, variables)
+    loaded = len(list(omnigraph.open(path).export()))
     return {
         "timings": {"wall": wall},
         "result_hash": hash_rows([["rows", loaded]]),
@@ -57,8 +57,8 @@ def _run(
     }
 
 
-def _load(place: Path, data: Path, engine: str, variables: dict[str, str]) -> float:
-    words = ["load", str(place), "--data", str(data), "--mode", "append", "--engine", engine]
+def _load(path: Path, data: Path, engine: str, variables: dict[str, str]) -> float:
+    words = ["load", str(path), "--data", str(data), "--mode", "append", "--engine", engine]
     start = time.perf_counter()
     subprocess.run(
         [sys.executable, "-m", "omnigraph.cli", *words, "--quiet"],

@@ -60,32 +60,32 @@ def prepare_lance(spec: dict[str, Any]) -> dict[str, Any]:
 
 def run_spark(spec: dict[str, Any]) -> dict[str, Any]:
     """The checked merge on a warm session."""
-    place = _copied(spec, _GRAPH)
+    path = _copied(spec, _GRAPH)
     warm_session(spec)
-    graph, data = omnigraph.open(place), Path(spec["inputs"]) / _DELTA
+    graph, data = omnigraph.open(path), Path(spec["inputs"]) / _DELTA
     result, use = watched(lambda: graph.load([data], "merge", engine="spark", type="Item"))
     notes = {"stages": result.stages}
-    return _sample(use, stored_tables(graph, place)["Item"], result.total_entities, notes)
+    return _sample(use, stored_tables(graph, path)["Item"], result.total_entities, notes)
 
 
 def run_lance(spec: dict[str, Any]) -> dict[str, Any]:
     """A bare merge by key in one process; nothing is checked and no commit of many tables made."""
-    place = str(_copied(spec, _TABLE))
+    path = str(_copied(spec, _TABLE))
     delta = pq.read_table(Path(spec["inputs"]) / _DELTA)
 
     def merge() -> None:
-        merging = lance.dataset(place).merge_insert("k")
+        merging = lance.dataset(path).merge_insert("k")
         merging.when_matched_update_all().when_not_matched_insert_all().execute(delta)
 
     _, use = watched(merge)
-    return _sample(use, lance.dataset(place), delta.num_rows, {"index": None})
+    return _sample(use, lance.dataset(path), delta.num_rows, {"index": None})
 
 
 def _copied(spec: dict[str, Any], name: str) -> Path:
     """A copy to be written to; files of rows are never changed, so another name will do."""
-    place = Path(spec["root"]) / name
-    shutil.copytree(Path(spec["store"]) / name, place, copy_function=_link_or_copy)
-    return place
+    path = Path(spec["root"]) / name
+    shutil.copytree(Path(spec["store"]) / name, path, copy_function=_link_or_copy)
+    return path
 
 
 def _link_or_copy(source: str, target: str) -> None:

@@ -55,12 +55,12 @@ def run_lance(spec: dict[str, Any]) -> dict[str, Any]:
 def run_spark(spec: dict[str, Any]) -> dict[str, Any]:
     """One checked commit on a warm session."""
     warm_session(spec)
-    place, graph = _new_graph(spec, "graph")
+    path, graph = _new_graph(spec, "graph")
     lines = Path(spec["inputs"]) / _LINES
     result, use = watched(lambda: graph.load(lines, "append", engine="spark"))
     timings = {"load": use.wall, "processor": use.processor}
     notes = {"stages": result.stages, "bytes": result.bytes}
-    return _sample(timings, stored_tables(graph, place), use.memory, notes)
+    return _sample(timings, stored_tables(graph, path), use.memory, notes)
 
 
 def prepare_sizes(spec: dict[str, Any]) -> dict[str, Any]:
@@ -81,11 +81,11 @@ def run_sizes(spec: dict[str, Any]) -> dict[str, Any]:
     work: dict[str, int] = {}
     facts: list[list[Any]] = []
     for name, rows in parameters["sizes"].items():
-        wall, graph, place = _load_size(spec, name, name)
+        wall, graph, path = _load_size(spec, name, name)
         timings |= {name: wall, f"{name}, cold": start + wall}
         work |= {name: rows, f"{name}, cold": rows}
-        facts += _all_facts(stored_tables(graph, place))
-        shutil.rmtree(place)
+        facts += _all_facts(stored_tables(graph, path))
+        shutil.rmtree(path)
     return {
         "timings": timings,
         "result_hash": hash_rows(facts),
@@ -95,8 +95,10 @@ def run_sizes(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _load_size(spec: dict[str, Any], name: str, place: str) -> tuple[float, omnigraph.Graph, Path]:
-    folder, graph = _new_graph(spec, place)
+def _load_size(
+    spec: dict[str, Any], name: str, folder_name: str
+) -> tuple[float, omnigraph.Graph, Path]:
+    folder, graph = _new_graph(spec, folder_name)
     began = time.perf_counter()
     lines = Path(spec["inputs"]) / f"{name}.jsonl"
     graph.load(lines, "append", engine=spec["parameters"]["engine"])
@@ -104,8 +106,8 @@ def _load_size(spec: dict[str, Any], name: str, place: str) -> tuple[float, omni
 
 
 def _new_graph(spec: dict[str, Any], name: str) -> tuple[Path, omnigraph.Graph]:
-    place = Path(spec["root"]) / name
-    return place, omnigraph.init(place, (Path(spec["inputs"]) / _SCHEMA).read_text())
+    path = Path(spec["root"]) / name
+    return path, omnigraph.init(path, (Path(spec["inputs"]) / _SCHEMA).read_text())
 
 
 class Readable(Protocol):

@@ -20,23 +20,23 @@ _COUNTED = 5
 
 
 def calls_of_one(
-    target: Target, place: Path, change: Callable[[int], Change], first_step: int
+    target: Target, path: Path, change: Callable[[int], Change], first_step: int
 ) -> dict[str, int]:
-    """The calls of one warm commit to `place`, by kind: the median of five.
+    """The calls of one warm commit to `path`, by kind: the median of five.
 
     A graph is opened again for this, so that counting stays out of what was timed. Six steps
     are used, `first_step` and those after it, for any target.
     """
-    watched, control = _watched(target, place)
+    watched, control = _watched(target, path)
     # The first commit of a handle also reads what a warm one knows.
     watched.apply(change(first_step))
     seen: list[dict[str, int]] = []
     for step in range(first_step + 1, first_step + 1 + _COUNTED):
-        files, reads, calls = _table_files(place), int(lance.iops_counter()), dict(control)
+        files, reads, calls = _table_files(path), int(lance.iops_counter()), dict(control)
         watched.apply(change(step))
         seen.append(
             {
-                "files written": len(_table_files(place) - files),
+                "files written": len(_table_files(path) - files),
                 "reads": int(lance.iops_counter()) - reads,
                 **{f"control {name}": n - calls.get(name, 0) for name, n in control.items()},
             }
@@ -46,15 +46,15 @@ def calls_of_one(
     return {name: count for name, count in usual.items() if count}
 
 
-def _watched(target: Target, place: Path) -> tuple[Target, Mapping[str, int]]:
+def _watched(target: Target, path: Path) -> tuple[Target, Mapping[str, int]]:
     """The target, and the running count of its control calls; bare tables have none."""
     if not isinstance(target, SmallGraph):
         return target, {}
-    graph, store = counted(place)
+    graph, store = counted(path)
     return graph, store.calls
 
 
-def _table_files(place: Path) -> set[Path]:
-    """Every file of the tables in `place`: those in or below a folder that holds versions."""
-    tables = [versions.parent for versions in place.rglob("_versions")]
+def _table_files(path: Path) -> set[Path]:
+    """Every file of the tables in `path`: those in or below a folder that holds versions."""
+    tables = [versions.parent for versions in path.rglob("_versions")]
     return {file for table in tables for file in table.rglob("*") if file.is_file()}

@@ -1,6 +1,6 @@
 """Several processes that commit to one graph, or to one table, at the same time.
 
-Each writer opens the place, says that it is ready, and waits for the others; the clock runs from
+Each writer opens the path, says that it is ready, and waits for the others; the clock runs from
 their common start to the end of the last one. Keys are disjoint, so no commit has a reason to fail.
 """
 
@@ -43,41 +43,41 @@ class Share:
 
 
 def run_log(spec: dict[str, Any]) -> dict[str, Any]:
-    place = Path(spec["root"]) / "log.lance"
-    ChangeLog.create(place, base_rows(_BASE_ROWS))
-    return _sample(run_writers(spec, place, write_log), ChangeLog.open(place), {})
+    path = Path(spec["root"]) / "log.lance"
+    ChangeLog.create(path, base_rows(_BASE_ROWS))
+    return _sample(run_writers(spec, path, write_log), ChangeLog.open(path), {})
 
 
 def run_ours(spec: dict[str, Any]) -> dict[str, Any]:
-    place = Path(spec["root"]) / "graph"
-    graph = SmallGraph.create(place, base_rows(_BASE_ROWS))
-    before = _turns(place)
-    shares = run_writers(spec, place, write_graph)
+    path = Path(spec["root"]) / "graph"
+    graph = SmallGraph.create(path, base_rows(_BASE_ROWS))
+    before = _turns(path)
+    shares = run_writers(spec, path, write_graph)
     # A writer that finds the branch moved may give its turn back before it tries again.
     needed = sum(share.made for share in shares)
-    return _sample(shares, graph, {"additional acquisitions": _turns(place) - before - needed})
+    return _sample(shares, graph, {"additional acquisitions": _turns(path) - before - needed})
 
 
 Job = Callable[[Path, int, int, Barrier, "Queue[Share]"], None]
 Refusals = tuple[type[Exception], ...]
 
 
-def write_log(place: Path, writer: int, commits: int, ready: Barrier, done: Queue[Share]) -> None:
-    done.put(write_share(ChangeLog.open(place), writer, commits, ready, (OSError, RuntimeError)))
+def write_log(path: Path, writer: int, commits: int, ready: Barrier, done: Queue[Share]) -> None:
+    done.put(write_share(ChangeLog.open(path), writer, commits, ready, (OSError, RuntimeError)))
 
 
-def write_graph(place: Path, writer: int, commits: int, ready: Barrier, done: Queue[Share]) -> None:
-    done.put(write_share(SmallGraph.open(place), writer, commits, ready, (OmniError,)))
+def write_graph(path: Path, writer: int, commits: int, ready: Barrier, done: Queue[Share]) -> None:
+    done.put(write_share(SmallGraph.open(path), writer, commits, ready, (OmniError,)))
 
 
-def run_writers(spec: dict[str, Any], place: Path, job: Job) -> list[Share]:
+def run_writers(spec: dict[str, Any], path: Path, job: Job) -> list[Share]:
     """All writers, started afresh: a fork would share the threads of the native library."""
     writers, commits = spec["parameters"]["writers"], spec["parameters"]["commits"]
     context = get_context("spawn")
     ready, done = context.Barrier(writers), context.Queue()
     share = commits // writers
     processes = [
-        context.Process(target=job, args=(place, writer, share, ready, done))
+        context.Process(target=job, args=(path, writer, share, ready, done))
         for writer in range(writers)
     ]
     for process in processes:
@@ -134,7 +134,7 @@ def _sample(shares: Sequence[Share], target: Target, counts: dict[str, int]) -> 
     }
 
 
-def _turns(place: Path) -> int:
+def _turns(path: Path) -> int:
     """Return how often the writer fence was acquired, which its record counts."""
-    record = json.loads((place / "__writer.lock").read_text())
+    record = json.loads((path / "__writer.lock").read_text())
     return int(record["epoch"])

@@ -178,7 +178,7 @@ class HttpSurface(ServedSurface):
         return self._json("POST", "cherry-pick", {"commit": commit, **given})
 
     def restore(self, place: str, **given) -> dict:
-        return self._json("POST", "restore", {"place": place, **given})
+        return self._json("POST", "restore", {"revision": place, **given})
 
     def tag(self, name: str, at: str | None = None) -> dict:
         return self._json("POST", "tags", {"name": name, "at": at})

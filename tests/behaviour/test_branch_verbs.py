@@ -35,7 +35,7 @@ ONLY_OF_A_GRAPH = {
     "with_queries": "queries that are run on any branch",
 }
 """Verbs that make no sense on one branch, and why."""
-ONLY_OF_A_BRANCH = {"name", "place", "delete", "rename"}
+ONLY_OF_A_BRANCH = {"name", "revision", "delete", "rename"}
 BOUND = {"branch", "source"}
 """How the verbs of a graph call the branch they are about."""
 

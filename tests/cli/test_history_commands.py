@@ -59,7 +59,11 @@ def test_the_schema_is_shown_as_it_was(graph, say) -> None:
     wider = SCHEMA.replace("t: String?", "t: String?  extra: Bool?")
     graph.apply_schema(wider)
     assert say("schema", "show") == f"{wider}\n"
-    for place in (("--at", "first"), ("--at", "HEAD~1"), ("--snapshot", graph.commits()[1].place)):
+    for place in (
+        ("--at", "first"),
+        ("--at", "HEAD~1"),
+        ("--snapshot", graph.commits()[1].revision),
+    ):
         assert say("schema", "show", *place) == f"{SCHEMA}\n", place
 
 

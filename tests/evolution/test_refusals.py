@@ -58,9 +58,9 @@ def test_a_step_that_cannot_be_taken_names_its_place_and_another_way(
     with pytest.raises(UnsupportedSchemaChange) as refused:
         library.apply_schema(as_file(wanted))
     error = refused.value
-    assert error.place == place_of(at, wanted)
-    assert error.details()["unsupported_change"]["place"] == error.place
-    assert error.place in error.message
+    assert error.position == place_of(at, wanted)
+    assert error.details()["unsupported_change"]["position"] == error.position
+    assert error.position in error.message
     assert (error.lint_code, advice in error.message) == (code, True)
 
 
@@ -80,9 +80,9 @@ def test_rows_that_break_a_rule_are_told_with_the_place_of_the_rule(library, old
     with pytest.raises(ConstraintViolated) as refused:
         library.apply_schema(as_file(wanted))
     error = refused.value
-    assert error.place == place_of(at, wanted)
-    assert error.details()["place"] == error.place
-    assert f"{error.place} demands it: change these rows first" in error.message
+    assert error.position == place_of(at, wanted)
+    assert error.details()["position"] == error.position
+    assert f"{error.position} demands it: change these rows first" in error.message
     assert all(violation.file is None for violation in error.violations)
 
 
@@ -93,7 +93,7 @@ def test_of_two_broken_rules_the_place_is_that_of_the_row_that_is_told(library):
     with pytest.raises(ConstraintViolated) as refused:
         library.apply_schema(as_file(wanted))
     at = {"node:Author": "born", "node:Book": "price"}[refused.value.violations[0].type_key]
-    assert refused.value.place == place_of(at, wanted)
+    assert refused.value.position == place_of(at, wanted)
 
 
 def test_a_mistake_and_a_wrong_hint_have_their_places(library):
@@ -127,9 +127,9 @@ def test_a_schema_that_changes_meanwhile_is_told_with_what_changed(
     assert error.member == "schema_contract"
     assert said in error.message
     assert "read it again and retry" in error.message
-    assert error.place == (place_of(at, wanted) if at else "next.pg")
-    assert error.place in error.message
-    assert error.details()["read_set_conflict"]["place"] == error.place
+    assert error.position == (place_of(at, wanted) if at else "next.pg")
+    assert error.position in error.message
+    assert error.details()["read_set_conflict"]["position"] == error.position
 
 
 # --- branches and tags in the way -----------------------------------------------------------------
@@ -160,9 +160,9 @@ def test_a_branch_in_the_way_is_told_with_the_place_of_what_it_stands_in_the_way
         library.apply_schema(as_file(wanted))
     error = refused.value
     assert error.branches == ("dev",)
-    assert error.place == (place_of(at, wanted) if at else "next.pg")
-    assert f"({error.place})" in error.message
-    assert error.details()["schema_change_blocked"]["place"] == error.place
+    assert error.position == (place_of(at, wanted) if at else "next.pg")
+    assert f"({error.position})" in error.message
+    assert error.details()["schema_change_blocked"]["position"] == error.position
 
 
 def test_a_tag_in_the_way_of_a_hard_drop_is_told_with_the_place_of_the_drop(library):
@@ -170,7 +170,7 @@ def test_a_tag_in_the_way_of_a_hard_drop_is_told_with_the_place_of_the_drop(libr
     wanted = changed("born: I32?  ", "", changed("price: F32?", "price: F64?"))
     with pytest.raises(SchemaChangeBlocked) as refused:
         library.apply_schema(as_file(wanted), allow_data_loss=True)
-    assert (refused.value.tags, refused.value.place) == (("v1",), place_of("Author {", wanted))
+    assert (refused.value.tags, refused.value.position) == (("v1",), place_of("Author {", wanted))
 
 
 # --- expressions ----------------------------------------------------------------------------------
@@ -206,8 +206,8 @@ def test_an_expression_that_cannot_be_computed_is_told_with_the_place_of_its_pro
         expression,
     )
     assert said in error.reason
-    assert error.place == place_of("cost", wanted)
-    assert error.place in error.message
+    assert error.position == place_of("cost", wanted)
+    assert error.position in error.message
     assert files_below(library_place) == files
 
 
@@ -229,7 +229,7 @@ def test_a_row_without_a_value_of_an_expression_is_told_with_the_place_of_its_pr
     with pytest.raises(BadExpression) as refused:
         library.apply_schema(as_file(wanted), expressions={"Book.cost": expression})
     assert said in refused.value.reason
-    assert (refused.value.property, refused.value.place) == (
+    assert (refused.value.property, refused.value.position) == (
         "Book.cost",
         place_of("cost", wanted),
     )
@@ -251,7 +251,7 @@ def test_a_row_of_a_later_batch_without_a_value_is_told_as_the_first_one_is(libr
 def test_an_expression_for_nothing_is_told_with_the_place_of_its_type(library, name, at):
     with pytest.raises(BadExpression, match="no such property") as refused:
         library.apply_schema(as_file(COST), expressions={name: "1"})
-    assert refused.value.place == (place_of(at, COST) if at else "next.pg")
+    assert refused.value.position == (place_of(at, COST) if at else "next.pg")
 
 
 # --- a schema without any of the types that are there ---------------------------------------------
@@ -271,7 +271,7 @@ def test_a_schema_that_drops_every_type_is_refused_unless_that_is_asked_for(
         ("Author", "Book", "Wrote"),
         16,
     )
-    assert error.place == "next.pg"
+    assert error.position == "next.pg"
     assert "--allow-drop-all" in error.message
     assert files_below(library_place) == files
     done = library.apply_schema(as_file(wanted), allow_drop_all=True, **given)
@@ -341,11 +341,11 @@ def test_the_command_line_shows_the_place_to_people_and_programs(library_place, 
     assert told.returncode == 1
     assert place in told.stderr
     body = json.loads(run(required, "--json").stdout)
-    assert (body["kind"], body["place"]) == ("constraint_violated", place)
+    assert (body["kind"], body["position"]) == ("constraint_violated", place)
     assert omnigraph.open(library_place).schema == SCHEMA
     body = json.loads(run("", "--json").stdout)
     facts = body["schema_drops_everything"]
-    assert (body["kind"], facts["place"]) == ("schema_drops_everything", str(schema))
+    assert (body["kind"], facts["position"]) == ("schema_drops_everything", str(schema))
     assert omnigraph.open(library_place).schema == SCHEMA
     assert run("", "--allow-drop-all").returncode == 0
     assert omnigraph.open(library_place).schema == ""

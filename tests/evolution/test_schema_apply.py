@@ -248,7 +248,7 @@ def test_an_unsupported_change_names_its_place_and_leaves_every_byte(library, li
     with pytest.raises(UnsupportedSchemaChange) as refused:
         library.apply_schema(changed("Author -> Book", "Book -> Author"))
     assert refused.value.entity == "edge:Wrote"
-    assert refused.value.place == "<schema>:3:6"
+    assert refused.value.position == "<schema>:3:6"
     assert files_below(library_place) == files
 
 

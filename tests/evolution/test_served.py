@@ -94,7 +94,7 @@ def test_mutations_go_with_a_schema_through_a_server(library, library_place):
         connected = omnigraph.connect(f"http://{server.address}{server.graph}")
         refused = server.post("schema/apply", {"schema_source": PRICED})
         assert (refused.status, refused.body["kind"]) == (400, "constraint_violated")
-        assert refused.body["place"] == "<schema>:2:60"
+        assert refused.body["position"] == "<schema>:2:60"
         tried = connected.apply_schema(PRICED, mutations=[FILL], dry_run=True)
         assert (tried.applied, tried.mutations[0].affected_nodes) == (False, 6)
         body = {"schema_source": PRICED, "mutations": [FILL]}
@@ -130,7 +130,7 @@ def test_refusals_through_a_server_have_the_names_that_files_have_here(library, 
         for wanted, given, kind, place in cases:
             with pytest.raises(kind) as refused:
                 connected.apply_schema(SourceText(wanted, "next.pg"), **given)
-            assert refused.value.place == place
+            assert refused.value.position == place
             assert place in refused.value.message
             assert str(refused.value) == refused.value.message
         with pytest.raises(CompileError) as wrong:

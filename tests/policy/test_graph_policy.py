@@ -191,7 +191,12 @@ def head(graph: Graph) -> str:
 
 def test_only_readers_of_main_learn_that_a_state_is_missing(maria: Graph) -> None:
     missing = "0" * 26
-    for given in ({"place": missing}, {"commit": missing}, {"snapshot": missing}, {"version": 99}):
+    for given in (
+        {"revision": missing},
+        {"commit": missing},
+        {"snapshot": missing},
+        {"version": 99},
+    ):
         with pytest.raises((NotFoundError, BadRequest)):
             maria.at(**given)
         with pytest.raises(PolicyDenied):
@@ -398,7 +403,7 @@ def test_exports_and_copies_leave_out_what_is_hidden(bot: Graph, tmp_path: Path)
     done = bot.at().export_files(tmp_path / "out")
     assert done.rows == 5
     for file in done.files:
-        assert secrets_in(Path(file.place).read_text()) == []
+        assert secrets_in(Path(file.path).read_text()) == []
     for call in (
         lambda: bot.export(["Salary"]),
         lambda: bot.baseline(types=["Salary"]),

@@ -100,7 +100,7 @@ REQUESTS: dict[str, Asked] = {
         "POST",
         "restore",
         (CHANGES, READS_MAIN),
-        {"place": "main", "branch": "{branch}", "dry_run": True},
+        {"revision": "main", "branch": "{branch}", "dry_run": True},
     ),
     "listTags": Asked("GET", "tags", (READS_ANY,)),
     "createTag": Asked("POST", "tags", (CHANGES,), {"name": "main", **ON}),

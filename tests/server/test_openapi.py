@@ -86,7 +86,7 @@ def _require_types(server) -> None:
         "planSchema": server.post("schema/plan", {"schema_source": schema}),
         "revert": server.post("revert", {"commit": "main"}),
         "cherryPick": server.post("cherry-pick", {"commit": "main", "dry_run": True}),
-        "restore": server.post("restore", {"place": "main"}),
+        "restore": server.post("restore", {"revision": "main"}),
         "createTag": server.post("tags", {"name": "v1"}),
         "listTags": server.get("tags"),
         "deleteTag": server.ask("DELETE", "tags/v1"),

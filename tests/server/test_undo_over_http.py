@@ -32,10 +32,10 @@ def test_a_commit_is_reverted_and_picked_as_a_new_commit(server) -> None:
 def test_a_branch_is_set_to_what_it_was_at_a_tag(server) -> None:
     server.post("tags", {"name": "before"})
     add(server, "Cy")
-    done = server.post("restore", {"place": "before"}).body
+    done = server.post("restore", {"revision": "before"}).body
     assert (done["outcome"], done["commit"]["graph_branch"]) == ("restored", "main")
     assert names(server) == ["Ada", "Ben"]
-    unchanged = server.post("restore", {"place": "main"}).body
+    unchanged = server.post("restore", {"revision": "main"}).body
     assert (unchanged["outcome"], unchanged["commit"]) == ("unchanged", None)
 
 
@@ -63,8 +63,8 @@ def test_a_contradiction_is_told_and_decided(server) -> None:
         ("revert", {"commit": "nothing"}, 404),
         ("revert", {"commit": "main", "parent": 7}, 400),
         ("cherry-pick", {"commit": "main", "branch": "nowhere"}, 404),
-        ("restore", {"place": "1999-01-01T00:00:00Z"}, 400),
-        ("restore", {"place": "1", "expected_head": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, 412),
+        ("restore", {"revision": "1999-01-01T00:00:00Z"}, 400),
+        ("restore", {"revision": "1", "expected_head": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, 412),
     ],
 )
 def test_what_cannot_be_undone_is_refused(shared, path: str, body: dict, status: int) -> None:

@@ -139,14 +139,14 @@ class AsyncGraph(AsyncQueries):
 class AsyncBranch(AsyncQueries):
     """One branch of a graph; see `omnigraph.Branch`."""
 
-    PLAIN = AsyncGraph.PLAIN - {"recovered_on_open"} | {"name", "place"}
+    PLAIN = AsyncGraph.PLAIN - {"recovered_on_open"} | {"name", "revision"}
     ITERATED = AsyncGraph.ITERATED
 
 
 class AsyncView(AsyncQueries):
     """One immutable state of a graph; see `omnigraph.GraphView`."""
 
-    PLAIN = frozenset({"commit_id", "place", "view"})
+    PLAIN = frozenset({"commit_id", "revision", "view"})
     ITERATED = frozenset({"export", "export_jsonl"})
 
 

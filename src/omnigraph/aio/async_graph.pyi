@@ -101,7 +101,7 @@ class AsyncGraph:
     ) -> SchemaApplyResult: ...
     async def at(
         self,
-        place: RevisionLike | None = ...,
+        revision: RevisionLike | None = ...,
         *,
         commit: RevisionLike | None = ...,
         snapshot: str | None = ...,
@@ -373,7 +373,7 @@ class AsyncGraph:
     async def repair(self, *, confirm: bool = ..., force: bool = ...) -> RepairResult: ...
     async def restore(
         self,
-        place: RevisionLike,
+        revision: RevisionLike,
         *,
         branch: str | None = ...,
         dry_run: bool = ...,
@@ -461,7 +461,7 @@ class AsyncBranch:
     ) -> SchemaApplyResult: ...
     async def at(
         self,
-        place: RevisionLike | None = ...,
+        revision: RevisionLike | None = ...,
         *,
         commit: RevisionLike | None = ...,
         snapshot: str | None = ...,
@@ -673,8 +673,6 @@ class AsyncBranch:
         session: object | None = ...,
         spark_conf: Mapping[str, str] | None = ...,
     ) -> OptimizeResult: ...
-    @property
-    def place(self) -> str: ...
     async def plan_schema(
         self,
         schema: str | Path | SourceText,
@@ -714,7 +712,7 @@ class AsyncBranch:
     async def rename(self, new_name: str) -> CreatedBranch: ...
     async def restore(
         self,
-        place: RevisionLike,
+        revision: RevisionLike,
         *,
         branch: str | None = ...,
         dry_run: bool = ...,
@@ -738,6 +736,8 @@ class AsyncBranch:
         message: str | None = ...,
         idempotency_key: str | None = ...,
     ) -> ApplyResult: ...
+    @property
+    def revision(self) -> str: ...
     @property
     def schema(self) -> Awaitable[str]: ...
     async def set_consumer(
@@ -807,8 +807,6 @@ class AsyncView:
     async def info(self) -> SnapshotInfo: ...
     async def lint(self, queries: str | Path | SourceText) -> LintReport: ...
     async def nodes(self, type_name: str) -> AsyncTypeRows: ...
-    @property
-    def place(self) -> str: ...
     async def query(
         self,
         query: str | Path | SourceText,
@@ -830,6 +828,8 @@ class AsyncView:
         start: int | None = ...,
         length: int | None = ...,
     ) -> AsyncBlob: ...
+    @property
+    def revision(self) -> str: ...
     @property
     def schema(self) -> Awaitable[str]: ...
     async def to_networkx(self, types: Sequence[str] | None = ...) -> Any: ...

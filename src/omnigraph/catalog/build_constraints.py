@@ -10,8 +10,8 @@ from functools import lru_cache
 from omnigraph.catalog.catalog import Constraint, ConstraintKind, TypeKind
 from omnigraph.catalog.declarations import (
     DeclaredProperty,
+    LocatedConstraint,
     OwnerName,
-    PlacedConstraint,
     SchemaProblems,
 )
 from omnigraph.language.schema_ast import (
@@ -54,12 +54,12 @@ def build_constraints(
     findings: SchemaProblems,
 ) -> tuple[Constraint, ...]:
     """Every constraint of a type in canonical order, whether on a property or in the body."""
-    placed = [rule for declared in properties.values() for rule in declared.rules]
+    located = [rule for declared in properties.values() for rule in declared.rules]
     for clause in clauses:
         constraint = _read(owner, properties, clause, findings)
-        placed.append(PlacedConstraint(constraint, clause.span))
-    _refuse_second_key(owner, placed, findings)
-    return canonicalize_constraints(rule.constraint for rule in placed)
+        located.append(LocatedConstraint(constraint, clause.span))
+    _refuse_second_key(owner, located, findings)
+    return canonicalize_constraints(rule.constraint for rule in located)
 
 
 def canonicalize_constraints(constraints: Iterable[Constraint]) -> tuple[Constraint, ...]:
@@ -92,9 +92,9 @@ def check_column(
 
 
 def _refuse_second_key(
-    owner: OwnerName, placed: Iterable[PlacedConstraint], findings: SchemaProblems
+    owner: OwnerName, located: Iterable[LocatedConstraint], findings: SchemaProblems
 ) -> None:
-    keys = [rule.span for rule in placed if rule.constraint.kind is ConstraintKind.KEY]
+    keys = [rule.span for rule in located if rule.constraint.kind is ConstraintKind.KEY]
     if owner.kind is TypeKind.NODE:
         for span in sorted(keys)[1:]:
             findings.error("S150", f"multiple @key constraints on {owner}", span)

@@ -25,8 +25,8 @@ from omnigraph.catalog.catalog import (
 )
 from omnigraph.catalog.declarations import (
     DeclaredProperty,
+    LocatedConstraint,
     OwnerName,
-    PlacedConstraint,
     SchemaProblems,
 )
 from omnigraph.identity import PropertyId
@@ -280,7 +280,7 @@ class _PropertyReader:
             embed_span=embed_value.span if embed_value is not None else NOWHERE,
         )
 
-    def _read_rules(self, by_name: Mapping[str, AnnotationDecl]) -> Iterable[PlacedConstraint]:
+    def _read_rules(self, by_name: Mapping[str, AnnotationDecl]) -> Iterable[LocatedConstraint]:
         name = self._declaration.name
         for kind in _RULES:
             annotation = by_name.get(kind)
@@ -293,7 +293,7 @@ class _PropertyReader:
                 message = f"`@{kind}` on {self._where} does not accept a value"
                 self._findings.error("S159", message, annotation.argument.span)
             check_column(kind, self._owner, name, self._type, annotation.span, self._findings)
-            yield PlacedConstraint(Constraint(kind, (name,), on_property=True), annotation.span)
+            yield LocatedConstraint(Constraint(kind, (name,), on_property=True), annotation.span)
 
     def _refuse_on_edge(self, annotation: AnnotationDecl) -> None:
         message = f"`@{annotation.name}` is not supported on edge properties: {self._where}"

@@ -273,7 +273,7 @@ class Draft:
             return self.type_spans.get(owner, NOWHERE)
         return self.property_spans.get((*owner, member), NOWHERE)
 
-    def find_place(self, entity: str) -> str:
+    def find_position(self, entity: str) -> str:
         """Format file, line and column of `kind:Type` or `kind:Type.property`.
 
         A property that is not declared in the type, as one of an interface, has the position of the

@@ -111,7 +111,7 @@ class SchemaProblems:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedConstraint:
+class LocatedConstraint:
     """A constraint and its position, which is ignored in comparisons."""
 
     constraint: Constraint
@@ -126,7 +126,7 @@ class DeclaredProperty:
     """
 
     property: Property
-    rules: tuple[PlacedConstraint, ...] = ()
+    rules: tuple[LocatedConstraint, ...] = ()
     renamed_from: str | None = field(default=None, compare=False)
     span: Span = field(default=NOWHERE, compare=False)
     type_span: Span = field(default=NOWHERE, compare=False)

@@ -95,7 +95,11 @@ def describe_error(error: OmniError) -> str:
         return _render_list("rows do not fit", [str(one) for one in error.problems], error.total)
     if isinstance(error, ConstraintViolated) and error.total > 1:
         listed = _render_list("rules are broken", list(_describe_violations(error)), error.total)
-        return listed if error.place is None else f"{listed}\nhint: {_advise_on_rows(error.place)}"
+        return (
+            listed
+            if error.position is None
+            else f"{listed}\nhint: {_advise_on_rows(error.position)}"
+        )
     hint = find_hint(error)
     return f"error: {error.message}" + (f"\nhint: {hint}" if hint else "")
 
@@ -150,8 +154,8 @@ def _describe_violations(error: OmniError) -> Iterable[str]:
         yield f"{where}{one.type_key} {'' if is_located else f'{one.id!r}: '}{one.message}"
 
 
-def _advise_on_rows(place: str) -> str:
-    return f"{place} demands it; change the rows first, or in the same commit with --mutation"
+def _advise_on_rows(position: str) -> str:
+    return f"{position} demands it; change the rows first, or in the same commit with --mutation"
 
 
 def _render_list(what: str, lines: Sequence[str], total: int) -> str:

@@ -258,18 +258,18 @@ def find_cluster_address(config: OperatorConfig, cluster: str) -> str:
     )
 
 
-def select_applied_graph(place: str, wanted: str | None) -> AddressedGraph:
+def select_applied_graph(path: str, wanted: str | None) -> AddressedGraph:
     """Return the applied graph of a cluster by id; a single one needs no id."""
     from omnigraph.cluster.applied_cluster import find_applied_graph, list_applied_graphs
 
     settings = read_settings(quietly=True)
     if wanted:
-        return find_applied_graph(place, wanted, settings=settings)
-    known = list_applied_graphs(place, settings=settings)
+        return find_applied_graph(path, wanted, settings=settings)
+    known = list_applied_graphs(path, settings=settings)
     if len(known) != 1:
         listed = f": {', '.join(known)}" if known else "; none was applied yet"
-        raise click.UsageError(f"choose a graph of {place} with --graph{listed}")
-    return find_applied_graph(place, known[0], settings=settings)
+        raise click.UsageError(f"choose a graph of {path} with --graph{listed}")
+    return find_applied_graph(path, known[0], settings=settings)
 
 
 def resolve_cluster(cluster: str | None, profile: str | None) -> tuple[str, str | None]:

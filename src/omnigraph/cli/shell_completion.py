@@ -87,8 +87,8 @@ def _list_tags(graph: Graph) -> Iterator[CompletionItem]:
     return (CompletionItem(tag.name) for tag in graph.tags())
 
 
-def _list_places(graph: Graph) -> Iterator[CompletionItem]:
-    """Complete the names of a state: branches, tags and commits."""
+def _list_revisions(graph: Graph) -> Iterator[CompletionItem]:
+    """Complete a revision: branches, tags and commits."""
     yield from _list_branches(graph)
     yield from _list_tags(graph)
     yield from _list_commits(graph)
@@ -102,7 +102,7 @@ def _list_types(graph: Graph) -> Iterator[CompletionItem]:
 _OPTIONS: dict[str, Words] = {
     "--branch": _list_branches,
     "--into": _list_branches,
-    "--at": _list_places,
+    "--at": _list_revisions,
     "--snapshot": _list_commits,
     "--commit": _list_commits,
     "--if-commit": _list_commits,
@@ -111,9 +111,9 @@ _OPTIONS: dict[str, Words] = {
 _ARGUMENTS: dict[str, Words] = {
     "branch_name": _list_branches,
     "tag_name": _list_tags,
-    "commit_id": _list_places,
-    "before": _list_places,
-    "after": _list_places,
+    "commit_id": _list_revisions,
+    "before": _list_revisions,
+    "after": _list_revisions,
     "type_name": _list_types,
 }
 _BY_METAVAR: dict[str, Words] = {"BRANCH": _list_branches, "SOURCE": _list_branches}
@@ -148,11 +148,11 @@ def _complete_with(
         from omnigraph.errors import OmniError
         from omnigraph.graph.graph import open as open_graph
 
-        place = _find_graph(context)
-        if place is None:
+        path = _find_graph(context)
+        if path is None:
             return []
         try:
-            found = list(words(open_graph(place, read_only=True)))
+            found = list(words(open_graph(path, read_only=True)))
         except (OmniError, OSError):
             return []  # while somebody types is no time to complain
         return [one for one in found if str(one.value).startswith(incomplete)]

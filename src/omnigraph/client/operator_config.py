@@ -182,8 +182,8 @@ class OperatorConfig:
         return found
 
     def _find_known(self, names: Mapping[str, object]) -> str:
-        place = self.path or find_config_folder() / FILE_NAME
-        return f"known: {', '.join(sorted(names))}" if names else f"{place} names none"
+        path = self.path or find_config_folder() / FILE_NAME
+        return f"known: {', '.join(sorted(names))}" if names else f"{path} names none"
 
 
 def find_config_folder(environment: Mapping[str, str] = os.environ) -> Path:
@@ -294,18 +294,20 @@ class _Reader:
         texts = ("query", "server", "graph", "store", "file", "format")
         found = {}
         for name, body in self._read_mapping(top.get("aliases"), "aliases").items():
-            place = f"aliases.{name}"
-            entry = self._read_mapping(body, place)
-            self._note_unknown(entry, (*texts, "args", "params", "mutate"), f"{place}.")
+            position = f"aliases.{name}"
+            entry = self._read_mapping(body, position)
+            self._note_unknown(entry, (*texts, "args", "params", "mutate"), f"{position}.")
             given = {text: self._read_text(entry, text) for text in texts}
             if given["format"] not in (None, *OUTPUT_FORMATS):
-                raise self._make_wrong(f"{place}.format must be one of {', '.join(OUTPUT_FORMATS)}")
+                raise self._make_wrong(
+                    f"{position}.format must be one of {', '.join(OUTPUT_FORMATS)}"
+                )
             args, mutate = entry.get("args") or [], entry.get("mutate", False)
             if not isinstance(args, list) or not all(isinstance(one, str) for one in args):
-                raise self._make_wrong(f"{place}.args must be a list of names")
+                raise self._make_wrong(f"{position}.args must be a list of names")
             if not isinstance(mutate, bool):
-                raise self._make_wrong(f"{place}.mutate must be true or false")
-            params = self._read_mapping(entry.get("params"), f"{place}.params")
+                raise self._make_wrong(f"{position}.mutate must be true or false")
+            params = self._read_mapping(entry.get("params"), f"{position}.params")
             found[name] = Alias(name, args=tuple(args), params=params, mutate=mutate, **given)
         return found
 

@@ -242,7 +242,7 @@ class ServedBranch(ServedSchema):
         return self._default_branch
 
     @property
-    def place(self) -> str:
+    def revision(self) -> str:
         """The revision of its newest commit."""
         return f"branch:{self.name}"
 

@@ -21,13 +21,13 @@ from omnigraph.errors import (
 from omnigraph.language.source import SourceText
 
 _IN_STORAGE = "run it where the graph is stored, on `omnigraph.open`"
-_BY_PLACE = "the client knows states only by their ids, which `count` has"
+_BY_REVISION = "the client knows states only by their ids, which `count` has"
 
 UNSERVED: Mapping[str, str] = {
     "as_actor": "a server takes the actor from the token: connect with another one",
-    "after": _BY_PLACE,
+    "after": _BY_REVISION,
     "batches": "`to_arrow` gives the changes of each type as a table",
-    "before": _BY_PLACE,
+    "before": _BY_REVISION,
     "catalog": "`schema` gives the schema as it was written",
     "cleanup": _IN_STORAGE,
     "embed": _IN_STORAGE,
@@ -104,21 +104,21 @@ def with_source_name(
             ]
         ) from error.__cause__
     except OmniError as error:
-        _rename_place(error, text)
+        _rename_position(error, text)
         raise
 
 
-def _rename_place(error: OmniError, text: SourceText) -> None:
+def _rename_position(error: OmniError, text: SourceText) -> None:
     """Replace the source name in the location of an error."""
-    place = getattr(error, "place", None)
-    if not isinstance(place, str):
+    position = getattr(error, "position", None)
+    if not isinstance(position, str):
         return
-    found = re.search(r"(:\d+:\d+)?$", place)
+    found = re.search(r"(:\d+:\d+)?$", position)
     assert found is not None, "every text has an end"
     named = f"{text.name}{found[0]}"
-    error.message = error.message.replace(place, named)
+    error.message = error.message.replace(position, named)
     error.args = (error.message,)
-    vars(error)["place"] = named
+    vars(error)["position"] = named
 
 
 @contextmanager

@@ -238,7 +238,7 @@ class ServedReading(ServedObject):
 
     def at(
         self,
-        place: RevisionLike | None = None,
+        revision: RevisionLike | None = None,
         *,
         commit: RevisionLike | None = None,
         snapshot: str | None = None,
@@ -249,11 +249,11 @@ class ServedReading(ServedObject):
 
         By default, the current state of the branch, pinned.
         """
-        given = [value for value in (place, commit, snapshot, version) if value is not None]
+        given = [value for value in (revision, commit, snapshot, version) if value is not None]
         if len(given) > 1:
-            raise BadRequest("give one of place, commit, snapshot and version")
+            raise BadRequest("give one of revision, commit, snapshot and version")
         where = self._choose(branch)
-        named = format_optional_revision(place) if version is None else f"version:{version}"
+        named = format_optional_revision(revision) if version is None else f"version:{version}"
         if commit is not None:
             snapshot = format_revision(commit)
             if not snapshot.startswith("manifest:"):

@@ -349,11 +349,11 @@ class ServedDiff(Diff, ServedObject):
         self, accept: str, kinds: frozenset[str], types: frozenset[str]
     ) -> ClientRequest[DiffStats]:
         before, after = (format_state(info) for info in self._sides)
-        places: Parameters = (("before", before), ("after", after))
+        revisions: Parameters = (("before", before), ("after", after))
         images: Parameters = (("images", "true"),) if self.images else ()
         filters = (("kind", kinds), ("type", types), ("op", self._wanted.ops))
         chosen = tuple((name, one) for name, values in filters for one in sorted(values))
-        return ClientRequest(routes.DIFF, parameters=(*places, *images, *chosen), accept=accept)
+        return ClientRequest(routes.DIFF, parameters=(*revisions, *images, *chosen), accept=accept)
 
     def __iter__(self) -> Iterator[EntityChange]:
         """Iterate over the changes: nodes before edges, by type name and id."""

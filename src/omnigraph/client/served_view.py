@@ -59,14 +59,14 @@ class ServedView(ServedObject):
         return render_types_html(info, note)
 
     @property
-    def place(self) -> str:
+    def revision(self) -> str:
         """The revision of this state, which names its branch too."""
         return format_state(self._info)
 
     @property
     def schema(self) -> str:
         """The schema the rows of this view follow, as written."""
-        request = ClientRequest(routes.GET_SCHEMA, parameters=(("snapshot", self.place),))
+        request = ClientRequest(routes.GET_SCHEMA, parameters=(("snapshot", self.revision),))
         return self._connection.ask(request).schema_source
 
     def explain(
@@ -100,7 +100,7 @@ class ServedView(ServedObject):
             query=text.text,
             name=name,
             params=_as_dict(params),
-            snapshot=self.place,
+            snapshot=self.revision,
             analyze=analyze,
         )
         with with_source_name(text):
@@ -131,7 +131,7 @@ class ServedView(ServedObject):
         refuse_engine(engine, session, spark_conf, limits)
         text = as_source_text(query, "<query>")
         request = QueryRequest(
-            query=text.text, name=name, params=_as_dict(params), snapshot=self.place
+            query=text.text, name=name, params=_as_dict(params), snapshot=self.revision
         )
         branch = None if self._snapshot else self._info.graph_branch
         with with_source_name(text):
@@ -152,7 +152,7 @@ class ServedView(ServedObject):
     def lint(self, queries: str | Path | SourceText) -> LintReport:
         """Check queries against the schema of this view, without running any."""
         text = as_source_text(queries, "<query>")
-        body = LintRequest(queries=text.text, name=text.name, snapshot=self.place)
+        body = LintRequest(queries=text.text, name=text.name, snapshot=self.revision)
         return ask_for_lint(self._connection, body)
 
     def read_blob(
@@ -167,7 +167,7 @@ class ServedView(ServedObject):
     ) -> ServedBlob:
         """The blob of one entity in this view, or a range of it; nothing is read yet."""
         selector = BlobSelector(type_name, entity_id, property, kind)
-        where = (("snapshot", self.place),)
+        where = (("snapshot", self.revision),)
         return read_blob(self._connection, selector, where, start, length)
 
     def export(self, types: Sequence[str] | None = None) -> Iterator[dict[str, object]]:
@@ -176,24 +176,24 @@ class ServedView(ServedObject):
 
     def export_jsonl(self, types: Sequence[str] | None = None) -> Iterator[bytes]:
         """Yield every record as blocks of JSON lines."""
-        request = ExportRequest(snapshot=self.place, type_names=list(types or ()))
+        request = ExportRequest(snapshot=self.revision, type_names=list(types or ()))
         return export_lines(self._connection, request)
 
 
 def open_view(
     connection: ServerConnection,
     branch: str,
-    place: str | None = None,
+    revision: str | None = None,
     snapshot: str | None = None,
 ) -> ServedView:
     """Resolve a branch, a revision or a snapshot id, and pin its current state."""
-    named = place if snapshot is None else f"snapshot:{snapshot}"
+    named = revision if snapshot is None else f"snapshot:{snapshot}"
     at = () if named is None else (("at", named),)
     parameters = (("branch", branch), *at)
     info = connection.ask(ClientRequest(routes.GET_SNAPSHOT, parameters=parameters))
     if snapshot is not None:
         return ServedView(connection, info, snapshot)
-    is_branch = place is None or place.strip().removeprefix("branch:") == info.graph_branch
+    is_branch = revision is None or revision.strip().removeprefix("branch:") == info.graph_branch
     return ServedView(connection, info, None if is_branch else info.snapshot_id)
 
 

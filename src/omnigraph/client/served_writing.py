@@ -332,7 +332,7 @@ class ServedHistory(ServedWriting):
 
     def restore(
         self,
-        place: RevisionLike,
+        revision: RevisionLike,
         *,
         branch: str | None = None,
         dry_run: bool = False,
@@ -344,7 +344,7 @@ class ServedHistory(ServedWriting):
         """Set a branch to its state at a revision, as a new commit; no commit is lost."""
         refuse_actor(actor)
         body = asks.RestoreRequest(
-            place=format_revision(place),
+            revision=format_revision(revision),
             branch=self._choose(branch),
             dry_run=dry_run,
             expected_head=self._find_head(expected_head, branch),

@@ -33,53 +33,53 @@ _MAX_READS = 5
 """Attempts to read the ledger and the intents of one moment while an operator is at work."""
 
 
-def find_root(place: str) -> str:
+def find_root(path: str) -> str:
     """Return the storage root of a cluster that is named by its folder, or by the root itself.
 
     Raises:
         ClusterError: there is neither.
     """
-    if "://" in place:
+    if "://" in path:
         try:
-            return normalize_root(place)
+            return normalize_root(path)
         except BadRequest as error:
-            raise refuse("storage_root_invalid", place, error.message) from error
-    folder = Path(place)
+            raise refuse("storage_root_invalid", path, error.message) from error
+    folder = Path(path)
     is_root = (folder / CONTROL_FOLDER).is_dir() and not (folder / CONFIG_FILE).exists()
     return normalize_root(str(folder)) if is_root else read_storage_root(folder)
 
 
-def open_files(place: str, settings: Settings | None = None) -> ClusterFiles:
+def open_files(path: str, settings: Settings | None = None) -> ClusterFiles:
     """Open the storage root of a cluster."""
-    return ClusterFiles(find_root(place), settings or Settings())
+    return ClusterFiles(find_root(path), settings or Settings())
 
 
 # --- the definitions of one graph ---
 
 
-def list_applied_graphs(place: str, *, settings: Settings | None = None) -> tuple[str, ...]:
+def list_applied_graphs(path: str, *, settings: Settings | None = None) -> tuple[str, ...]:
     """List the ids of the applied graphs, sorted."""
-    return _StateReader.of(place, settings).state.graph_ids
+    return _StateReader.of(path, settings).state.graph_ids
 
 
-def find_graph_uri(place: str, graph_id: str, *, settings: Settings | None = None) -> str:
+def find_graph_uri(path: str, graph_id: str, *, settings: Settings | None = None) -> str:
     """Return the root of an applied graph.
 
     Raises:
         ClusterError: there is no such graph; the message names those there are.
     """
-    return find_applied_graph(place, graph_id, settings=settings).uri
+    return find_applied_graph(path, graph_id, settings=settings).uri
 
 
 def read_applied_policy(
-    place: str, *, graph_id: str | None, settings: Settings | None = None
+    path: str, *, graph_id: str | None, settings: Settings | None = None
 ) -> SourceText:
     """Read the policy bundle that is bound to a graph or, without one, to the cluster.
 
     Raises:
         ClusterError: nothing is bound to it, or what is bound is not what was applied.
     """
-    reader = _StateReader.of(place, settings, graph_id)
+    reader = _StateReader.of(path, settings, graph_id)
     scope = CLUSTER_SCOPE if graph_id is None else graph_address(graph_id)
     text = reader.read_policy(scope)
     reader.report.raise_if_errors()
@@ -89,14 +89,14 @@ def read_applied_policy(
 
 
 def read_applied_queries(
-    place: str, graph_id: str, *, settings: Settings | None = None
+    path: str, graph_id: str, *, settings: Settings | None = None
 ) -> tuple[SourceText, ...]:
     """Read the stored queries of a graph as they were applied.
 
     Raises:
         ClusterError: there is no such graph, or a text is not what was applied.
     """
-    reader = _StateReader.of(place, settings, graph_id)
+    reader = _StateReader.of(path, settings, graph_id)
     texts = reader.read_queries(graph_id)
     reader.report.raise_if_errors()
     return texts
@@ -106,7 +106,7 @@ def read_applied_queries(
 class AddressedGraph:
     """The address of an applied graph, and the definitions that its verbs need."""
 
-    place: str
+    cluster: str
     id: str
     uri: str
     embedding: EmbeddingProfile | None = None
@@ -117,20 +117,20 @@ class AddressedGraph:
 
     def read_queries(self, settings: Settings | None = None) -> tuple[SourceText, ...]:
         """Read its stored queries."""
-        return read_applied_queries(self.place, self.id, settings=settings)
+        return read_applied_queries(self.cluster, self.id, settings=settings)
 
 
 def find_applied_graph(
-    place: str, graph_id: str, *, settings: Settings | None = None
+    path: str, graph_id: str, *, settings: Settings | None = None
 ) -> AddressedGraph:
     """Return a graph of the cluster at a folder or storage root.
 
     Raises:
         ClusterError: it was not applied; the message names those that were.
     """
-    reader = _StateReader.of(place, settings, graph_id)
+    reader = _StateReader.of(path, settings, graph_id)
     uri, profile = reader.files.graph_uri(graph_id), reader.find_profile(graph_id)
-    return AddressedGraph(place, graph_id, uri, profile)
+    return AddressedGraph(path, graph_id, uri, profile)
 
 
 def choose_settings(
@@ -200,13 +200,13 @@ class ServingSnapshot:
     diagnostics: tuple[ClusterDiagnostic, ...]
 
 
-def read_serving_snapshot(place: str, *, settings: Settings | None = None) -> ServingSnapshot:
+def read_serving_snapshot(path: str, *, settings: Settings | None = None) -> ServingSnapshot:
     """Read the definitions that a server serves of the cluster at a folder or storage root.
 
     Raises:
         ClusterError: nothing was applied, or what was applied is not whole; with every mistake.
     """
-    return read_snapshot_of(open_files(place, settings))
+    return read_snapshot_of(open_files(path, settings))
 
 
 def read_snapshot_of(files: ClusterFiles) -> ServingSnapshot:
@@ -291,9 +291,9 @@ class _StateReader:
     report: ClusterReport = field(default_factory=ClusterReport)
 
     @classmethod
-    def of(cls, place: str, settings: Settings | None, graph_id: str | None = None) -> _StateReader:
-        """Open the state of a place, which must have a graph if one is given."""
-        files = open_files(place, settings)
+    def of(cls, path: str, settings: Settings | None, graph_id: str | None = None) -> _StateReader:
+        """Open the state of a cluster, which must have a graph if one is given."""
+        files = open_files(path, settings)
         state = _require_ledger(files).record.applied_revision
         known = state.graph_ids
         if graph_id is not None and graph_id not in known:

@@ -52,7 +52,7 @@ def validate_cluster(folder: str | Path) -> ValidateResult:
     """Check the configuration of a folder and every file it names; storage is not read.
 
     Raises:
-        ClusterError: it has mistakes; with all of them and their places.
+        ClusterError: it has mistakes; with all of them and their positions.
     """
     session = ClusterSession.on(folder, None)
     with session.report.collect():

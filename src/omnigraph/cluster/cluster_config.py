@@ -38,7 +38,7 @@ from omnigraph.wire.http_protocol import is_graph_id
 
 
 class Located(str):
-    """A text of the configuration with its place, as in `cluster.yaml:7:13`."""
+    """A text of the configuration with its position, as in `cluster.yaml:7:13`."""
 
     __slots__ = ("at",)
     at: str
@@ -68,7 +68,7 @@ class PolicyDeclaration(msgspec.Struct, frozen=True):
 
 
 class ClusterConfig(msgspec.Struct, frozen=True):
-    """All valid declarations. Its encoding has no places and no comments: it is digested."""
+    """All valid declarations. Its encoding has no positions and no comments: it is digested."""
 
     name: str | None = None
     storage: str | None = None

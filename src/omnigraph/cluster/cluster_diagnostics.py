@@ -175,7 +175,7 @@ def refusing(code: str, path: str) -> Iterator[None]:
 
 
 def locate_mistake(code: str, found: Diagnostic) -> ClusterDiagnostic:
-    """Make the diagnostic of a mistake in a text, at its place, as in `library.pg:3:7`."""
+    """Make the diagnostic of a mistake in a text, at its position, as in `library.pg:3:7`."""
     message = f"{found.message}; {found.hint}" if found.hint else found.message
     return make_diagnostic(code, f"{found.source}:{found.line}:{found.column}", message)
 

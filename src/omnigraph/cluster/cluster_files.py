@@ -278,7 +278,7 @@ class ControlRecords(RecordKind[Record]):
     ) -> list[Record]:
         """List the records by name; unusable ones are reported."""
         names = list[str]()
-        with report.collect(severity), refusing(self.unreadable, show_control_path(self.place)):
+        with report.collect(severity), refusing(self.unreadable, show_control_path(self.base_path)):
             names = self.list_names(files.control)
         found = list[Record | None]()
         for name in names:

@@ -205,10 +205,10 @@ class ClusterSession:
     def remove_intents(self, *intents: GraphIntent) -> None:
         """Remove the intents of changes that are recorded, or were not made."""
         for intent in intents:
-            place = INTENTS.show_path(intent.operation_id)
+            path = INTENTS.show_path(intent.operation_id)
             with (
                 self.report.collect(Severity.WARNING),
-                refusing("recovery_sidecar_cleanup_failed", place),
+                refusing("recovery_sidecar_cleanup_failed", path),
             ):
                 INTENTS.remove(self.files.control, intent.operation_id)
 

@@ -82,7 +82,7 @@ class GraphIntent(StrictRecord, frozen=True, kw_only=True):
 INTENTS = ControlRecords(
     what="an intent",
     type=GraphIntent,
-    place=RECOVERIES,
+    base_path=RECOVERIES,
     key="operation_id",
     version_member="schema_version",
     unreadable="recovery_sidecar_read_error",
@@ -142,7 +142,7 @@ class ChangeApproval(StrictRecord, frozen=True, kw_only=True):
 APPROVALS = ControlRecords(
     what="an approval",
     type=ChangeApproval,
-    place=APPROVALS_FOLDER,
+    base_path=APPROVALS_FOLDER,
     key="approval_id",
     version_member="schema_version",
     unreadable="approval_read_error",
@@ -181,7 +181,7 @@ class StateLock(StrictRecord, frozen=True, kw_only=True):
 LOCK = ControlRecords(
     what="a lock",
     type=StateLock,
-    place=LOCK_FILE,
+    base_path=LOCK_FILE,
     key=None,
     unreadable="state_lock_read_error",
     unsupported="unsupported_state_lock_version",
@@ -348,7 +348,7 @@ def _find_problem(ledger: StateLedger) -> str | None:
 LEDGER = ControlRecords(
     what="a ledger",
     type=StateLedger,
-    place=STATE_FILE,
+    base_path=STATE_FILE,
     key=None,
     unreadable="state_read_error",
     unsupported="unsupported_state_version",

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.errors import Violation, ViolationKind
-from omnigraph.errors.omni_error import render_both_places
+from omnigraph.errors.omni_error import render_both_positions
 from omnigraph.identity import TableKey
 
 NO_IDS = pa.array([], pa.string())
@@ -78,7 +78,7 @@ class TableChange:
         line = self.lines[index].as_py() if self.lines is not None else None
         if other is not None and self.lines is not None and line is not None:
             first = self.lines[other].as_py()
-            message += f", in {render_both_places(self.file, first, self.file, line)}"
+            message += f", in {render_both_positions(self.file, first, self.file, line)}"
         return Violation.of(
             kind,
             self.table_key,

@@ -97,29 +97,29 @@ def read_manifest(path: Path) -> SeedManifest:
     )
 
 
-def _parse_spec(value: object, place: str) -> EmbedSpec:
-    found = _parse_mapping(value, place, ("dimension", "types"))
+def _parse_spec(value: object, position: str) -> EmbedSpec:
+    found = _parse_mapping(value, position, ("dimension", "types"))
     dimension = found.get("dimension")
     if not isinstance(dimension, int) or isinstance(dimension, bool) or dimension < 1:
-        raise BadRequest(f"{place}: dimension must be a positive whole number")
-    types = _parse_mapping(found.get("types"), f"{place}: types")
+        raise BadRequest(f"{position}: dimension must be a positive whole number")
+    types = _parse_mapping(found.get("types"), f"{position}: types")
     if not types:
-        raise BadRequest(f"{place}: 'types' is empty; name a type")
+        raise BadRequest(f"{position}: 'types' is empty; name a type")
     return EmbedSpec(
         dimension,
-        {name: _parse_target(value, f"{place}: types.{name}") for name, value in types.items()},
+        {name: _parse_target(value, f"{position}: types.{name}") for name, value in types.items()},
     )
 
 
-def _parse_target(value: object, place: str) -> EmbedTarget:
-    found = _parse_mapping(value, place, ("target", "fields"))
+def _parse_target(value: object, position: str) -> EmbedTarget:
+    found = _parse_mapping(value, position, ("target", "fields"))
     target, fields = found.get("target"), found.get("fields")
     if not isinstance(target, str) or not target:
-        raise BadRequest(f"{place}: target must be the name of a field")
+        raise BadRequest(f"{position}: target must be the name of a field")
     if not isinstance(fields, list) or not fields:
-        raise BadRequest(f"{place}: fields must be a list of names")
+        raise BadRequest(f"{position}: fields must be a list of names")
     if not all(isinstance(field, str) and field for field in fields):
-        raise BadRequest(f"{place}: fields must be a list of names")
+        raise BadRequest(f"{position}: fields must be a list of names")
     return EmbedTarget(target, tuple(fields))
 
 
@@ -133,13 +133,13 @@ def _parse_text(manifest: Mapping[str, object], section: str, name: str, path: P
 
 
 def _parse_mapping(
-    value: object, place: str, known: tuple[str, ...] | None = None
+    value: object, position: str, known: tuple[str, ...] | None = None
 ) -> Mapping[str, object]:
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
-        raise BadRequest(f"{place}: expected names with values")
+        raise BadRequest(f"{position}: expected names with values")
     unknown = sorted(value.keys() - set(known)) if known is not None else []
     if unknown:
-        raise BadRequest(f"{place}: unknown key '{unknown[0]}'")
+        raise BadRequest(f"{position}: unknown key '{unknown[0]}'")
     return value
 
 

@@ -104,8 +104,8 @@ class Encoder:
         """
         runs = _find_runs(texts)
         tokens = np.fromiter((token for text in texts for token in text), np.int64)
-        places = np.concatenate([np.arange(len(text)) for text in texts])
-        rows = self.norm(self.words[tokens] + self.positions[places])
+        offsets = np.concatenate([np.arange(len(text)) for text in texts])
+        rows = self.norm(self.words[tokens] + self.positions[offsets])
         for layer in self.layers:
             attended = layer.attention_out(self._attend(layer.attention_in(rows), runs))
             attended += rows
@@ -286,11 +286,11 @@ def read_tensors(content: bytes) -> dict[str, Floats]:
     """
     start = 8 + int.from_bytes(content[:8], "little")
     tensors: dict[str, Floats] = {}
-    for name, place in json.loads(content[8:start]).items():
-        if place.get("dtype") == "F32":
-            first, end = place["data_offsets"]
+    for name, entry in json.loads(content[8:start]).items():
+        if entry.get("dtype") == "F32":
+            first, end = entry["data_offsets"]
             values = np.frombuffer(content, "<f4", (end - first) // 4, start + first)
-            tensors[name] = values.reshape(place["shape"])
+            tensors[name] = values.reshape(entry["shape"])
     return tensors
 
 
@@ -314,8 +314,8 @@ class SentenceModel:
         """Return one row for each text, in the order of the texts."""
         answer = np.empty((len(texts), self.encoder.dimension), np.float32)
         tokens = [self.tokens(text) for text in texts]
-        for places in plan_batches([len(each) for each in tokens], _TOKENS_AT_ONCE):
-            answer[places] = self.encoder.encode([tokens[place] for place in places])
+        for indices in plan_batches([len(each) for each in tokens], _TOKENS_AT_ONCE):
+            answer[indices] = self.encoder.encode([tokens[index] for index in indices])
         return answer
 
 
@@ -326,12 +326,12 @@ def plan_batches(lengths: Sequence[int], tokens_at_once: int) -> Iterator[list[i
     """
     batch: list[int] = []
     tokens = 0
-    for place in sorted(range(len(lengths)), key=lengths.__getitem__):
-        if batch and tokens + lengths[place] > tokens_at_once:
+    for index in sorted(range(len(lengths)), key=lengths.__getitem__):
+        if batch and tokens + lengths[index] > tokens_at_once:
             yield batch
             batch, tokens = [], 0
-        batch.append(place)
-        tokens += lengths[place]
+        batch.append(index)
+        tokens += lengths[index]
     if batch:
         yield batch
 

@@ -189,8 +189,8 @@ class OpenAiDialect:
     def batch_values(self, answer: object, count: int) -> list[object]:
         items = _get_member(answer, "data")
         found: list[object] = [None] * count
-        for place, item in enumerate(items if isinstance(items, list) else []):
-            index = item.get("index", place) if isinstance(item, dict) else None
+        for offset, item in enumerate(items if isinstance(items, list) else []):
+            index = item.get("index", offset) if isinstance(item, dict) else None
             if isinstance(index, int) and 0 <= index < count:
                 found[index] = item.get("embedding")
         return found

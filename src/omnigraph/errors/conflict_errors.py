@@ -8,8 +8,8 @@ from omnigraph.errors.omni_error import (
     ConflictError,
     JsonValue,
     MergeConflict,
-    render_both_places,
-    render_place,
+    render_both_positions,
+    render_position,
 )
 
 
@@ -46,21 +46,21 @@ class ReadSetChanged(ConflictError):
     code = "read_set_changed"
 
     def __init__(
-        self, member: str, expected: str | None, actual: str | None, place: str | None = None
+        self, member: str, expected: str | None, actual: str | None, position: str | None = None
     ) -> None:
-        where = f"; {place} is about what changed" if place else ""
+        where = f"; {position} is about what changed" if position else ""
         super().__init__(
             f"{member} changed from {expected or 'nothing'} to {actual or 'nothing'} "
             f"while the operation was being prepared; read it again and retry{where}"
         )
         self.member, self.expected, self.actual = member, expected, actual
-        self.place = place
+        self.position = position
         """Of a schema: the file, line and column of the declaration that changed."""
 
     def details(self) -> Mapping[str, JsonValue]:
         change = {"member": self.member, "expected": self.expected, "actual": self.actual}
-        if self.place is not None:
-            change["place"] = self.place
+        if self.position is not None:
+            change["position"] = self.position
         return {"read_set_conflict": change}
 
 
@@ -84,11 +84,13 @@ class KeyConflict(ConflictError):
         first_line: int | None = None,
         first_file: str | None = None,
     ) -> None:
-        where = render_place(file, line)
+        where = render_position(file, line)
         entity = f" '{id}'" if id is not None else ""
         problem = "already has this id"
         if line is not None and first_line is not None:
-            problem = f"is given twice, in {render_both_places(first_file, first_line, file, line)}"
+            problem = (
+                f"is given twice, in {render_both_positions(first_file, first_line, file, line)}"
+            )
         super().__init__(f"{where}{table_key}{entity} {problem}")
         self.table_key, self.id, self.line, self.file = table_key, id, line, file
         self.first_line, self.first_file = first_line, first_file
@@ -298,16 +300,16 @@ class SchemaChangeBlocked(ConflictError):
         steps: Sequence[str],
         branches: Sequence[str] = (),
         tags: Sequence[str] = (),
-        place: str | None = None,
+        position: str | None = None,
     ) -> None:
         names = [f"branch '{name}'" for name in branches] + [f"tag '{name}'" for name in tags]
-        where = f" ({place})" if place else ""
+        where = f" ({position})" if position else ""
         super().__init__(
             f"cannot {steps[0]}{where} while there is {', '.join(names)}; "
             f"{'merge or delete the branches' if branches else 'delete the tags'} first"
         )
         self.steps, self.branches, self.tags = tuple(steps), tuple(branches), tuple(tags)
-        self.place = place
+        self.position = position
         """The file, line and column of the declaration of the first step."""
 
     def details(self) -> Mapping[str, JsonValue]:
@@ -316,8 +318,8 @@ class SchemaChangeBlocked(ConflictError):
             "branches": list(self.branches),
             "tags": list(self.tags),
         }
-        if self.place is not None:
-            blocked["place"] = self.place
+        if self.position is not None:
+            blocked["position"] = self.position
         return {"schema_change_blocked": blocked}
 
 

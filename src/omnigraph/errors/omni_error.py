@@ -154,14 +154,16 @@ class Diagnostic(Result, frozen=True, kw_only=True):
         return "\n".join(lines)
 
 
-def render_place(file: str | None, line: int | None) -> str:
+def render_position(file: str | None, line: int | None) -> str:
     """Return the origin of a row as a prefix of a message; empty if unknown."""
     if line is None:
         return ""
     return f"{file}:line {line}: " if file else f"line {line}: "
 
 
-def render_both_places(first_file: str | None, first_line: int, file: str | None, line: int) -> str:
+def render_both_positions(
+    first_file: str | None, first_line: int, file: str | None, line: int
+) -> str:
     """Return the origins of two rows: `a.csv line 2 and b.csv line 7`."""
     first = f"{first_file} line {first_line}" if first_file else f"line {first_line}"
     second = f"{file} line {line}" if file and file != first_file else f"line {line}"
@@ -180,7 +182,7 @@ class RowProblem(Result, frozen=True, omit_defaults=False):
     property: str | None = None
 
     def __str__(self) -> str:
-        where = render_place(self.file, self.line)
+        where = render_position(self.file, self.line)
         what = f"{self.type_key} " if self.type_key else ""
         which = f"'{self.id}': " if self.id is not None else ""
         return f"{where}{what}{which}{self.reason}"

@@ -14,7 +14,7 @@ from omnigraph.errors.omni_error import (
     RowProblem,
     Severity,
     Violation,
-    render_place,
+    render_position,
 )
 from omnigraph.result import Result
 
@@ -79,46 +79,46 @@ class RowsRejected(InputError):
 class ConstraintViolated(InputError):
     """A write that would break rules of the schema; the message is that of the first violation.
 
-    With a `place`, stored rows break a rule of another schema, which declares it there.
+    With a `position`, stored rows break a rule of another schema, which declares it there.
     """
 
     code = "constraint_violated"
 
     def __init__(
-        self, violations: Sequence[Violation], total: int | None = None, place: str | None = None
+        self, violations: Sequence[Violation], total: int | None = None, position: str | None = None
     ) -> None:
         assert violations, "a constraint error needs at least one violation"
         self.violations = tuple(violations)
         self.total = len(self.violations) if total is None else total
-        self.place = place
+        self.position = position
         """The file, line and column of the declaration that the first violation breaks."""
         first, rest = violations[0], f" (and {self.total - 1} more)" if self.total > 1 else ""
-        advice = f"; {place} demands it: change these rows first" if place else ""
-        where = render_place(first.file, first.line)
+        advice = f"; {position} demands it: change these rows first" if position else ""
+        where = render_position(first.file, first.line)
         super().__init__(f"{where}{first.message}{rest}{advice}")
 
     def details(self) -> Mapping[str, JsonValue]:
         listed = [violation.wire() for violation in self.violations]
-        place = {} if self.place is None else {"place": self.place}
-        return {"violations": listed, "violation_count": self.total, **place}
+        declared = {} if self.position is None else {"position": self.position}
+        return {"violations": listed, "violation_count": self.total, **declared}
 
 
 class UnsupportedSchemaChange(InputError):
     code = "unsupported_schema_change"
 
     def __init__(
-        self, entity: str, reason: str, lint_code: str | None = None, place: str | None = None
+        self, entity: str, reason: str, lint_code: str | None = None, position: str | None = None
     ) -> None:
         said = f"[{lint_code}] {reason}" if lint_code else reason
-        super().__init__(f"{said} ({entity} at {place})" if place else said)
+        super().__init__(f"{said} ({entity} at {position})" if position else said)
         self.entity, self.reason, self.lint_code = entity, reason, lint_code
-        self.place = place
+        self.position = position
         """The file, line and column of the declaration."""
 
     def details(self) -> Mapping[str, JsonValue]:
         change = {"entity": self.entity, "reason": self.reason, "lint_code": self.lint_code}
-        if self.place is not None:
-            change["place"] = self.place
+        if self.position is not None:
+            change["position"] = self.position
         return {"unsupported_change": change}
 
 
@@ -128,12 +128,12 @@ class BadExpression(BadRequest):
     code = "bad_expression"
 
     def __init__(
-        self, property: str, expression: str, reason: str, place: str | None = None
+        self, property: str, expression: str, reason: str, position: str | None = None
     ) -> None:
-        where = f" ({place})" if place else ""
+        where = f" ({position})" if position else ""
         super().__init__(f"cannot compute {property}{where} as {expression!r}: {reason}")
         self.property, self.expression, self.reason = property, expression, reason
-        self.place = place
+        self.position = position
         """The file, line and column of the declaration of the property."""
 
 
@@ -142,13 +142,13 @@ class SchemaDropsEverything(InputError):
 
     code = "schema_drops_everything"
 
-    def __init__(self, types: Sequence[str], rows: int, place: str) -> None:
+    def __init__(self, types: Sequence[str], rows: int, position: str) -> None:
         super().__init__(
-            f"{place} has none of the types of the graph: applying it would drop "
+            f"{position} has none of the types of the graph: applying it would drop "
             f"{', '.join(types)} with {rows} rows. A type that has another name needs "
             "@rename_from; to drop them all, give allow_drop_all (--allow-drop-all)"
         )
-        self.types, self.rows, self.place = tuple(types), rows, place
+        self.types, self.rows, self.position = tuple(types), rows, position
 
 
 class StampRefused(InputError):

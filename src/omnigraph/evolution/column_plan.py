@@ -257,9 +257,9 @@ def _convert_column(there: pa.Field, wanted: pa.Field, *, adds: bool) -> Filling
     return ConvertedFilling(wanted, there.name)
 
 
-def find_step_place(schema: Draft, step: Step) -> str:
+def find_step_position(schema: Draft, step: Step) -> str:
     """Return the file, line and column of the declaration a step is about."""
-    return schema.find_place(_name_entity(step))
+    return schema.find_position(_name_entity(step))
 
 
 def _name_entity(step: Step) -> str:
@@ -289,14 +289,14 @@ def locating_expressions(schema: Draft, type_: Entity) -> Iterator[None]:
     try:
         yield
     except BadExpression as error:
-        if error.place is not None:
+        if error.position is not None:
             raise
         entity = f"{type_.table_key}.{error.property}"
         raise BadExpression(
             f"{type_.name}.{error.property}",
             error.expression,
             error.reason,
-            schema.find_place(entity),
+            schema.find_position(entity),
         ) from error
 
 

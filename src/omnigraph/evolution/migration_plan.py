@@ -77,7 +77,7 @@ def is_additive(step: Step) -> bool:
 
 
 class MigrationNote(Result, frozen=True):
-    """A note about a migration, without a place, because the declaration may be gone."""
+    """A note about a migration, without a position, because the declaration may be gone."""
 
     severity: Severity
     code: str
@@ -157,8 +157,8 @@ def _require_known(sides: SchemaSides, draft: Draft) -> None:
         if name not in known | short:
             owner = name.partition(".")[0]
             keys = [key for key, type_ in types if owner in (key, type_.name)]
-            place = draft.find_place(keys[0] if keys else owner)
-            raise BadExpression(name, expression, "there is no such property", place)
+            position = draft.find_position(keys[0] if keys else owner)
+            raise BadExpression(name, expression, "there is no such property", position)
 
 
 def _plan_kind(kind: TypeKind, sides: SchemaSides) -> Iterator[Step]:

@@ -1,4 +1,4 @@
-"""Check new rules on stored rows, and report each violation with its place in the schema."""
+"""Check new rules on stored rows, and report each violation with its position in the schema."""
 
 from __future__ import annotations
 
@@ -234,8 +234,8 @@ def require_rules(rows: Snapshot, outline: ApplyPlan, schema: Draft) -> None:
     if not shown:
         return
     (first, work), total = shown[0], len(shown) + sum(1 for _ in found)
-    place = schema.find_place(_find_entity(rows, outline, work, first))
-    raise ConstraintViolated([violation for violation, _ in shown], total, place)
+    position = schema.find_position(_find_entity(rows, outline, work, first))
+    raise ConstraintViolated([violation for violation, _ in shown], total, position)
 
 
 def _find_broken(

@@ -21,7 +21,7 @@ from omnigraph.evolution.column_plan import (
     ColumnPlan,
     TableWork,
     collect_expressions,
-    find_step_place,
+    find_step_position,
     locating_expressions,
     make_filler,
     plan_tables,
@@ -70,13 +70,13 @@ def require_sole_branch(snapshot: Snapshot, steps: Sequence[Step], schema: Draft
     store = snapshot.root.store
     names = sorted(set(list_names(store)) - {snapshot.branch})
     if names:
-        place = find_step_place(schema, others[0])
-        raise SchemaChangeBlocked([step.describe() for step in others], names, place=place)
+        position = find_step_position(schema, others[0])
+        raise SchemaChangeBlocked([step.describe() for step in others], names, position=position)
     hard = [step for step in steps if is_hard_drop(step)]
     tags = sorted(tag.name for tag in list_tags(store)) if hard else []
     if tags:
-        place = find_step_place(schema, hard[0])
-        raise SchemaChangeBlocked([step.describe() for step in hard], tags=tags, place=place)
+        position = find_step_position(schema, hard[0])
+        raise SchemaChangeBlocked([step.describe() for step in hard], tags=tags, position=position)
     return True
 
 
@@ -199,9 +199,9 @@ class SchemaApply:
             steps = _list_changes(self._accepted.catalog, now)
             described = f" ({', '.join(step.describe() for step in steps)})" if steps else ""
             schema = self._desired.schema
-            place = find_step_place(schema, steps[0]) if steps else schema.source.name
+            position = find_step_position(schema, steps[0]) if steps else schema.source.name
             before = "the schema it was planned on"
-            raise ReadSetChanged(SCHEMA, before, f"another one{described}", place)
+            raise ReadSetChanged(SCHEMA, before, f"another one{described}", position)
 
     def _plan_from(self, start: Catalog) -> PlannedMigration:
         wanted = self._desired
@@ -334,11 +334,11 @@ def _list_changes(accepted: Catalog, now: SchemaContract) -> tuple[Step, ...]:
 
 
 def _require_supported(plan: MigrationPlan, schema: Draft) -> None:
-    """Raise for the first unsupported step, with its place in the text."""
+    """Raise for the first unsupported step, with its position in the text."""
     change = plan.first_unsupported
     if change is not None:
-        place = schema.find_place(change.entity)
-        raise UnsupportedSchemaChange(change.entity, change.reason, change.code, place)
+        position = schema.find_position(change.entity)
+        raise UnsupportedSchemaChange(change.entity, change.reason, change.code, position)
 
 
 def _list_orders(table: Table, columns: ColumnPlan) -> list[ColumnJob]:

@@ -186,5 +186,5 @@ def _read_flags(rows: pa.Table, name: str) -> Flags:
 
 
 def _set_flags(rows: pa.Table, name: str, flags: Flags) -> pa.Table:
-    place = rows.schema.get_field_index(name)
-    return rows.set_column(place, rows.schema.field(place), pa.array(flags))
+    index = rows.schema.get_field_index(name)
+    return rows.set_column(index, rows.schema.field(index), pa.array(flags))

@@ -278,7 +278,7 @@ def _make_etag(
 ) -> str:
     """Strong: it differs wherever the bytes may differ. Versions of a table never come back."""
     entry = view.snapshot.entry(type_.table_key)
-    place = (view.catalog.identity_domain, entry.path, entry.owner_branch, entry.version)
-    facts = (*place, row_id, selector.property)
+    table_version = (view.catalog.identity_domain, entry.path, entry.owner_branch, entry.version)
+    facts = (*table_version, row_id, selector.property)
     digest = hashlib.sha256("\0".join(map(str, facts)).encode()).hexdigest()
     return f'"{digest[:32]}"'

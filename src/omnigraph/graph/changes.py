@@ -141,7 +141,7 @@ class ChangeVerbs(ReadVerbs):
         from omnigraph.history.diff import Diff
 
         wanted, branch = make_change_filter(kinds, types, ops), self._choose(branch)
-        sides = [make_state(self.at(place, branch=branch).view) for place in (before, after)]
+        sides = [make_state(self.at(revision, branch=branch).view) for revision in (before, after)]
         self._require_visible(types, branch)
         return Diff(*sides, images=images, wanted=wanted)
 

@@ -171,7 +171,7 @@ def _measure_input(given: LoadInput, settings: Settings) -> int | None:
         case TableSource():
             return int(given.table.nbytes)
         case FileSource():
-            return measure_files(given.places, settings.aws)
+            return measure_files(given.paths, settings.aws)
         case _:
             return None
 
@@ -198,9 +198,9 @@ def _find_obstacle(given: LoadInput, root: GraphRoot) -> str | None:
         is_elsewhere = not is_local(active)
     else:
         is_elsewhere = bool(settings.spark.remote) or not _is_on_this_machine(settings)
-    files = given.places if isinstance(given, FileSource) else ()
-    places = [root.uri, *map(str, files)]
-    if is_elsewhere and any("://" not in one or one.startswith("file:") for one in places):
+    files = given.paths if isinstance(given, FileSource) else ()
+    uris = [root.uri, *map(str, files)]
+    if is_elsewhere and any("://" not in one or one.startswith("file:") for one in uris):
         return "Spark runs elsewhere and may not reach files of this machine"
     return None
 

@@ -69,7 +69,7 @@ class Branch(Verbs):
         return self._default_branch
 
     @property
-    def place(self) -> str:
+    def revision(self) -> str:
         """The revision that names its newest commit."""
         return f"branch:{self.name}"
 

@@ -203,7 +203,7 @@ class GraphView:
         return self._view.snapshot.head
 
     @property
-    def place(self) -> str:
+    def revision(self) -> str:
         """The revision of this state, which names its branch too."""
         snapshot = self._whole.snapshot
         return f"manifest:{snapshot.branch}:v{snapshot.manifest_version}"

@@ -228,10 +228,10 @@ class Mutation:
         if not changes:
             return None
         require_valid(changes, view.catalog, committed)
-        placed = [
+        to_stage = [
             (changes[key], _find_placement(run.pending.tables[key])) for key in sorted(changes)
         ]
-        staged = stage_tables(view.snapshot, ticket, placed)
+        staged = stage_tables(view.snapshot, ticket, to_stage)
         return PlanContent(staged) if staged else None
 
     def describe(self) -> MutationResult:

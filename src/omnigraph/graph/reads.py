@@ -242,7 +242,7 @@ class ReadVerbs(GraphHandle):
 
     def at(
         self,
-        place: RevisionLike | None = None,
+        revision: RevisionLike | None = None,
         *,
         commit: RevisionLike | None = None,
         snapshot: str | None = None,
@@ -263,13 +263,15 @@ class ReadVerbs(GraphHandle):
         2
         """
         branch = self._choose(branch)
-        given = [value for value in (place, commit, snapshot, version) if value is not None]
+        given = [value for value in (revision, commit, snapshot, version) if value is not None]
         if len(given) > 1:
-            raise BadRequest("give one of place, commit, snapshot and version")
+            raise BadRequest("give one of revision, commit, snapshot and version")
         # Only its branch tells who may read a state; one that is missing counts as one of `main`.
         with self._guard.hide_missing(MAIN if given else branch):
-            if place is not None:
-                found = revisions.resolve_revision(self._open.views, format_revision(place), branch)
+            if revision is not None:
+                found = revisions.resolve_revision(
+                    self._open.views, format_revision(revision), branch
+                )
             elif commit is not None:
                 found = revisions.find_state(self._open.views, format_revision(commit), branch)
             elif version is not None:

@@ -30,14 +30,14 @@ class NamesRevision(Protocol):
     """An object with a revision of its own: a commit, a tag, a branch or a view."""
 
     @property
-    def place(self) -> str: ...
+    def revision(self) -> str: ...
 
 
 RevisionLike: TypeAlias = str | NamesRevision | datetime.datetime
 """Anything that names a revision."""
 
 
-def format_revision(place: RevisionLike) -> str:
+def format_revision(revision: RevisionLike) -> str:
     """Return the text of a revision.
 
     >>> format_revision("main~1")
@@ -46,18 +46,18 @@ def format_revision(place: RevisionLike) -> str:
     Raises:
         BadRequest: the object has no revision.
     """
-    if isinstance(place, str):
-        return place
-    if isinstance(place, datetime.datetime):
-        if place.tzinfo is None:
-            raise BadRequest(f"the time {place} has no time zone; give one, such as UTC")
-        return f"time:{place.astimezone(datetime.UTC).isoformat()}"
-    named = getattr(place, "place", None)
+    if isinstance(revision, str):
+        return revision
+    if isinstance(revision, datetime.datetime):
+        if revision.tzinfo is None:
+            raise BadRequest(f"the time {revision} has no time zone; give one, such as UTC")
+        return f"time:{revision.astimezone(datetime.UTC).isoformat()}"
+    named = getattr(revision, "revision", None)
     if isinstance(named, str):
         return named
     raise BadRequest(
         f"a commit is named by a text, a time, or a Commit, Tag, Branch or view, "
-        f"not by a {type(place).__name__}"
+        f"not by a {type(revision).__name__}"
     )
 
 
@@ -66,9 +66,9 @@ def is_full_id(text: str) -> bool:
     return _WHOLE_ID.fullmatch(text) is not None
 
 
-def format_optional_revision(place: RevisionLike | None) -> str | None:
+def format_optional_revision(revision: RevisionLike | None) -> str | None:
     """Return the text of an optional revision."""
-    return None if place is None else format_revision(place)
+    return None if revision is None else format_revision(revision)
 
 
 SHORTEST_PREFIX = 6
@@ -174,8 +174,8 @@ def _show_commit(views: BranchSnapshots, commit: CommitRecord) -> Revision:
     return Revision(views.of_commit(commit), commit.commit_id)
 
 
-def _find_head(views: BranchSnapshots, place: Revision, branch: str) -> CommitRecord:
-    head = place.view.snapshot.head
+def _find_head(views: BranchSnapshots, revision: Revision, branch: str) -> CommitRecord:
+    head = revision.view.snapshot.head
     assert head is not None, "a graph is created with a commit"
     return views.commit(head, branch)
 

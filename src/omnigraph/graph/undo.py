@@ -131,7 +131,7 @@ class UndoVerbs(GraphHandle):
 
     def restore(
         self,
-        place: RevisionLike,
+        revision: RevisionLike,
         *,
         branch: str | None = None,
         dry_run: bool = False,
@@ -143,7 +143,7 @@ class UndoVerbs(GraphHandle):
         """Set a branch to an earlier state, as a new commit; no commit is lost.
 
         Args:
-            place: A commit, the beginning of its id, a tag, a time, or any other place; see `at`.
+            revision: A commit, a prefix of its id, a tag, a time, or any other revision; see `at`.
             branch: The branch to change; versions and times are those of this branch.
             dry_run: Report the changes; write nothing.
             expected_head: The commit the branch must be at.
@@ -157,7 +157,9 @@ class UndoVerbs(GraphHandle):
         ('restored', 2)
         """
         options = self._make_write_options(branch, actor, message, expected_head, idempotency_key)
-        return self._apply(ApplyRequest(_RESTORE, format_revision(place), options, dry_run=dry_run))
+        return self._apply(
+            ApplyRequest(_RESTORE, format_revision(revision), options, dry_run=dry_run)
+        )
 
     def _apply(self, request: ApplyRequest) -> ApplyResult:
         """Apply a commit if the actor may change the branch and read that of the commit."""

@@ -137,9 +137,11 @@ class PastStates:
 
     def _find_entries(self, commit_id: CommitId) -> Entries | None:
         commit = self.commits[commit_id]
-        places = [(r.incarnation, r.fork_version) for r in self._refs if r.fork_head == commit_id]
-        places.append((commit.incarnation, commit.manifest_version))
-        for incarnation, version in places:
+        manifests = [
+            (r.incarnation, r.fork_version) for r in self._refs if r.fork_head == commit_id
+        ]
+        manifests.append((commit.incarnation, commit.manifest_version))
+        for incarnation, version in manifests:
             manifest = _read_manifest(self._root, incarnation, version)
             if manifest is not None and _is_showing(manifest, commit_id):
                 return manifest.state.entries

@@ -463,8 +463,8 @@ def _read_column(table: RowSource, addresses: pa.Array, name: str, kind: pa.Data
 
 def _spread(values: pa.Array, present: Mask) -> pa.Array:
     """Scatter the values to their positions, with nulls elsewhere."""
-    places = np.cumsum(present) - 1
-    return values.take(pa.array(places, pa.int64(), mask=~present))
+    offsets = np.cumsum(present) - 1
+    return values.take(pa.array(offsets, pa.int64(), mask=~present))
 
 
 def _set_column(rows: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:

@@ -138,5 +138,5 @@ def _spread(rows: pa.Table, has: np.ndarray) -> pa.Array:
     """Build structs of the rows at the positions of their changes, null elsewhere."""
     dense = rows.to_struct_array()
     whole = dense.combine_chunks() if isinstance(dense, pa.ChunkedArray) else dense
-    places = np.cumsum(has) - 1
-    return whole.take(pa.array(places, mask=~has))
+    offsets = np.cumsum(has) - 1
+    return whole.take(pa.array(offsets, mask=~has))

@@ -79,14 +79,14 @@ class LatestChange:
             commit_id = commit.commit_id
             if commit_id not in asked:
                 continue
-            places, step = np.flatnonzero(asked.pop(commit_id)), self._find_step(commit_id)
-            made_here = np.ones(len(places), np.bool_)
+            offsets, step = np.flatnonzero(asked.pop(commit_id)), self._find_step(commit_id)
+            made_here = np.ones(len(offsets), np.bool_)
             for parent in step.parents:
-                alike = self._compare(key, ids, column, commit_id, parent, places)
+                alike = self._compare(key, ids, column, commit_id, parent, offsets)
                 made_here &= ~alike
                 if alike.any():
-                    asked.setdefault(parent, np.zeros(len(ids), np.bool_))[places[alike]] = True
-            found.note(places[made_here], step.earliest, self._ranks[commit_id])
+                    asked.setdefault(parent, np.zeros(len(ids), np.bool_))[offsets[alike]] = True
+            found.note(offsets[made_here], step.earliest, self._ranks[commit_id])
         return found
 
     def _find_step(self, commit_id: CommitId) -> _Step:
@@ -111,13 +111,13 @@ class LatestChange:
         column: str | None,
         one: CommitId,
         other: CommitId,
-        places: Ranks,
+        offsets: Ranks,
     ) -> Mask:
         states = [self.past.read(id) for id in (one, other)]
         if states[0].entries.get(key) == states[1].entries.get(key):
-            return np.ones(len(places), np.bool_)
+            return np.ones(len(offsets), np.bool_)
         left, right = (self._find_rows(key, ids, state) for state in states)
-        rows, columns = pa.array(places), None if column is None else (column,)
+        rows, columns = pa.array(offsets), None if column is None else (column,)
         return compare_entities(
             left.table,
             left.addresses.take(rows),
@@ -141,7 +141,7 @@ class _LastChange:
     earliest: Ranks
     latest: Ranks
 
-    def note(self, places: Ranks, earliest: int, latest: int) -> None:
+    def note(self, offsets: Ranks, earliest: int, latest: int) -> None:
         """Record a range; of several histories, the latest change counts."""
-        self.earliest[places] = np.maximum(self.earliest[places], earliest)
-        self.latest[places] = np.maximum(self.latest[places], latest)
+        self.earliest[offsets] = np.maximum(self.earliest[offsets], earliest)
+        self.latest[offsets] = np.maximum(self.latest[offsets], latest)

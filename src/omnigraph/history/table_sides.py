@@ -46,8 +46,8 @@ class LocatedRows:
 def find_rows(table: Table, ids: pa.Array) -> LocatedRows:
     """Locate the entities with these ids in a version of a table."""
     found = table.lookup(ID_COLUMN, ids, [ID_COLUMN, ROW_ADDRESS])
-    places = pc.index_in(ids, value_set=found.column(ID_COLUMN).combine_chunks())
-    return LocatedRows(table, found.column(ROW_ADDRESS).combine_chunks().take(places))
+    offsets = pc.index_in(ids, value_set=found.column(ID_COLUMN).combine_chunks())
+    return LocatedRows(table, found.column(ROW_ADDRESS).combine_chunks().take(offsets))
 
 
 def mask_valid(values: pa.Array | pa.ChunkedArray) -> Mask:
@@ -81,7 +81,7 @@ class VirtualRows:
         choice = self._select(addresses, columns)
         empty = self._read_version(0, addresses.slice(0, 0), columns, blob_bytes=blob_bytes)
         parts = {name: list(empty.column(name).chunks) for name in columns}
-        places, lengths = np.zeros_like(choice), np.zeros(len(columns), np.int64)
+        offsets, lengths = np.zeros_like(choice), np.zeros(len(columns), np.int64)
         for number in np.unique(choice[choice != UNKNOWN]):
             cells = choice == number
             chosen, rows = np.flatnonzero(cells.any(axis=1)).tolist(), cells.any(axis=0)
@@ -90,12 +90,12 @@ class VirtualRows:
             found = self._read_version(int(number), some, names, blob_bytes=blob_bytes)
             ranks = np.cumsum(rows) - 1
             for at, name in zip(chosen, names, strict=True):
-                places[at, cells[at]] = lengths[at] + ranks[cells[at]]
+                offsets[at, cells[at]] = lengths[at] + ranks[cells[at]]
                 parts[name] += found.column(name).chunks
                 lengths[at] += found.num_rows
         values = [
             pa.chunked_array(parts[name], empty.schema.field(name).type).take(
-                pa.array(places[at], mask=choice[at] == UNKNOWN)
+                pa.array(offsets[at], mask=choice[at] == UNKNOWN)
             )
             for at, name in enumerate(columns)
         ]
@@ -113,8 +113,8 @@ class VirtualRows:
         return found
 
     def _select(self, addresses: pa.Array, columns: Sequence[str]) -> Choice:
-        places = [self.columns.index(name) for name in columns]
-        return self.choice[np.ix_(places, addresses.to_numpy().astype(np.int64))]
+        offsets = [self.columns.index(name) for name in columns]
+        return self.choice[np.ix_(offsets, addresses.to_numpy().astype(np.int64))]
 
     def _read_version(
         self, number: int, addresses: pa.Array, columns: Sequence[str], *, blob_bytes: bool

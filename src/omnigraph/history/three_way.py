@@ -186,8 +186,8 @@ def compare_alone(sides: TableSides, some: Entities) -> Verdicts:
 
 def _pair_changes(source: ChangedKeys, target: ChangedKeys) -> Entities:
     """Join the ids that both sides may have changed with their three addresses."""
-    places = pc.index_in(source.ids, value_set=target.ids)
-    return Entities(source.ids, source.before, source.after, target.after.take(places))
+    offsets = pc.index_in(source.ids, value_set=target.ids)
+    return Entities(source.ids, source.before, source.after, target.after.take(offsets))
 
 
 ENTITIES_PER_TASK = 65_536

@@ -41,7 +41,7 @@ from omnigraph.identity import ID_COLUMN, CommitId, TableKey
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import Table
 
-Places = npt.NDArray[np.intp]
+Offsets = npt.NDArray[np.intp]
 
 MAX_MERGES = 200
 """Maximum number of merges to find one base; beyond it, the base is unknown."""
@@ -84,11 +84,11 @@ class _BaseFinder:
         """Find the merge of these commits for every entity."""
         choice = self._merge(heads, np.arange(len(self.ids)))
         known, present = choice[self._row_unit] != UNKNOWN, self._mask_present(choice)
-        places = np.arange(len(self.ids), dtype=np.uint64)
+        offsets = np.arange(len(self.ids), dtype=np.uint64)
         if self.granularity is Granularity.ENTITY:
             choice = np.broadcast_to(choice, (len(self.columns), len(self.ids)))
         rows = VirtualRows(self._versions, self.columns, choice)
-        return FoundBase(rows, known, pa.array(places, mask=~present))
+        return FoundBase(rows, known, pa.array(offsets, mask=~present))
 
     @cached_property
     def _units(self) -> list[tuple[str, ...]]:
@@ -104,33 +104,33 @@ class _BaseFinder:
 
     # --- merging ----------------------------------------------------------------------------------
 
-    def _merge(self, heads: tuple[CommitId, ...], places: Places) -> Choice:
+    def _merge(self, heads: tuple[CommitId, ...], offsets: Offsets) -> Choice:
         """Merge some commits; results are cached, since several branches repeat them."""
         if len(heads) == 1:
-            return self._take_all_at(heads[0], places)
+            return self._take_all_at(heads[0], offsets)
         shape = len(self._units), len(self.ids)
         if heads not in self._merged:
             if not heads or len(self._merged) == MAX_MERGES:
-                return np.full((shape[0], len(places)), UNKNOWN, np.int16)
+                return np.full((shape[0], len(offsets)), UNKNOWN, np.int16)
             self._merged[heads] = np.full(shape, UNKNOWN, np.int16), np.zeros(shape[1], np.bool_)
         merged, is_merged = self._merged[heads]
-        rest = places[~is_merged[places]]
+        rest = offsets[~is_merged[offsets]]
         if len(rest):
             merged[:, rest] = self._merge_anew(heads, rest)
             is_merged[rest] = True
-        return merged[:, places]
+        return merged[:, offsets]
 
-    def _merge_anew(self, heads: tuple[CommitId, ...], places: Places) -> Choice:
+    def _merge_anew(self, heads: tuple[CommitId, ...], offsets: Offsets) -> Choice:
         first, *others = heads
-        merged, seen = self._take_all_at(first, places), list_ancestors(self.commits, first)
+        merged, seen = self._take_all_at(first, offsets), list_ancestors(self.commits, first)
         for other in others:
-            theirs, reached = self._take_all_at(other, places), list_ancestors(self.commits, other)
-            alike = self._compare(merged, theirs, places)
+            theirs, reached = self._take_all_at(other, offsets), list_ancestors(self.commits, other)
+            alike = self._compare(merged, theirs, offsets)
             unlike = np.flatnonzero(~alike.all(axis=0))
             if len(unlike):
                 common = find_newest(self.commits, seen & reached)
                 merged[:, unlike] = self._merge_unlike(
-                    common, merged[:, unlike], theirs[:, unlike], alike[:, unlike], places[unlike]
+                    common, merged[:, unlike], theirs[:, unlike], alike[:, unlike], offsets[unlike]
                 )
             seen |= reached
         return merged
@@ -141,23 +141,23 @@ class _BaseFinder:
         ours: Choice,
         theirs: Choice,
         alike: Masks,
-        places: Places,
+        offsets: Offsets,
     ) -> Choice:
         """Merge entities that differ between two states, unit by unit."""
-        base = self._merge(common, places)
-        keeps_ours = alike | self._compare(base, theirs, places)
-        takes_theirs = self._compare(base, ours, places)
+        base = self._merge(common, offsets)
+        keeps_ours = alike | self._compare(base, theirs, offsets)
+        takes_theirs = self._compare(base, ours, offsets)
         merged = np.select([takes_theirs, keeps_ours], [theirs, ours], np.int16(UNKNOWN))
         # One state has deleted what the other has changed.
-        contradicts = ~self._mask_present(merged, places) & (merged == UNKNOWN).any(axis=0)
+        contradicts = ~self._mask_present(merged, offsets) & (merged == UNKNOWN).any(axis=0)
         merged[:, contradicts] = UNKNOWN
         return merged
 
-    def _take_all_at(self, commit_id: CommitId, places: Places) -> Choice:
+    def _take_all_at(self, commit_id: CommitId, offsets: Offsets) -> Choice:
         """Take every entity as one commit has it."""
         if commit_id not in self._numbers:
             self._numbers[commit_id] = self._open(commit_id)
-        return np.full((len(self._units), len(places)), self._numbers[commit_id], np.int16)
+        return np.full((len(self._units), len(offsets)), self._numbers[commit_id], np.int16)
 
     def _open(self, commit_id: CommitId) -> int:
         table = self.open_table(commit_id)
@@ -166,18 +166,18 @@ class _BaseFinder:
         self._versions.append(find_rows(table, self.ids))
         return len(self._versions) - 1
 
-    def _mask_present(self, choice: Choice, places: Places | None = None) -> Mask:
+    def _mask_present(self, choice: Choice, offsets: Offsets | None = None) -> Mask:
         """Mask the entities that are known to be present."""
         chosen, found = choice[self._row_unit], np.zeros(choice.shape[1], np.bool_)
         for number in np.unique(chosen[chosen != UNKNOWN]):
             some = np.flatnonzero(chosen == number)
             present = self._versions[number].is_present
-            found[some] = present[some if places is None else places[some]]
+            found[some] = present[some if offsets is None else offsets[some]]
         return found
 
     # --- comparison -------------------------------------------------------------------------------
 
-    def _compare(self, one: Choice, other: Choice, places: Places) -> Masks:
+    def _compare(self, one: Choice, other: Choice, offsets: Offsets) -> Masks:
         """Mask the units that are equal in both choices; an unknown one equals nothing."""
         same: Masks = (one == other) & (one != UNKNOWN)
         compared = (one != other) & (one != UNKNOWN) & (other != UNKNOWN)
@@ -186,22 +186,22 @@ class _BaseFinder:
             cells = compared & (pairs == pair)
             units, rows = np.flatnonzero(cells.any(axis=1)), np.flatnonzero(cells.any(axis=0))
             left, right = (self._versions[at] for at in divmod(int(pair), len(self._versions)))
-            found = self._compare_versions(left, right, units, places[rows])
+            found = self._compare_versions(left, right, units, offsets[rows])
             block = np.ix_(units, rows)
             same[block] = np.where(cells[block], found, same[block])
         return same
 
     def _compare_versions(
-        self, left: LocatedRows, right: LocatedRows, units: Places, places: Places
+        self, left: LocatedRows, right: LocatedRows, units: Offsets, offsets: Offsets
     ) -> Masks:
-        present, there = left.is_present[places], right.is_present[places]
+        present, there = left.is_present[offsets], right.is_present[offsets]
         same: Masks = np.tile(present == there, (len(units), 1))
         compared = np.flatnonzero(present & there)
         chosen = [self._units[at] for at in units]
         names = [name for unit in chosen for name in unit]
         for start in range(0, len(compared), ROWS_AT_ONCE):
             some = compared[start : start + ROWS_AT_ONCE]
-            rows = pa.array(places[some])
+            rows = pa.array(offsets[some])
             one, other = (
                 read_images(side.table, side.addresses.take(rows), names) for side in (left, right)
             )

@@ -53,7 +53,7 @@ class Fetched:
 
 
 @contextmanager
-def fetch_files(place: str, aws: AwsSettings) -> Iterator[Fetched]:
+def fetch_files(uri: str, aws: AwsSettings) -> Iterator[Fetched]:
     """A file, a folder or a pattern of a bucket; mistakes in its files name their addresses.
 
     Raises:
@@ -62,12 +62,12 @@ def fetch_files(place: str, aws: AwsSettings) -> Iterator[Fetched]:
     with tempfile.TemporaryDirectory(prefix="omnigraph-fetch-") as name:
         folder = Path(name).resolve()
         try:
-            addresses = list_bucket_files(place, aws)
+            addresses = list_bucket_files(uri, aws)
             local = [_fetch(address, folder, aws) for address in addresses]
         except OSError as error:
-            raise BadRequest(f"cannot read {place}: {error.strerror or error}") from error
-        if not has_magic(place):
-            local = [folder / store_path(place)]
+            raise BadRequest(f"cannot read {uri}: {error.strerror or error}") from error
+        if not has_magic(uri):
+            local = [folder / store_path(uri)]
         fetched = Fetched(tuple(local), str(folder))
         try:
             yield fetched
@@ -121,47 +121,47 @@ def open_sources(
         tables = tuple(open_frame(str(name), frame) for name, frame in sources.items())
         yield SourceGraph(tuple(replace(one, is_named_exactly=True) for one in tables))
         return
-    places = [sources] if isinstance(sources, str | Path) else list(sources)
+    given = [sources] if isinstance(sources, str | Path) else list(sources)
     with ExitStack() as open_exports:
         graph = SourceGraph(())
-        for place in map(str, places):
-            if place.startswith(BUCKETS):
-                given = settings or Settings.from_environment(os.environ)
-                fetched = open_exports.enter_context(fetch_files(place, given.aws))
-                found = _read_places(fetched.paths, delimiter, open_exports)
+        for path in map(str, given):
+            if path.startswith(BUCKETS):
+                chosen = settings or Settings.from_environment(os.environ)
+                fetched = open_exports.enter_context(fetch_files(path, chosen.aws))
+                found = _read_paths(fetched.paths, delimiter, open_exports)
                 graph = graph.join(fetched.rename(found))
             else:
-                graph = graph.join(_read_places(_expand(place), delimiter, open_exports))
+                graph = graph.join(_read_paths(_expand(path), delimiter, open_exports))
         if not graph.tables:
-            raise BadRequest(f"no data found in {', '.join(map(str, places))}")
+            raise BadRequest(f"no data found in {', '.join(map(str, given))}")
         yield graph
 
 
-def _expand(place: str) -> list[Path]:
-    if "://" in place and not place.startswith("file://"):
+def _expand(path: str) -> list[Path]:
+    if "://" in path and not path.startswith("file://"):
         raise BadRequest(
-            f"{place}: schemas are inferred, and graphs imported, from files and s3:// addresses; "
+            f"{path}: schemas are inferred, and graphs imported, from files and s3:// addresses; "
             "download it first"
         )
-    path = Path(place.removeprefix("file://"))
-    if path.exists():
-        return [path]
-    found = sorted(glob(place, recursive=True)) if has_magic(place) else []  # noqa: PTH207
+    file = Path(path.removeprefix("file://"))
+    if file.exists():
+        return [file]
+    found = sorted(glob(path, recursive=True)) if has_magic(path) else []  # noqa: PTH207
     if not found:
-        raise BadRequest(f"cannot read {place}: no such file or folder")
+        raise BadRequest(f"cannot read {path}: no such file or folder")
     return [Path(one) for one in found]
 
 
-def _read_places(
+def _read_paths(
     paths: Iterable[Path], delimiter: str | None, open_exports: ExitStack
 ) -> SourceGraph:
     graph = SourceGraph(())
     for path in paths:
-        graph = graph.join(_read_place(path, delimiter, open_exports))
+        graph = graph.join(_read_path(path, delimiter, open_exports))
     return graph
 
 
-def _read_place(path: Path, delimiter: str | None, open_exports: ExitStack) -> SourceGraph:
+def _read_path(path: Path, delimiter: str | None, open_exports: ExitStack) -> SourceGraph:
     if is_kuzu_database(path):
         return read_kuzu_export(open_exports.enter_context(export_kuzu_database(path)))
     if not path.is_dir():
@@ -210,9 +210,9 @@ def _read_file(path: Path, delimiter: str | None, headers: Iterable[Path]) -> So
     if suffix in _JSON:
         return read_json_lines(path, stem)
     if suffix == ".parquet":
-        return _place_in_export(open_parquet(path, stem), path)
+        return _recognize_export(open_parquet(path, stem), path)
     if suffix in _ARROW:
-        return _place_in_export(open_arrow(path, stem), path)
+        return _recognize_export(open_arrow(path, stem), path)
     if suffix in _TEXT:
         return _read_delimited(path, stem, delimiter, headers)
     raise BadRequest(
@@ -237,7 +237,7 @@ def _find_name(path: Path) -> str:
     return shorter if is_part and shorter != stem else stem
 
 
-def _place_in_export(table: SourceTable, path: Path) -> SourceGraph:
+def _recognize_export(table: SourceTable, path: Path) -> SourceGraph:
     """A file in a folder as `omnigraph export` writes it: its kind and type are known."""
     kind = _EXPORTED.get(path.parent.parent.name)
     if kind is None:
@@ -257,7 +257,7 @@ def _read_delimited(
     if is_neo4j_header(names):
         return read_neo4j_csv(file, names, stem)
     table = SourceTable(name=stem, origin=str(path), read=file.read, has_text_values=True)
-    return _place_in_export(table, path)
+    return _recognize_export(table, path)
 
 
 def _find_header(path: Path, headers: Iterable[Path]) -> Path | None:

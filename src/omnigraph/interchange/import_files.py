@@ -16,7 +16,7 @@ from omnigraph.graph.engines import LoadEngineName, ModeName
 from omnigraph.graph.graph import Graph, init
 from omnigraph.graph.graph import open as open_graph
 from omnigraph.interchange.find_tables import Sources, open_sources
-from omnigraph.interchange.propose_schema import place_ids, propose_schema
+from omnigraph.interchange.propose_schema import find_types_of_ids, propose_schema
 from omnigraph.interchange.read_records import read_networkx
 from omnigraph.interchange.schema_proposal import (
     ProposedEdge,
@@ -234,12 +234,12 @@ def stage_import(proposal: SchemaProposal, folder: Path) -> None:
     ids = {one.name: one.ids for one in proposal.nodes}
     for node in proposal.nodes:
         for number, table in enumerate(node.tables):
-            place = folder / "nodes" / node.name / _name_file(table, number)
-            _write(place, _list_nodes(node, table))
+            path = folder / "nodes" / node.name / _name_file(table, number)
+            _write(path, _list_nodes(node, table))
     for edge in proposal.edges:
         for number, table in enumerate(edge.tables):
-            place = folder / "edges" / edge.name / _name_file(table, number)
-            _write(place, _list_edges(edge, table, ids))
+            path = folder / "edges" / edge.name / _name_file(table, number)
+            _write(path, _list_edges(edge, table, ids))
 
 
 def _name_file(table: SourceTable, number: int) -> str:
@@ -248,12 +248,12 @@ def _name_file(table: SourceTable, number: int) -> str:
     return f"{name}.{number}.parquet" if number else f"{name}.parquet"
 
 
-def _write(place: Path, batches: Iterator[pa.RecordBatch]) -> None:
+def _write(path: Path, batches: Iterator[pa.RecordBatch]) -> None:
     first = next(batches, None)
     if first is None:
         return
-    place.parent.mkdir(parents=True, exist_ok=True)
-    with pq.ParquetWriter(place, first.schema) as writer:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with pq.ParquetWriter(path, first.schema) as writer:
         writer.write_batch(first)
         for batch in batches:
             writer.write_batch(batch)
@@ -282,10 +282,11 @@ def _list_edges(
     line = 1 + _HEADER_LINES
     for batch in table.read():
         ends = [_get(batch, column) for column in edge.ends]
-        places = [
-            place_ids(end, names, ids) for end, names in zip(ends, edge.candidates, strict=True)
+        types = [
+            find_types_of_ids(end, names, ids)
+            for end, names in zip(ends, edge.candidates, strict=True)
         ]
-        chosen = pa.array((places[0] == wanted[0]) & (places[1] == wanted[1]))
+        chosen = pa.array((types[0] == wanted[0]) & (types[1] == wanted[1]))
         columns = {"from": as_id_texts(ends[0]), "to": as_id_texts(ends[1])}
         if edge.id_column is not None:
             columns["id"] = as_id_texts(_get(batch, edge.id_column))

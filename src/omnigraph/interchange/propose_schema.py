@@ -404,10 +404,10 @@ class _Proposer:
             self._list_candidates(profile, ends[0], table.end_groups[0]),
             self._list_candidates(profile, ends[1], table.end_groups[1]),
         )
-        pairs, unplaced = self._count_pairs(profile, ends, candidates)
-        if unplaced:
+        pairs, unmatched = self._count_pairs(profile, ends, candidates)
+        if unmatched:
             self._lost.append(
-                f"{unplaced} of {profile.rows} rows of {_name(profile)}: an end is not the id of "
+                f"{unmatched} of {profile.rows} rows of {_name(profile)}: an end is not the id of "
                 "any node"
             )
         id_column = self._find_edge_id(profile)
@@ -474,25 +474,25 @@ class _Proposer:
         """Count the rows of each pair of types, and those that have none."""
         ids = {one.name: one.ids for one in self._made}
         counted: dict[tuple[str, str], int] = {}
-        unplaced = 0
+        unmatched = 0
         if not profile.rows and all(candidates):
             return {(candidates[0][0], candidates[1][0]): 0}, 0
         for table in profile.tables:
             for batch in table.read():
                 sources, targets = (
-                    place_ids(_get_column(batch, column), names, ids)
+                    find_types_of_ids(_get_column(batch, column), names, ids)
                     for column, names in zip(ends, candidates, strict=True)
                 )
-                placed = (sources >= 0) & (targets >= 0)
-                unplaced += int(np.count_nonzero(~placed))
+                matched = (sources >= 0) & (targets >= 0)
+                unmatched += int(np.count_nonzero(~matched))
                 width = max(len(candidates[1]), 1)
                 codes, counts = np.unique(
-                    sources[placed] * width + targets[placed], return_counts=True
+                    sources[matched] * width + targets[matched], return_counts=True
                 )
                 for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
                     pair = candidates[0][code // width], candidates[1][code % width]
                     counted[pair] = counted.get(pair, 0) + count
-        return dict(sorted(counted.items())), unplaced
+        return dict(sorted(counted.items())), unmatched
 
     def _add_derived(self, profile: _Profile, column: str, to: _Profile) -> None:
         """The edges that a column of nodes stands for."""
@@ -516,7 +516,7 @@ def _name(profile: _Profile) -> str:
     return PurePath(profile.first.origin).name
 
 
-def place_ids(
+def find_types_of_ids(
     column: pa.Array, names: Sequence[str], ids: Mapping[str, pa.Array]
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Return the type of each id as its position among the names; -1 for none.
@@ -524,13 +524,13 @@ def place_ids(
     If there is only one type, every id is assumed to be of it, and the load reports if it is not.
     """
     texts = as_id_texts(column)
-    places = np.full(len(column), -1, np.int64)
+    indices = np.full(len(column), -1, np.int64)
     if texts is None:
-        return places
+        return indices
     if len(names) == 1:
-        places[texts.is_valid().to_numpy(zero_copy_only=False)] = 0
-        return places
-    for place, name in enumerate(names):
+        indices[texts.is_valid().to_numpy(zero_copy_only=False)] = 0
+        return indices
+    for index, name in enumerate(names):
         known = pc.is_in(texts, value_set=ids[name]).to_numpy(zero_copy_only=False)
-        places[(places < 0) & known] = place
-    return places
+        indices[(indices < 0) & known] = index
+    return indices

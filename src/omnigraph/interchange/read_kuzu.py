@@ -180,7 +180,7 @@ def _read_schema(path: Path, lost: list[str]) -> Iterator[_KuzuTable]:
 def _split_list(text: str) -> list[str]:
     """The parts between commas that are in no brackets or quotes."""
     parts, depth, quote, start = [], 0, "", 0
-    for place, sign in enumerate(text):
+    for offset, sign in enumerate(text):
         if quote:
             quote = "" if sign == quote else quote
         elif sign in "`'\"":
@@ -190,8 +190,8 @@ def _split_list(text: str) -> list[str]:
         elif sign in ")]":
             depth -= 1
         elif sign == "," and not depth:
-            parts.append(text[start:place].strip())
-            start = place + 1
+            parts.append(text[start:offset].strip())
+            start = offset + 1
     parts.append(text[start:].strip())
     return [part for part in parts if part]
 
@@ -273,7 +273,7 @@ def _read_columns(
     taken: list[str],
     types: Mapping[str, PropertyType],
 ) -> Iterator[pa.RecordBatch]:
-    """The columns of a file by place, under the names of the schema."""
+    """The columns of a file by position, under the names of the schema."""
     if path.suffix.lower() == ".parquet":
         batches = iter(open_parquet(path, path.stem).read())
     else:

@@ -181,7 +181,7 @@ SCHEMA_SYNTAX_CODES: Mapping[str, str] = {
     "P143": "A body is closed with `}` before the file or the next declaration.",
     "P144": "An annotation takes one value first and then values with names.",
     "P145": "A bound of `@range` is a plain decimal number.",
-    "P146": "This kind of declaration does not have that part, or not in that place.",
+    "P146": "This kind of declaration does not have that part, or not in that position.",
     "P147": "Type names start in upper case, names of properties and annotations in lower case.",
 }
 

@@ -19,7 +19,7 @@ from omnigraph.errors import FilesMissing, HistoricalVersionReclaimed, OmniError
 from omnigraph.identity import EntityKind
 from omnigraph.maintenance.maintenance_results import MANIFEST_KEY, CleanedTable, CleanupResult
 from omnigraph.maintenance.orphan_removal import OrphanRemoval
-from omnigraph.maintenance.retention import Place, ReachabilityScan, Reachable, Retention
+from omnigraph.maintenance.retention import ReachabilityScan, Reachable, Retention
 from omnigraph.progress import working
 from omnigraph.storage.branch_requests import remove_old_requests
 from omnigraph.storage.graph_lifecycle import relocate
@@ -32,7 +32,7 @@ from omnigraph.storage.recovery.recover_writes import revoke_late_effects
 from omnigraph.storage.refs import MAIN_REF
 from omnigraph.storage.sealed_records import rewrite_record_log
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables import Table, TableLocation, open_table
+from omnigraph.storage.tables import PhysicalTable, Table, TableLocation, open_table
 from omnigraph.storage.tables.file_integrity import drop_stale_checksums
 from omnigraph.storage.tables.missing_files import find_missing
 from omnigraph.storage.tables.remove_versions import (
@@ -165,7 +165,7 @@ def _remove_held(
             with root.acquire_fence() as guard:
                 mark = current.renew(guard, has_recovered=bool(resolve_all(root, guard)))
                 for one in some:
-                    versions = mark.list_unneeded(one.place, one.versions)
+                    versions = mark.list_unneeded(one.table, one.versions)
                     with _recording_errors(one, rows[one.path]):
                         removed = _announce_and_remove(orphans, guard, one.location, versions)
                         rows[one.path].take(one.location.branch, removed)
@@ -231,7 +231,7 @@ def _recover_pending(
     resolve_all(root, guard)
 
 
-def _list_pending_versions(root: GraphRoot) -> Iterator[tuple[Place, int]]:
+def _list_pending_versions(root: GraphRoot) -> Iterator[tuple[PhysicalTable, int]]:
     """Yield the table versions that interrupted writes start from or may publish."""
     for plan in list_pending_intents(root.store):
         for table in plan.changes.moved:
@@ -252,7 +252,7 @@ def _require_whole(root: GraphRoot, mark: Reachable) -> None:
             return open_table(root.location(path, branch), version)
         return None
 
-    pinned = [(*place, version) for place, versions in mark.pins.items() for version in versions]
+    pinned = [(*table, version) for table, versions in mark.pins.items() for version in versions]
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
         opened = list(pool.map(lambda one: open_pinned(*one), pinned))
     missing = find_missing(table for table in opened if table is not None)
@@ -286,9 +286,9 @@ def _truncate_logs(root: GraphRoot, path: str, branches: Collection[str | None])
     """
     location = root.location(path)
     for branch in {None, *branches}:
-        place = location.on_branch(branch)
-        if is_table(place):
-            drop_stale_checksums(place)
+        fork = location.on_branch(branch)
+        if is_table(fork):
+            drop_stale_checksums(fork)
     return 0
 
 
@@ -357,7 +357,7 @@ class _Unneeded:
     versions: Sequence[int]
 
     @property
-    def place(self) -> Place:
+    def table(self) -> PhysicalTable:
         return self.path, self.location.branch
 
 

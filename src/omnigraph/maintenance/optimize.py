@@ -199,8 +199,8 @@ def list_owned_entries(snapshot: Snapshot) -> list[TableEntry]:
 def _read_heads(snapshot: Snapshot, entries: Iterable[TableEntry]) -> list[int]:
     root = snapshot.root
     with ThreadPoolExecutor(root.settings.maintenance_concurrency) as pool:
-        places = (snapshot.location(entry) for entry in entries)
-        return list(pool.map(find_latest_version, places))
+        locations = (snapshot.location(entry) for entry in entries)
+        return list(pool.map(find_latest_version, locations))
 
 
 def _check_drift(

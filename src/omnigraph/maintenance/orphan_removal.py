@@ -169,7 +169,7 @@ class OrphanRemoval:
             for table in plan.changes.moved
             if table.path == path
         }
-        return announced | {branch for place, branch in mark.pins if place == path}
+        return announced | {branch for table, branch in mark.pins if table == path}
 
     def _is_abandoned(self, path: str, name: str) -> bool:
         """Return whether no writer can still be preparing a branch of this name.
@@ -228,40 +228,40 @@ class OrphanRemoval:
             return 0
         freed = 0
         for branch in (None, *list_branches(location)):
-            place = location.on_branch(branch)
+            fork = location.on_branch(branch)
             try:
-                found = {f"{path}/{file.path}": file for file in list_unreferenced_files(place)}
+                found = {f"{path}/{file.path}": file for file in list_unreferenced_files(fork)}
             except StorageFailure:
-                if branch is None or is_table(place):
+                if branch is None or is_table(fork):
                     raise
                 continue  # deleted meanwhile
-            freed += self._remove_due(place, found)
+            freed += self._remove_due(fork, found)
         return freed
 
-    def _remove_due(self, place: TableLocation, found: dict[str, UnreferencedFile]) -> int:
+    def _remove_due(self, location: TableLocation, found: dict[str, UnreferencedFile]) -> int:
         if not found:
             return 0
-        due, freed = self._first_seen.due(found, self._list_possible_bases(place)), 0
+        due, freed = self._first_seen.due(found, self._list_possible_bases(location)), 0
         for start in range(0, len(due), _FILES_PER_HOLD):
             names = due[start : start + _FILES_PER_HOLD]
             with self._root.acquire_fence() as guard:
                 resolve_all(self._root, guard)
-                freed += remove_unreferenced(place, [found[name] for name in names], guard.check)
+                freed += remove_unreferenced(location, [found[name] for name in names], guard.check)
             self._first_seen.forget(names)
             self.reclaimed += names
         return freed
 
-    def _list_possible_bases(self, place: TableLocation) -> list[str]:
+    def _list_possible_bases(self, location: TableLocation) -> list[str]:
         """Return the versions on which a file of the manifest may still be published.
 
         A publish asserts nothing about its file, which is written under the fence. Where that is a
         lease, its author may be suspended past the grace period. So the file stays until the
         manifest has moved, and a commit prepared on the version before is refused.
         """
-        is_manifest = place.uri == self._root.manifest().uri
+        is_manifest = location.uri == self._root.manifest().uri
         if not is_manifest or not self._root.lease_may_expire or not self._grace_s:
             return []
-        return [self._root.version_path(place, find_latest_version(place))]
+        return [self._root.version_path(location, find_latest_version(location))]
 
     def reclaim_folders(self, tables: Iterable[str]) -> int:
         """Remove tables that no branch shows and staged input of ended loads.

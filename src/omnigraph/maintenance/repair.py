@@ -65,7 +65,7 @@ def quarantine_intent(root: GraphRoot, operation_id: str) -> str:
     if not operation_id.isalnum():
         raise BadRequest(f"'{operation_id}' is not an operation id")
     operation = OperationId(operation_id)
-    path, place = make_intent_path(operation), make_quarantined_intent_path(operation)
+    path, target = make_intent_path(operation), make_quarantined_intent_path(operation)
     with root.acquire_fence() as guard:
         data = root.store.find(path)
         if data is None:
@@ -75,9 +75,9 @@ def quarantine_intent(root: GraphRoot, operation_id: str) -> str:
         if plan is not None:
             _record_end(root, guard, plan)
         guard.check()
-        root.store.put(place, data)
+        root.store.put(target, data)
         root.store.delete(path)
-    return place
+    return target
 
 
 def _decode_if_readable(data: bytes, path: str) -> WritePlan | None:

@@ -40,7 +40,7 @@ from omnigraph.storage.manifest import (
 from omnigraph.storage.refs import MAIN_REF, REF_RECORDS, BranchRef, list_tags, require_none_lost
 from omnigraph.storage.sealed_records import RecordMemory, require_no_lost_records
 from omnigraph.storage.snapshot import Snapshot
-from omnigraph.storage.tables import TableLocation, open_table
+from omnigraph.storage.tables import PhysicalTable, TableLocation, open_table
 from omnigraph.storage.tables.checksums import LOG, ChecksumLogs
 from omnigraph.storage.tables.file_integrity import (
     find_lost_after,
@@ -63,8 +63,6 @@ RECOMMENDED_KEEP = 10
 FLOOR = 3
 """An age never retains fewer commits than this: the clocks that dated them may be wrong."""
 
-Place = tuple[str, str | None]
-"""A physical table: its path and its branch."""
 Entries = tuple[TableEntry, ...]
 
 
@@ -120,31 +118,31 @@ class Reachable:
     """The existing manifest versions, by physical branch."""
     manifests: Mapping[str | None, frozenset[int]]
     """Those of them to retain."""
-    pins: Mapping[Place, frozenset[int]]
+    pins: Mapping[PhysicalTable, frozenset[int]]
     """The table versions they show."""
-    floors: Mapping[Place, int]
+    floors: Mapping[PhysicalTable, int]
     """Versions from here on stay, because a suspended writer may have started before them."""
     manifest_floors: Mapping[str | None, int]
     keys: Mapping[str, TableKey]
     """The current key of each table, by its path."""
 
-    def list_unneeded(self, place: Place, versions: Iterable[int]) -> list[int]:
+    def list_unneeded(self, table: PhysicalTable, versions: Iterable[int]) -> list[int]:
         """Return the versions of a table that no manifest version shows.
 
         Versions newer than every shown one are left out: a writer may be about to publish them.
         """
-        pins = self.pins.get(place)
+        pins = self.pins.get(table)
         if not pins:
             return []
-        limit = min(self.floors.get(place, max(pins)), max(pins))
+        limit = min(self.floors.get(table, max(pins)), max(pins))
         return [version for version in versions if version < limit and version not in pins]
 
-    def also_retaining(self, versions: Iterable[tuple[Place, int]]) -> Reachable:
+    def also_retaining(self, versions: Iterable[tuple[PhysicalTable, int]]) -> Reachable:
         """Return a copy that retains more table versions."""
-        pins = {place: set(all_) for place, all_ in self.pins.items()}
-        for place, version in versions:
-            pins.setdefault(place, set()).add(version)
-        return replace(self, pins={place: frozenset(all_) for place, all_ in pins.items()})
+        pins = {table: set(all_) for table, all_ in self.pins.items()}
+        for table, version in versions:
+            pins.setdefault(table, set()).add(version)
+        return replace(self, pins={table: frozenset(all_) for table, all_ in pins.items()})
 
     def retaining_first_versions(self) -> Reachable:
         """Return a copy that retains the first version of every table that some branch lacks.
@@ -177,7 +175,7 @@ class ReachabilityScan:
         self._opened: set[tuple[str, str | None, int]] = set()
         self._histories: dict[str | None, History] = defaultdict(History)
         self._verified: set[tuple[str, str | None, int]] = set()
-        self._known_refs: set[Place] = set()
+        self._known_refs: set[PhysicalTable] = set()
         self._merges: dict[str | None, list[CommitRecord]] = {}
         self._versions: dict[str | None, list[int]] = {}
         self._commits: dict[str | None, tuple[int, list[CommitRecord]]] = {}
@@ -355,8 +353,8 @@ class ReachabilityScan:
         A damaged one might omit a version that a commit shows, which would then be removed.
         """
         logs, pins = self._logs, self._list_pins(manifests)
-        places = {**{(MANIFEST, branch): all_ for branch, all_ in manifests.items()}, **pins}
-        for (path, branch), versions in places.items():
+        needed = {**{(MANIFEST, branch): all_ for branch, all_ in manifests.items()}, **pins}
+        for (path, branch), versions in needed.items():
             location = self.root.location(path, branch)
             if branch is not None and (path, branch) not in self._known_refs:
                 require_branch_ref(location, branch, logs)
@@ -421,20 +419,20 @@ class ReachabilityScan:
 
     def _list_pins(
         self, manifests: Mapping[str | None, frozenset[int]], *, needed: bool = True
-    ) -> dict[Place, frozenset[int]]:
+    ) -> dict[PhysicalTable, frozenset[int]]:
         wanted = [(branch, version) for branch, all_ in manifests.items() for version in all_]
         fresh = [one for one in wanted if one not in self._shown]
         with ThreadPoolExecutor(self.root.settings.maintenance_concurrency) as pool:
             shown = list(pool.map(lambda one: self._read_shown_entries(*one, needed=needed), fresh))
         shown += [self._shown[one] for one in set(wanted).difference(fresh)]
-        pins: dict[Place, set[int]] = defaultdict(set)
+        pins: dict[PhysicalTable, set[int]] = defaultdict(set)
         for entries in shown:
             for entry in entries:
                 pins[entry.path, entry.owner_branch].add(entry.version)
         for state in self._list_merged_states(manifests):
             for table in state.tables:
                 pins[table.path, table.branch].add(table.version)
-        return {place: frozenset(versions) for place, versions in pins.items()}
+        return {table: frozenset(versions) for table, versions in pins.items()}
 
     def _list_merged_states(
         self, manifests: Mapping[str | None, frozenset[int]]
@@ -488,13 +486,13 @@ class ReachabilityScan:
 
     def _list_floors(
         self, bases: Mapping[str | None, int], newest: Mapping[str | None, ManifestSnapshot]
-    ) -> dict[Place, int]:
-        floors: dict[Place, int] = {}
+    ) -> dict[PhysicalTable, int]:
+        floors: dict[PhysicalTable, int] = {}
         for branch, version in bases.items():
             shown = self._read_shown_entries(branch, version, needed=True) if version else ()
             base = {(e.path, e.owner_branch): e.version for e in shown}
             for entry in newest[branch].state.entries.values():
-                place = (entry.path, entry.owner_branch)
-                floor = base.get(place, 0)
-                floors[place] = min(floor, floors.get(place, floor))
+                table = (entry.path, entry.owner_branch)
+                floor = base.get(table, 0)
+                floors[table] = min(floor, floors.get(table, floor))
         return floors

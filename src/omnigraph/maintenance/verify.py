@@ -19,7 +19,6 @@ from omnigraph.identity import BranchName, EntityKind, make_table_key
 from omnigraph.language.source import SourceText
 from omnigraph.maintenance.maintenance_results import VerifyFinding, VerifyResult
 from omnigraph.maintenance.optimize_steps import list_stored_indexes
-from omnigraph.maintenance.retention import Place
 from omnigraph.maintenance.verify_storage import (
     AffectedCommits,
     FileCheck,
@@ -43,6 +42,7 @@ from omnigraph.storage.refs import BranchRef, list_names, read_ref
 from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import (
     LanceIndexKind,
+    PhysicalTable,
     Table,
     build_in_list,
     describe_indices,
@@ -188,10 +188,10 @@ def _verify_past_manifest(snapshot: Snapshot, report: Report, files: FileCheck) 
 
 
 def _verify_entry(snapshot: Snapshot, entry: TableEntry, report: Report, files: FileCheck) -> None:
-    place = (entry.path, entry.owner_branch, entry.version)
-    if place in report.tables:
+    table_version = (entry.path, entry.owner_branch, entry.version)
+    if table_version in report.tables:
         return
-    report.tables.add(place)
+    report.tables.add(table_version)
     branch, key = snapshot.branch, entry.table_key
     try:
         table = open_table(snapshot.location(entry), entry.version)
@@ -427,7 +427,7 @@ def _verify_edges(seen: CatalogSnapshot, report: Report, files: FileCheck) -> No
 
 def _note_orphans(root: GraphRoot, report: Report) -> None:
     """Note unreferenced tables and files: history, pending writes, or orphans."""
-    shown: set[Place] = {(path, branch) for path, branch, _ in report.tables}
+    shown: set[PhysicalTable] = {(path, branch) for path, branch, _ in report.tables}
     known = {path for path, _ in shown}
     for path in (MANIFEST, *root.table_paths()):
         if path not in known and path != MANIFEST:

@@ -117,24 +117,24 @@ class AffectedCommits:
     def __init__(self, root: GraphRoot) -> None:
         self._root = root
         self._shown: dict[tuple[str | None, int], frozenset[TableVersion]] = {}
-        self._places: dict[TableVersion, frozenset[str]] = {}
+        self._files_of: dict[TableVersion, frozenset[str]] = {}
         self._lock = threading.Lock()
 
-    def commits(self, snapshot: Snapshot, path: str, place: str) -> tuple[str, ...]:
-        """Return the commits of a branch that show the file at `place` of the table at `path`."""
+    def commits(self, snapshot: Snapshot, path: str, file: str) -> tuple[str, ...]:
+        """Return the commits of a branch that show the file at `file` of the table at `path`."""
         with self._lock:
             try:
                 history = History().commits(snapshot.manifest)
             except OmniError:
                 return ()
-            return tuple(c.commit_id for c in history if self._shows(c, path, place))
+            return tuple(c.commit_id for c in history if self._shows(c, path, file))
 
-    def _shows(self, commit: CommitRecord, path: str, place: str) -> bool:
+    def _shows(self, commit: CommitRecord, path: str, file: str) -> bool:
         key = (commit.incarnation, commit.manifest_version)
         if key not in self._shown:
             self._shown[key] = self._tables(*key)
         tables = [one for one in self._shown[key] if one[0] == path]
-        return any(place in self._files(one) for one in tables)
+        return any(file in self._files(one) for one in tables)
 
     def _tables(self, branch: str | None, version: int) -> frozenset[TableVersion]:
         try:
@@ -144,16 +144,16 @@ class AffectedCommits:
         return frozenset((e.path, e.owner_branch, e.version) for e in state.entries.values())
 
     def _files(self, one: TableVersion) -> frozenset[str]:
-        if one not in self._places:
+        if one not in self._files_of:
             path, branch, version = one
             location = self._root.location(path, branch)
             try:
                 native = open_table(location, version).native
-                places = {part.path for part in version_parts(location, native)}
+                paths = {part.path for part in version_parts(location, native)}
             except OmniError:
-                places = set()
-            self._places[one] = frozenset(places)
-        return self._places[one]
+                paths = set()
+            self._files_of[one] = frozenset(paths)
+        return self._files_of[one]
 
 
 _SHOWN_COMMITS = 5
@@ -305,11 +305,11 @@ def _quote(name: str | None) -> str:
 
 def _find_missing_forks(root: GraphRoot, manifest: ManifestSnapshot) -> list[str]:
     """Return the forks that a branch shows and that its tables lack."""
-    places = {(MANIFEST, manifest.location.branch)} | {
+    tables = {(MANIFEST, manifest.location.branch)} | {
         (entry.path, entry.owner_branch) for entry in manifest.state.entries.values()
     }
     problems, logs = [], ChecksumLogs()
-    for path, branch in sorted(places, key=str):
+    for path, branch in sorted(tables, key=str):
         if branch is not None:
             try:
                 require_branch_ref(root.location(path), branch, logs)
@@ -383,8 +383,8 @@ def verify_unshown_versions(root: GraphRoot, report: Report, *, whole: bool) -> 
         except OmniError:
             continue  # reported where the table is verified
         for branch in branches:
-            for place, problem in list_damaged_versions(location.on_branch(branch), whole=whole):
-                file = place.removeprefix(f"{root.uri}/")
+            for uri, problem in list_damaged_versions(location.on_branch(branch), whole=whole):
+                file = uri.removeprefix(f"{root.uri}/")
                 if file not in reported:
                     report.note("unshown_version", f"{file} {problem}; no commit shows it")
 

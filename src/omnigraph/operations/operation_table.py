@@ -79,7 +79,8 @@ GET_SNAPSHOT = make_get(
     parameters=(
         BRANCH,
         QueryParameter(
-            "at", "A tag, commit, version, time or any other place, instead of the branch as it is."
+            "at",
+            "A tag, commit, version, time or any other revision, instead of the branch as it is.",
         ),
     ),
 )
@@ -375,7 +376,7 @@ RESTORE = make_keyed_post(
     asks.RestoreRequest,
     ApplyResult,
     CHANGES_BRANCH,
-    Right(Action.READ, of="place"),
+    Right(Action.READ, of="revision"),
     verb="restore",
     statuses=(412,),
 )
@@ -399,7 +400,7 @@ DELETE_TAG = make_delete(
 DIFF = make_get(
     "diff",
     "diff",
-    "How two places differ: counts by type, every change as a line, or those of one type as Arrow.",
+    "Compare two revisions: counts by type, changes as lines, or those of one type as Arrow.",
     DiffStats,
     Right(Action.READ, of="before"),
     Right(Action.READ, of="after"),

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -48,14 +47,14 @@ class ExportTask:
     table_key: TableKey
     table: Table
     fragments: tuple[int, ...]
-    place: str
+    path: str
 
 
 class ExportedFile(Result, frozen=True, kw_only=True):
     """One file of an export."""
 
     table_key: TableKey
-    place: str = msgspec.field(name="path")
+    path: str
     rows: int
     bytes: int
 
@@ -64,14 +63,14 @@ def export_fragments(spec: ExportSpec, task: ExportTask) -> ExportedFile:
     """Write one whole file; a repeated run writes the same file."""
     type_ = decode_catalog_cached(spec.ir).by_table_key[task.table_key]
     rows = 0
-    with _write_whole_file(task.place, spec.aws) as stream:
+    with _write_whole_file(task.path, spec.aws) as stream:
         writer = _Parquet(stream) if spec.format == "parquet" else _Lines(stream, type_)
         for batch in _read_rows(task, type_):
             writer.add(batch)
             rows += batch.num_rows
         writer.close(type_)
         size = stream.tell()
-    return ExportedFile(table_key=task.table_key, place=task.place, rows=rows, bytes=size)
+    return ExportedFile(table_key=task.table_key, path=task.path, rows=rows, bytes=size)
 
 
 def _read_rows(task: ExportTask, type_: NodeType | EdgeType) -> Iterator[pa.RecordBatch]:
@@ -133,14 +132,14 @@ def _convert_plain(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 @contextlib.contextmanager
-def _write_whole_file(place: str, aws: AwsSettings) -> Iterator[Any]:
+def _write_whole_file(path: str, aws: AwsSettings) -> Iterator[Any]:
     """Write a file that appears under its name only when it is complete."""
-    store = open_filesystem(place, aws)
-    if place.startswith("s3://"):
-        with store.open_output_stream(store_path(place)) as stream:
+    store = open_filesystem(path, aws)
+    if path.startswith("s3://"):
+        with store.open_output_stream(store_path(path)) as stream:
             yield stream
         return
-    target = Path(place)
+    target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f".{target.name}.{uuid4().hex[:8]}")
     try:
@@ -185,14 +184,14 @@ def export_files(
     if format not in FORMATS:
         raise BadRequest(f"format '{format}' is not one of {', '.join(FORMATS)}")
     began, aws = time.monotonic(), snapshot.root.settings.aws
-    place = str(out).rstrip("/")
-    _require_empty(place)
+    target = str(out).rstrip("/")
+    _require_empty(target)
     planned = [
         ExportTask(
             table_key=type_.table_key,
             table=snapshot.table(type_.table_key),
             fragments=group,
-            place=_make_file_name(place, type_, n, format),
+            path=_make_file_name(target, type_, n, format),
         )
         for type_ in types
         for n, group in enumerate(_group_fragments(snapshot, type_, rows_per_file))
@@ -200,7 +199,7 @@ def export_files(
     spec = ExportSpec(ir=encode_ir(catalog), format=format, aws=aws)
     files = tasks.run(export_fragments, planned, spec, stage="export") if planned else []
     result = ExportResult(
-        out=place,
+        out=target,
         format=format,
         engine=tasks.engine,
         spark_app_id=tasks.application,
@@ -210,7 +209,7 @@ def export_files(
         seconds=round(time.monotonic() - began, 3),
         stages=tuple(tasks.times),
     )
-    _write_summary(place, result, snapshot, aws)
+    _write_summary(target, result, snapshot, aws)
     return result
 
 
@@ -222,27 +221,27 @@ def _group_fragments(
     return group_fragments(snapshot.table(type_.table_key), rows_per_file)
 
 
-def _make_file_name(place: str, type_: NodeType | EdgeType, number: int, format: str) -> str:
-    return f"{place}/{_FOLDERS[type_.kind]}/{type_.name}/part-{number:05}.{format}"
+def _make_file_name(out: str, type_: NodeType | EdgeType, number: int, format: str) -> str:
+    return f"{out}/{_FOLDERS[type_.kind]}/{type_.name}/part-{number:05}.{format}"
 
 
-def _require_empty(place: str) -> None:
-    if place.startswith("s3://"):
+def _require_empty(path: str) -> None:
+    if path.startswith("s3://"):
         return
-    folder = Path(place.removeprefix("file://"))
+    folder = Path(path.removeprefix("file://"))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadRequest(f"{place} is not an empty folder")
+        raise BadRequest(f"{path} is not an empty folder")
 
 
-def _write_summary(place: str, result: ExportResult, snapshot: Snapshot, aws: AwsSettings) -> None:
+def _write_summary(out: str, result: ExportResult, snapshot: Snapshot, aws: AwsSettings) -> None:
     counts: dict[str, int] = {}
     for file in result.files:
         counts[file.table_key] = counts.get(file.table_key, 0) + file.rows
     text = json.dumps(
         {"graph_commit_id": snapshot.head, "format": result.format, "rows": counts}, indent=2
     )
-    path = f"{place}/{SUMMARY}"
-    if not place.startswith("s3://"):
-        Path(place).mkdir(parents=True, exist_ok=True)
+    path = f"{out}/{SUMMARY}"
+    if not out.startswith("s3://"):
+        Path(out).mkdir(parents=True, exist_ok=True)
     with open_filesystem(path, aws).open_output_stream(store_path(path)) as stream:
         stream.write(text.encode() + b"\n")

@@ -21,7 +21,7 @@ from omnigraph.pipeline.check_stages import SIZES, Checks, Sizes
 from omnigraph.pipeline.kernels.write_kernel import (
     DeleteTask,
     FillTask,
-    PlacedProblem,
+    LocatedProblem,
     WriteTask,
     Written,
     delete_rows,
@@ -130,7 +130,7 @@ class LoadJob:
             catalog=catalog,
             options=self._options,
             snapshot=snapshot,
-            places=self._input.places,
+            source_map=self._input.source_map,
             minted=self._input.list_minted(),
             sizes=self._sizes,
             skipped=self._skipped,
@@ -154,10 +154,10 @@ class LoadJob:
         """Raise for records that cannot be read, or record that they are skipped."""
         skipped = SkippedInput()
         if self._options.skips:
-            skipped.add(list_first_problems(self._input.splits, self._input.places))
+            skipped.add(list_first_problems(self._input.splits, self._input.source_map))
             return skipped
         try:
-            raise_unreadable(self._input.splits, self._input.places)
+            raise_unreadable(self._input.splits, self._input.source_map)
         except RowsRejected:
             self._write_rejects()
             raise
@@ -183,7 +183,7 @@ class LoadJob:
         if checks is not None and checks.rejects is not None:
             ruled = commit_staging(checks.rejects, REJECTS, checks.rejected)
         tables = [table for table in (self._rejects, ruled) if table is not None]
-        write_rejects(self._options.rejects, tables, self._input.places)
+        write_rejects(self._options.rejects, tables, self._input.source_map)
 
 
 @dataclass
@@ -213,19 +213,19 @@ class _StagedChecks:
             address = next((one for one in addresses if one is not None), None)
             if not any(one.dropped for one in self.checks.keys[key]):
                 refuse_address(address)
-            raise_taken(key, self.checks.keys[key], self.input.places)
+            raise_taken(key, self.checks.keys[key], self.input.source_map)
 
     def _raise_or_skip(self, touched: Sequence[TableKey]) -> None:
         given, keys = self.input, self.checks.keys
         if not self.checks.options.skips:
-            raise_repeated(given.splits, keys, touched, given.places)
+            raise_repeated(given.splits, keys, touched, given.source_map)
             return
         for key in touched:
-            problems, _ = list_mismatches(given.splits, key, given.places)
+            problems, _ = list_mismatches(given.splits, key, given.source_map)
             self.checks.skipped.add(problems)
             found = keys.get(key, ())
-            repeated = [violation_problem(v) for v in list_repeated_keys(found, given.places)]
-            self.checks.skipped.add([*repeated, *list_taken_ids(found, given.places)])
+            repeated = [violation_problem(v) for v in list_repeated_keys(found, given.source_map)]
+            self.checks.skipped.add([*repeated, *list_taken_ids(found, given.source_map)])
 
     def _fill(self) -> dict[TableKey, Staged]:
         """Complete partial records with the stored rows they replace."""
@@ -265,9 +265,9 @@ class _StagedChecks:
             result[key] = replace(one, table=table).with_row_outcomes(row_outcomes)
         return result
 
-    def _locate(self, placed: PlacedProblem) -> RowProblem:
-        file, line = self.input.places.of(placed.position)
-        return msgspec.structs.replace(placed.problem, file=file, line=line)
+    def _locate(self, located: LocatedProblem) -> RowProblem:
+        file, line = self.input.source_map.of(located.position)
+        return msgspec.structs.replace(located.problem, file=file, line=line)
 
 
 @dataclass(kw_only=True)

@@ -38,7 +38,7 @@ from omnigraph.pipeline.kernels.staged_row_reader import (
     count_rows,
 )
 from omnigraph.pipeline.kernels.write_kernel import group_fragments
-from omnigraph.pipeline.load_report import Broken, Places, SkippedInput, make_problem
+from omnigraph.pipeline.load_report import Broken, SkippedInput, SourceMap, make_problem
 from omnigraph.pipeline.staging_area import ROW_OUTCOMES, Staged, StagingArea, commit_staging
 from omnigraph.pipeline.tasks import Job, Tasks
 from omnigraph.storage.snapshot import Snapshot
@@ -75,7 +75,7 @@ class Checks:
     catalog: Catalog
     options: LoadOptions
     snapshot: Snapshot
-    places: Places
+    source_map: SourceMap
     minted: frozenset[TableKey]
     """The types whose ids were all minted by the load, so that none can be stored."""
     sizes: Sizes = SIZES
@@ -125,7 +125,7 @@ class Checks:
         for key, findings in self.keys.items():
             texts = [text for one in findings for text in one.row_outcomes]
             row_outcomes = commit_staging(locations[key], ROW_OUTCOMES, texts)
-            touched = tuple(sorted({place for one in findings for place in one.touched}))
+            touched = tuple(sorted({fragment for one in findings for fragment in one.touched}))
             result[key] = replace(result[key], touched=touched).with_row_outcomes(row_outcomes)
         return result
 
@@ -137,7 +137,7 @@ class Checks:
         The rules are independent as long as no row is dropped, so they are checked
         together; otherwise one after the other, each on the rows the ones before it kept.
         """
-        broken = Broken(self.places)
+        broken = Broken(self.source_map)
         current = dict(staged)
         if self.options.skips:
             self._drop_rows(current, broken)
@@ -163,7 +163,7 @@ class Checks:
         self._drop_by_rule(self._check_values, staged, broken)
         is_settled = False
         while not is_settled:
-            helpless = Broken(self.places)
+            helpless = Broken(self.source_map)
             dropped = self._drop_by_rule(self._check_unique, staged, broken)
             dropped += self._drop_by_rule(self._check_ends, staged, broken)
             edges = self._drop_by_rule(self._check_cardinality, staged, helpless)
@@ -214,9 +214,9 @@ class Checks:
 
     def _check_values(self, staged: dict[TableKey, Staged], broken: Broken) -> RuleRun:
         ruled = [key for key in sorted(staged) if list_value_rules(self.catalog.by_table_key[key])]
-        places = self._drop_places(ruled)
+        drops = self._locate_drops(ruled)
         tasks = [
-            ValueTask(table_key=key, staged=staged[key], fragments=group, drop_to=places.get(key))
+            ValueTask(table_key=key, staged=staged[key], fragments=group, drop_to=drops.get(key))
             for key in ruled
             for group in self._group_rows(staged[key])
         ]
@@ -225,44 +225,44 @@ class Checks:
             mine = [one for task, one in zip(tasks, found, strict=True) if task.table_key == key]
             for rule in range(len(list_value_rules(self.catalog.by_table_key[key]))):
                 self._note(broken, [one[rule] for one in mine if one])
-            self._drop(staged, key, places, (one for ones in mine for one in ones))
+            self._drop(staged, key, drops, (one for ones in mine for one in ones))
 
     def _check_unique(self, staged: dict[TableKey, Staged], broken: Broken) -> RuleRun:
         ruled = [
-            (key, place)
+            (key, index)
             for key in sorted(staged)
-            for place, constraint in enumerate(self.catalog.by_table_key[key].constraints)
+            for index, constraint in enumerate(self.catalog.by_table_key[key].constraints)
             if constraint.kind is ConstraintKind.UNIQUE
         ]
-        places = self._drop_places([key for key, _ in ruled])
+        drops = self._locate_drops([key for key, _ in ruled])
         tasks = [
             UniqueTask(
                 table_key=key,
-                constraint=place,
+                constraint=index,
                 staged=staged[key],
                 base=self.staying(key, staged),
                 bucket=bucket,
-                drop_to=places.get(key),
+                drop_to=drops.get(key),
             )
-            for key, place in ruled
+            for key, index in ruled
             for bucket in self._choose_buckets(staged[key].rows)
         ]
         found = yield Job(check_unique, tasks, self._spec)
-        for key, place in ruled:
+        for key, index in ruled:
             ones = [
                 one
                 for task, one in zip(tasks, found, strict=True)
-                if (task.table_key, task.constraint) == (key, place)
+                if (task.table_key, task.constraint) == (key, index)
             ]
             self._note(broken, [one[0] for one in ones])
             self._note(broken, [one[1] for one in ones])
         for key in dict.fromkeys(key for key, _ in ruled):
             mine = [ones for task, ones in zip(tasks, found, strict=True) if task.table_key == key]
-            self._drop(staged, key, places, (one for ones in mine for one in ones))
+            self._drop(staged, key, drops, (one for ones in mine for one in ones))
 
     def _check_ends(self, staged: dict[TableKey, Staged], broken: Broken) -> RuleRun:
         edges = [edge for edge in self.catalog.edges.values() if edge.table_key in staged]
-        places = self._drop_places([edge.table_key for edge in edges])
+        drops = self._locate_drops([edge.table_key for edge in edges])
         tasks = [
             EndTask(
                 table_key=edge.table_key,
@@ -274,7 +274,7 @@ class Checks:
                 edge_base=None,
                 fragments=group,
                 bucket=bucket,
-                drop_to=places.get(edge.table_key),
+                drop_to=drops.get(edge.table_key),
             )
             for edge in edges
             for end, nodes in list_ends(edge)
@@ -286,7 +286,7 @@ class Checks:
             for end in ("src", "dst"):
                 self._note(broken, _read_findings(tasks, found, edge.table_key, end))
             mine = [f for t, f in zip(tasks, found, strict=True) if t.table_key == edge.table_key]
-            self._drop(staged, edge.table_key, places, chain.from_iterable(mine))
+            self._drop(staged, edge.table_key, drops, chain.from_iterable(mine))
 
     def _check_orphans(self, staged: dict[TableKey, Staged], broken: Broken) -> RuleRun:
         """Find committed edges that are retained while the nodes at their ends are replaced."""
@@ -322,7 +322,7 @@ class Checks:
             for edge in self.catalog.edges.values()
             if edge.table_key in staged and edge.has_cardinality
         ]
-        places = self._drop_places([edge.table_key for edge in edges])
+        drops = self._locate_drops([edge.table_key for edge in edges])
         tasks: list[CardinalityTask] = []
         for edge in edges:
             key, nodes = edge.table_key, make_table_key(EntityKind.NODE, edge.from_type)
@@ -337,7 +337,7 @@ class Checks:
                     nodes=replaced,
                     node_base=node_base,
                     bucket=bucket,
-                    drop_to=places.get(key),
+                    drop_to=drops.get(key),
                 )
                 tasks.append(task)
         found = yield Job(check_cardinality, tasks, self._spec)
@@ -346,7 +346,7 @@ class Checks:
             broken.add([sources for sources, _ in mine], by_source=True)
             surplus = [edges for _, edges in mine]
             self._note(broken, surplus)
-            self._drop(staged, edge.table_key, places, surplus)
+            self._drop(staged, edge.table_key, drops, surplus)
 
     # --- dividing --------------------------------------------------------------------------------
 
@@ -367,30 +367,28 @@ class Checks:
 
     # --- skipping ---------------------------------------------------------------------------------
 
-    def _drop_places(self, keys: Iterable[TableKey]) -> dict[TableKey, TableLocation]:
+    def _locate_drops(self, keys: Iterable[TableKey]) -> dict[TableKey, TableLocation]:
         return {key: self.area.fresh("drops") for key in keys} if self.options.skips else {}
 
     def _note(self, broken: Broken, found: list[RuleFindings]) -> None:
         if not self.options.skips:
             broken.add(found)
             return
-        self.skipped.add(map(make_problem, Broken(self.places).add(found)))
+        self.skipped.add(map(make_problem, Broken(self.source_map).add(found)))
 
     def _drop(
         self,
         staged: dict[TableKey, Staged],
         key: TableKey,
-        places: Mapping[TableKey, TableLocation],
+        drops: Mapping[TableKey, TableLocation],
         found: Iterable[RuleFindings],
     ) -> None:
-        if key not in places:
+        if key not in drops:
             return
         every = list(found)
         texts = [text for one in every for text in one.row_outcomes]
         self.dropped[key] += sum(one.total for one in every)
-        staged[key] = staged[key].with_row_outcomes(
-            commit_staging(places[key], ROW_OUTCOMES, texts)
-        )
+        staged[key] = staged[key].with_row_outcomes(commit_staging(drops[key], ROW_OUTCOMES, texts))
 
 
 def _read_findings(

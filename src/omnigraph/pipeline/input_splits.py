@@ -41,7 +41,7 @@ _ENDS = {"from": "src", "to": "dst", "src": "src", "dst": "dst"}
 class FileSource:
     """Files, folders and patterns."""
 
-    places: tuple[str | Path, ...]
+    paths: tuple[str | Path, ...]
     name: str | None = ""
     """Name of the input in reports; empty if its files have names."""
 
@@ -97,7 +97,7 @@ class InputFile:
     """One input file: its name in reports, its location, and its format."""
 
     name: str
-    place: str
+    path: str
     size: int
     format: Format
     compression: str | None = None
@@ -115,7 +115,7 @@ class InputSplit:
 
 
 def plan_inputs(
-    places: Iterable[str | Path],
+    paths: Iterable[str | Path],
     options: LoadOptions,
     catalog: Catalog,
     aws: AwsSettings,
@@ -123,9 +123,9 @@ def plan_inputs(
 ) -> list[InputSplit]:
     """Return the pieces of the files that paths, folders and patterns name, in their order."""
     files: list[InputFile] = []
-    for place in places:
-        for found in _expand_place(str(place), aws):
-            files.append(_describe_input_file(found, str(place), options, catalog, aws))
+    for path in paths:
+        for found in _expand_path(str(path), aws):
+            files.append(_describe_input_file(found, str(path), options, catalog, aws))
     if not files:
         raise BadRequest("no input was given")
     splits: list[InputSplit] = []
@@ -205,29 +205,29 @@ def _find_folder_type(found: str, catalog: Catalog, format: Format) -> str | Non
     return f"{kind[:-1]}:{folder}" if folder in known else None
 
 
-def _expand_place(place: str, aws: AwsSettings) -> list[str]:
-    if place.startswith(_S3):
-        return list_bucket_files(place, aws)
-    path = place.removeprefix("file://")
-    if has_magic(path) and not Path(path).exists():
-        names = glob(path, recursive=True)  # noqa: PTH207 - a pattern may start at the root
+def _expand_path(path: str, aws: AwsSettings) -> list[str]:
+    if path.startswith(_S3):
+        return list_bucket_files(path, aws)
+    local = path.removeprefix("file://")
+    if has_magic(local) and not Path(local).exists():
+        names = glob(local, recursive=True)  # noqa: PTH207 - a pattern may start at the root
         found = sorted(name for name in names if Path(name).is_file())
         if not found:
-            raise BadRequest(f"no file matches {place}")
+            raise BadRequest(f"no file matches {path}")
         return found
-    if Path(path).is_dir():
-        inside = sorted(str(p) for p in Path(path).rglob("*") if _is_data(p))
+    if Path(local).is_dir():
+        inside = sorted(str(p) for p in Path(local).rglob("*") if _is_data(p))
         if not inside:
-            raise BadRequest(f"no files in {place}")
+            raise BadRequest(f"no files in {path}")
         return inside
-    return [path]
+    return [local]
 
 
 def _is_data(path: Path) -> bool:
     return path.is_file() and not path.name.startswith((".", "_"))
 
 
-def list_bucket_files(place: str, aws: AwsSettings) -> list[str]:
+def list_bucket_files(uri: str, aws: AwsSettings) -> list[str]:
     """List the files that an address or a pattern of a bucket names.
 
     Raises:
@@ -235,34 +235,34 @@ def list_bucket_files(place: str, aws: AwsSettings) -> list[str]:
     """
     import pyarrow.fs as fs  # noqa: PLC0415 - only for input on an object store
 
-    path, store = place.removeprefix(_S3), open_filesystem(place, aws)
+    path, store = uri.removeprefix(_S3), open_filesystem(uri, aws)
     pattern = has_magic(path)
     base = path.split("*")[0].rpartition("/")[0] if pattern else path
     if not pattern and store.get_file_info(path).type is fs.FileType.File:
-        return [place]
+        return [uri]
     listed = store.get_file_info(fs.FileSelector(base, recursive=True, allow_not_found=True))
     files = [info.path for info in listed if info.type is fs.FileType.File]
     names = [name for name in files if not name.rpartition("/")[2].startswith((".", "_"))]
     chosen = [name for name in names if not pattern or Path(name).match(path)]
     if not chosen:
-        raise BadRequest(f"no file matches {place}")
+        raise BadRequest(f"no file matches {uri}")
     return [_S3 + name for name in sorted(chosen)]
 
 
-def measure_files(places: Iterable[str | Path], aws: AwsSettings) -> int:
+def measure_files(paths: Iterable[str | Path], aws: AwsSettings) -> int:
     """Estimate the bytes of plain records in files."""
-    found = [name for place in places for name in _expand_place(str(place), aws)]
+    found = [name for path in paths for name in _expand_path(str(path), aws)]
     return sum(
         get_file_size(name, aws) * (_PACKED if name.endswith(_PACKED_ENDS) else 1) for name in found
     )
 
 
-def identify_files(places: Iterable[str | Path], aws: AwsSettings) -> list[tuple[str, str]]:
-    """List the files that places name, each with an identity of its content.
+def identify_files(paths: Iterable[str | Path], aws: AwsSettings) -> list[tuple[str, str]]:
+    """List the files that paths name, each with an identity of its content.
 
     That is a digest on the local disk; on an object store, where reading costs, its size and time.
     """
-    found = [name for place in places for name in _expand_place(str(place), aws)]
+    found = [name for path in paths for name in _expand_path(str(path), aws)]
     return [(name, _identify_file(name, aws)) for name in found]
 
 
@@ -277,11 +277,11 @@ def _identify_file(name: str, aws: AwsSettings) -> str:
         raise BadRequest(f"cannot read {name}: {error.strerror or error}") from error
 
 
-def open_filesystem(place: str, aws: AwsSettings) -> FileSystem:
+def open_filesystem(path: str, aws: AwsSettings) -> FileSystem:
     """Return the file system of an address: the local disk, or an object store."""
     import pyarrow.fs as fs  # noqa: PLC0415 - the driver may never read a file itself
 
-    if not place.startswith(_S3):
+    if not path.startswith(_S3):
         return fs.LocalFileSystem()
     endpoint = aws.endpoint or ""
     scheme, _, host = endpoint.rpartition("://")
@@ -296,17 +296,17 @@ def open_filesystem(place: str, aws: AwsSettings) -> FileSystem:
     )
 
 
-def store_path(place: str) -> str:
-    return place.removeprefix(_S3)
+def store_path(path: str) -> str:
+    return path.removeprefix(_S3)
 
 
-def get_file_size(place: str, aws: AwsSettings) -> int:
+def get_file_size(path: str, aws: AwsSettings) -> int:
     try:
-        if not place.startswith(_S3):
-            return Path(place).stat().st_size
-        return int(open_filesystem(place, aws).get_file_info(store_path(place)).size or 0)
+        if not path.startswith(_S3):
+            return Path(path).stat().st_size
+        return int(open_filesystem(path, aws).get_file_info(store_path(path)).size or 0)
     except OSError as error:
-        raise BadRequest(f"cannot read {place}: {error.strerror or error}") from error
+        raise BadRequest(f"cannot read {path}: {error.strerror or error}") from error
 
 
 def _split_pieces(file: InputFile, split_bytes: int, aws: AwsSettings) -> Iterator[tuple[int, int]]:
@@ -326,7 +326,7 @@ def _list_row_groups(
     import pyarrow.parquet as pq  # noqa: PLC0415
 
     try:
-        with open_filesystem(file.place, aws).open_input_file(store_path(file.place)) as stream:
+        with open_filesystem(file.path, aws).open_input_file(store_path(file.path)) as stream:
             metadata = pq.ParquetFile(stream).metadata
             sizes = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
     except (OSError, pa.ArrowInvalid) as error:
@@ -337,10 +337,10 @@ def _list_row_groups(
 def group_by_size(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
     """Group neighbours into runs as large as allowed, each of at least one item."""
     start, total = 0, 0
-    for place, size in enumerate(sizes):
-        if place > start and total + size > most:
-            yield start, place
-            start, total = place, 0
+    for index, size in enumerate(sizes):
+        if index > start and total + size > most:
+            yield start, index
+            start, total = index, 0
         total += size
     if start < len(sizes):
         yield start, len(sizes)

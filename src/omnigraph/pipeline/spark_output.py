@@ -102,7 +102,7 @@ def _collect(node: Aggregate, value: AggregateValue, argument: Column, rows: Fra
         v for v in find_aggregate_requirements(node).variables if (v, ID) in rows.slots
     )
     order = [rows.column(variable, name) for name in (ID, TYPE) for variable in variables]
-    keys = [column.alias(f"k{place}") for place, column in enumerate(order)]
+    keys = [column.alias(f"k{index}") for index, column in enumerate(order)]
     items = F.struct(*keys, argument.alias("value"))
     found = F.array_sort(F.collect_list(F.when(argument.isNotNull(), items)))
     values = F.transform(found, lambda item: item.getField("value"))
@@ -137,8 +137,8 @@ def _render_lists(path: Path, kind: pa.DataType) -> Iterator[tuple[Path, pa.Data
     if pat.is_list(kind) or pat.is_fixed_size_list(kind):
         yield path, kind
     elif pat.is_struct(kind):
-        for place, field in enumerate(kind):
-            yield from _render_lists((*path, name_member(place)), field.type)
+        for index, field in enumerate(kind):
+            yield from _render_lists((*path, name_member(index)), field.type)
 
 
 def add_texts(
@@ -167,23 +167,23 @@ class Results:
     def with_data(self, data: DataFrame) -> Results:
         return replace(self, data=data)
 
-    def place(self, name: str) -> int:
+    def index(self, name: str) -> int:
         return next(i for i, column in enumerate(self.columns) if column.name == name)
 
-    def kind(self, place: int) -> pa.DataType:
-        return get_output_type(self.columns[place].type)
+    def kind(self, index: int) -> pa.DataType:
+        return get_output_type(self.columns[index].type)
 
     def name_columns(self) -> DataFrame:
         """Return the result with its names."""
         shown = [
-            F.col(_build_output(place)).cast(from_arrow_type(to_spark_type(self.kind(place))))
-            for place in range(len(self.columns))
+            F.col(_build_output(index)).cast(from_arrow_type(to_spark_type(self.kind(index))))
+            for index in range(len(self.columns))
         ]
         return self.data.select(*shown).toDF(*(column.name for column in self.columns))
 
 
-def _build_output(place: int) -> str:
-    return f"o{place}"
+def _build_output(index: int) -> str:
+    return f"o{index}"
 
 
 # --- rows to output -------------------------------------------------------------------------------
@@ -192,8 +192,8 @@ def _build_output(place: int) -> str:
 def project_frame(node: Project, rows: Frame, given: Given) -> Results:
     """Return one output row for each row, or for each that is different."""
     values = [
-        build_column(rows, column.value, given).alias(_build_output(place))
-        for place, column in enumerate(node.columns)
+        build_column(rows, column.value, given).alias(_build_output(index))
+        for index, column in enumerate(node.columns)
         if not isinstance(column.value, AggregateValue)
     ]
     results = Results(rows.data.select(*values), node.columns)
@@ -203,9 +203,9 @@ def project_frame(node: Project, rows: Frame, given: Given) -> Results:
     return results.with_data(whole.select(*(_to_unsigned(results, p) for p in range(len(values)))))
 
 
-def _to_unsigned(results: Results, place: int) -> Column:
-    return normalize_zero(F.col(_build_output(place)), results.kind(place)).alias(
-        _build_output(place)
+def _to_unsigned(results: Results, index: int) -> Column:
+    return normalize_zero(F.col(_build_output(index)), results.kind(index)).alias(
+        _build_output(index)
     )
 
 
@@ -213,13 +213,13 @@ def aggregate_frame(node: Aggregate, rows: Frame, given: Given) -> Results:
     """Return one row for each group; without keys exactly one."""
     results = Results(rows.data, node.columns)
     keys, computed = [], []
-    for place, column in enumerate(node.columns):
+    for index, column in enumerate(node.columns):
         if isinstance(column.value, AggregateValue):
             found = aggregate_columns(node, column.value, rows, given)
-            computed.append(found.alias(_build_output(place)))
+            computed.append(found.alias(_build_output(index)))
         else:
-            key = normalize_zero(build_column(rows, column.value, given), results.kind(place))
-            keys.append(key.alias(_build_output(place)))
+            key = normalize_zero(build_column(rows, column.value, given), results.kind(index))
+            keys.append(key.alias(_build_output(index)))
     data = rows.data.groupBy(*keys).agg(*computed) if keys else rows.data.agg(*computed)
     return results.with_data(data)
 
@@ -243,17 +243,17 @@ def sort_output(node: Sort, results: Results, names: ColumnNames) -> Results:
     order = []
     for key in node.keys:
         assert isinstance(key.value, OutputValue), "above the output there are only its columns"
-        place = results.place(key.value.column)
-        order.append(_order_column(F.col(_build_output(place)), descending=key.descending))
-    ties = [results.place(name) for name in node.tie_columns]
+        index = results.index(key.value.column)
+        order.append(_order_column(F.col(_build_output(index)), descending=key.descending))
+    ties = [results.index(name) for name in node.tie_columns]
     data, texts = add_text_columns(
         results.data, [(_build_output(p), results.kind(p)) for p in ties], names
     )
-    for place in ties:
+    for index in ties:
         order += _order_ties(
-            F.col(_build_output(place)), results.kind(place), (_build_output(place),), texts
+            F.col(_build_output(index)), results.kind(index), (_build_output(index),), texts
         )
-    kept = [_build_output(place) for place in range(len(results.columns))]
+    kept = [_build_output(index) for index in range(len(results.columns))]
     return results.with_data(data.orderBy(*order).select(*kept) if order else data)
 
 
@@ -265,8 +265,8 @@ def _order_ties(
     if not pat.is_struct(kind):
         return [_order_column(column)]
     found = [_order_column(column.isNotNull())]
-    for place, field in enumerate(kind):
-        name = name_member(place)
+    for index, field in enumerate(kind):
+        name = name_member(index)
         found += _order_ties(column.getField(name), field.type, (*path, name), texts)
     return found
 

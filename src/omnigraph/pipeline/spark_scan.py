@@ -216,10 +216,10 @@ class SparkTables:
         slots = self._count_slots(variable, columns, kinds)
         parts: list[ScanPart] = []
         for step, type_ in zip(steps, types, strict=True):
-            for place, ends in enumerate(list_followed_ends(step.direction)):
+            for index, ends in enumerate(list_followed_ends(step.direction)):
                 outputs = (*ends, "id", TYPE_NAME, *columns)
                 # Followed along already, an edge from a node to itself is not followed back.
-                parts += self._split_parts(type_, outputs, filters, skips_loops=place > 0)
+                parts += self._split_parts(type_, outputs, filters, skips_loops=index > 0)
         data = self._build_frame(parts, [near, far, *slots.values()])
         return NodePairs(data, near.column, far.column, self._count_edges(steps)), slots
 
@@ -296,8 +296,8 @@ def read_in_tasks(session: SparkSession, tasks: Sequence[ScanTask], schema: pa.S
 
         tasks, schema = pickle.loads(blob)
         for batch in batches:
-            for place in batch.column(0).to_pylist():
-                yield from read_task(tasks[place], schema)
+            for index in batch.column(0).to_pylist():
+                yield from read_task(tasks[index], schema)
 
     count = len(tasks)
     return session.range(0, count, 1, max(1, count)).mapInArrow(body, promised)

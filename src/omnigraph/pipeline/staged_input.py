@@ -35,7 +35,7 @@ from omnigraph.pipeline.kernels.stage_kernel import (
     stage_table,
 )
 from omnigraph.pipeline.kernels.staged_blocks import MatchTask, match_rows
-from omnigraph.pipeline.load_report import Origin, Places
+from omnigraph.pipeline.load_report import Origin, SourceMap
 from omnigraph.pipeline.staging_area import (
     REJECTS,
     Staged,
@@ -89,7 +89,7 @@ class StagedInput:
         self.area = StagingArea(root, given)
         self.tables: dict[TableKey, Staged] = {}
         self.splits: list[StagedSplit] = []
-        self.places = Places((), ())
+        self.source_map = SourceMap((), ())
         self._ir: str | None = None
         self._versions: dict[TableKey, int | None] = {}
         """Versions of the tables that the input was matched with."""
@@ -174,7 +174,7 @@ class StagedInput:
             stored=stored,
         )
         origins = self._read(spec, catalog)
-        self.places = Places(origins, [split.lines for split in self.splits])
+        self.source_map = SourceMap(origins, [split.lines for split in self.splits])
         self.tables = {}
         for key, type_ in catalog.by_table_key.items():
             texts = [t for s in self.splits if key in s.tables for t in s.tables[key].fragments]
@@ -203,7 +203,7 @@ class StagedInput:
 
     def _read_files(self, source: FileSource, spec: StageSpec, catalog: Catalog) -> list[Origin]:
         split_bytes = self._sizes.split_bytes
-        splits = plan_inputs(source.places, self._options, catalog, spec.aws, split_bytes)
+        splits = plan_inputs(source.paths, self._options, catalog, spec.aws, split_bytes)
         self.splits = self._tasks.run(stage_split, splits, spec, stage="read")
         return [
             Origin(split.file.name if source.name == "" else source.name, split.start == 0)
@@ -232,8 +232,8 @@ class StagedInput:
         self.splits = self._tasks.map_rows(
             source.frame, stage_partition, FrameSpec(spec, mapping), stage="read"
         )
-        for place, split in enumerate(self.splits):
-            assert split.split == place, "every partition answers once, in order"
+        for index, split in enumerate(self.splits):
+            assert split.split == index, "every partition answers once, in order"
         return [Origin() for _ in self.splits]
 
     def _build_mapping(self, catalog: Catalog) -> ColumnMapping:

@@ -162,7 +162,7 @@ def spool_input(root: GraphRoot, data: Iterable[bytes]) -> Iterator[str]:
             root.store.delete(path)
         return
     with tempfile.TemporaryDirectory(prefix="omnigraph-") as folder:
-        place = Path(folder) / "input.jsonl"
-        with place.open("wb") as file:
+        local = Path(folder) / "input.jsonl"
+        with local.open("wb") as file:
             file.writelines(data)
-        yield str(place)
+        yield str(local)

@@ -251,10 +251,10 @@ class SparkTasks(_OneJob):
             import pickle  # noqa: PLC0415 - sent by value: it has no module on the other side
 
             for batch in batches:
-                for place in batch.column(0).to_pylist():
-                    number, task = parts[place]
+                for index in batch.column(0).to_pylist():
+                    number, task = parts[index]
                     kernel, spec = pickle.loads(shared[number])
-                    yield run_task(kernel, spec, pickle.loads(task), place)
+                    yield run_task(kernel, spec, pickle.loads(task), index)
 
         count = len(parts)
         frame = self.session.range(0, count, 1, count).mapInArrow(body, _SCHEMA)
@@ -279,8 +279,8 @@ class SparkTasks(_OneJob):
 
             kernel, spec = pickle.loads(blob)
             context = TaskContext.get()
-            place = context.partitionId() if context is not None else 0
-            yield run_task(kernel, spec, Partition(place, batches), place)
+            index = context.partitionId() if context is not None else 0
+            yield run_task(kernel, spec, Partition(index, batches), index)
 
         outcomes: list[Outcome[Value]] = self.collect(
             frame.mapInArrow(body, _SCHEMA), stage, count=0
@@ -305,13 +305,13 @@ class SparkTasks(_OneJob):
 
 
 def run_task(
-    kernel: Callable[[Spec, Task], object], spec: Spec, task: Task, place: int
+    kernel: Callable[[Spec, Task], object], spec: Spec, task: Task, index: int
 ) -> pa.RecordBatch:
     """Run one task on Spark; return a batch of its number and its pickled outcome."""
     import pyarrow as pa  # noqa: PLC0415 - the command line starts without Arrow
 
     outcome = pickle.dumps(run_kernel(kernel, spec, task))
-    columns = {"task": pa.array([place], pa.int64()), "result": pa.array([outcome], pa.binary())}
+    columns = {"task": pa.array([index], pa.int64()), "result": pa.array([outcome], pa.binary())}
     return pa.RecordBatch.from_pydict(columns)
 
 

@@ -408,8 +408,8 @@ def _make_result(decl: QueryDecl, plan: Plan | None, error: str | None) -> Query
 
 
 def _render_text(diagnostic: Diagnostic) -> str:
-    place = f"{diagnostic.source}:{diagnostic.line}:{diagnostic.column}"
-    return f"{diagnostic.headline()} at {place}"
+    position = f"{diagnostic.source}:{diagnostic.line}:{diagnostic.column}"
+    return f"{diagnostic.headline()} at {position}"
 
 
 def _sort_findings(findings: Iterable[QueryLintFinding]) -> tuple[QueryLintFinding, ...]:
@@ -418,9 +418,9 @@ def _sort_findings(findings: Iterable[QueryLintFinding]) -> tuple[QueryLintFindi
     for finding in findings:
         names.setdefault(replace(finding, query_names=()), set()).update(finding.query_names)
     merged = [replace(f, query_names=tuple(sorted(found))) for f, found in names.items()]
-    return tuple(sorted(merged, key=_find_place))
+    return tuple(sorted(merged, key=_find_position))
 
 
-def _find_place(finding: QueryLintFinding) -> tuple[int, str, str, str]:
+def _find_position(finding: QueryLintFinding) -> tuple[int, str, str, str]:
     severity = _SEVERITIES[finding.severity]
     return severity, finding.type_name or "", finding.property or "", finding.code

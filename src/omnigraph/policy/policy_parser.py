@@ -1,4 +1,4 @@
-"""Parse policy bundles and decision tests from YAML, strictly, with the place of every mistake."""
+"""Parse policy bundles and decision tests from YAML, with the position of every mistake."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def load_bundle(path: str | Path, kind: BundleKind = BundleKind.GRAPH) -> Policy
 
     Raises:
         BadRequest: the file cannot be read.
-        CompileError: it is not a bundle of this kind; with every mistake and its place.
+        CompileError: it is not a bundle of this kind; with every mistake and its position.
     """
     try:
         data = Path(path).read_bytes()
@@ -291,7 +291,7 @@ def parse_cases(source: SourceText) -> tuple[DecisionCase, ...]:
     """Parse the cases of a file.
 
     Raises:
-        CompileError: it is not a file of cases; with every mistake and its place.
+        CompileError: it is not a file of cases; with every mistake and its position.
     """
     return _CaseReader(source).read_cases()
 
@@ -347,7 +347,7 @@ class _CaseReader:
             self._yaml.add("B122", "'expect' must be allow or deny", members["expect"].span)
         if action is None or expected is None:
             return None
-        return DecisionCase(id, str(texts["actor"]), action, expected, **_pick_places(texts))
+        return DecisionCase(id, str(texts["actor"]), action, expected, **_pick_targets(texts))
 
     def _read_action(self, word: str, value: Value) -> Action | None:
         found = find_action(word)
@@ -358,5 +358,5 @@ class _CaseReader:
         return found
 
 
-def _pick_places(texts: Mapping[str, str | None]) -> dict[str, str | None]:
+def _pick_targets(texts: Mapping[str, str | None]) -> dict[str, str | None]:
     return {name: texts.get(name) for name in ("branch", "target_branch", "query")}

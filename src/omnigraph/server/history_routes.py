@@ -138,14 +138,14 @@ async def diff(call: Call) -> Response | DiffStats:
     """Compare two revisions: counts by type, changes as lines, or those of one type as Arrow."""
     branch = call.read_branch(call.find("branch"))
     media = choose_media(call.request.headers.get("accept"), call.route.answer_media)
-    places = (call.find("before"), call.find("after"))
+    revisions = (call.find("before"), call.find("after"))
     if media == ARROW_STREAM and not len(call.list("type")) == len(call.list("kind")) == 1:
         raise BadRequest("an Arrow stream has the changes of one type: give one type and its kind")
 
     def start() -> Diff:
         return call.graph.diff(
-            places[0] or "",
-            places[1],
+            revisions[0] or "",
+            revisions[1],
             images=call.find("images") == "true",
             kinds=call.list("kind"),
             types=call.list("type"),

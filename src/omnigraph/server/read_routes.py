@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
 async def get_snapshot(call: Call) -> SnapshotInfo:
     """Return the table versions of a branch or another revision, with the id to read it by."""
-    branch, place = call.read_branch(call.find("branch")), call.find("at")
-    return await call.read(lambda: call.graph.at(place, branch=branch).info())
+    branch, revision = call.read_branch(call.find("branch")), call.find("at")
+    return await call.read(lambda: call.graph.at(revision, branch=branch).info())
 
 
 async def get_schema(call: Call) -> SchemaText:

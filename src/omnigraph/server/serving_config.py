@@ -94,9 +94,9 @@ def list_problems(error: OmniError) -> list[str]:
 
 def _split_graph_id(text: str) -> tuple[str, str | None]:
     """Split `X=id` into X and the id of a graph; `X` alone, or with a `=` in a path, has none."""
-    place, sign, graph_id = text.rpartition("=")
-    if sign and place and "/" not in graph_id:
-        return place, check_graph_id(graph_id)
+    uri, sign, graph_id = text.rpartition("=")
+    if sign and uri and "/" not in graph_id:
+        return uri, check_graph_id(graph_id)
     return text, None
 
 
@@ -285,7 +285,7 @@ class ClusterSource:
     files: ClusterFiles
 
     @classmethod
-    def at(cls, place: str, settings: Settings) -> ClusterSource:
+    def at(cls, path: str, settings: Settings) -> ClusterSource:
         """Open the cluster of a folder with a `cluster.yaml`, or of a storage root.
 
         The root is resolved once: later edits of the folder's files do not affect the server.
@@ -293,7 +293,7 @@ class ClusterSource:
         Raises:
             ClusterError: there is neither.
         """
-        return cls(open_files(place, settings))
+        return cls(open_files(path, settings))
 
     @property
     def address(self) -> str:

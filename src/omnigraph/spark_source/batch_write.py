@@ -70,22 +70,22 @@ class _Target:
 
     def stage(self, area: str, batches: Iterator[pa.RecordBatch]) -> StagedSplit:
         """Stage the rows of one task."""
-        place = StagingArea(self._open_root(), area)
+        staging = StagingArea(self._open_root(), area)
         key = TableKey(self.mapping.table_key)
-        locations = {key: place.table_location(key)}
+        locations = {key: staging.table_location(key)}
         spec = StageSpec(
             ir=self.ir,
             locations=locations,
             aws=self.settings.aws,
             options=self.load,
-            vectors=open_task_vectors(place.root),
+            vectors=open_task_vectors(staging.root),
             stored=self._find_stored(key),
         )
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
         task = Partition(number, map(_read_back, batches))
         # Hours may lie between the first task and the commit, and no process lives as long.
-        with share_heartbeat(place.root, place.note):
+        with share_heartbeat(staging.root, staging.note):
             return stage_partition(FrameSpec(spec, self.mapping), task)
 
     def _find_stored(self, key: TableKey) -> dict[TableKey, Table]:
@@ -115,9 +115,9 @@ class _Target:
         Guard(options.policy, options.actor).allow(Action.CHANGE, branch=options.branch)
 
     def forget(self, area: str) -> None:
-        place = StagingArea(self._open_root(), area)
-        end_shared_heartbeat(place.root, place.note)
-        place.remove()
+        staging = StagingArea(self._open_root(), area)
+        end_shared_heartbeat(staging.root, staging.note)
+        staging.remove()
 
     def _open_root(self) -> GraphRoot:
         return GraphRoot.at(self.options.uri, self.settings)

@@ -20,10 +20,10 @@ from omnigraph.types.temporal import parse_duration
 _FALSE = frozenset({"false", "0", "no", "off"})
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
-_PLACE = ("path", "uri", "type", "branch", "actor", "policy")
+_TARGET = ("path", "uri", "type", "branch", "actor", "policy")
 _TIME_TRAVEL = ("commit", "snapshot", "versionAsOf", "timestampAsOf")
 _READ = (
-    *_PLACE,
+    *_TARGET,
     *_TIME_TRAVEL,
     "where",
     "columns",
@@ -35,7 +35,7 @@ _READ = (
 )
 _CHANGES = (
     "changes",
-    *_PLACE,
+    *_TARGET,
     "types",
     "kinds",
     "ops",
@@ -47,7 +47,7 @@ _CHANGES = (
     "consumerExpires",
     "rowsPerPartition",
 )
-_WRITE = (*_PLACE, "mode", "partial", "message", "streamId")
+_WRITE = (*_TARGET, "mode", "partial", "message", "streamId")
 _OF_STREAMS = ("checkpointLocation", "queryName")
 """Options of a streaming query that Spark passes along with those of the source."""
 

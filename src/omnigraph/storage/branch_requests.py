@@ -44,7 +44,7 @@ class RequestRecord:
 KnownRequest = StoredRecord[RequestRecord]
 
 REQUEST_RECORDS = RecordKind(
-    what="the record of a request", type=RequestRecord, place=REQUESTS, is_logged=True
+    what="the record of a request", type=RequestRecord, base_path=REQUESTS, is_logged=True
 )
 
 

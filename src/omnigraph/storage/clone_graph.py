@@ -67,7 +67,7 @@ from omnigraph.storage.snapshot import Snapshot
 from omnigraph.storage.tables import file_probes
 from omnigraph.storage.tables.checksums import Checksum, ChecksumLogs, add_checksums
 from omnigraph.storage.tables.file_probes import NEWEST_HINT, encode_newest_hint
-from omnigraph.storage.tables.location import relocate_version
+from omnigraph.storage.tables.location import PhysicalTable, relocate_version
 from omnigraph.storage.tables.missing_files import TableFiles, list_referred_files
 from omnigraph.storage.tables.remove_versions import (
     list_table_tags,
@@ -132,17 +132,13 @@ def _look(root: GraphRoot) -> Cut:
         return Cut(refs, dict(zip((ref.incarnation for ref in refs), versions, strict=True)))
 
 
-Place = tuple[str, str | None]
-"""A physical table: the path of a table, or of the manifest, and its Lance branch."""
-
-
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The files to copy, as paths and versions below the root."""
 
     cut: Cut
     contract: SchemaContract
-    versions: Mapping[Place, frozenset[int]]
+    versions: Mapping[PhysicalTable, frozenset[int]]
     files: frozenset[str]
     tags: Sequence[TagRecord]
     consumers: Sequence[ConsumerRecord]
@@ -182,7 +178,7 @@ def make_plan(root: GraphRoot, cut: Cut, *, shallow: bool) -> Plan:
 
 
 def _list_served_consumers(
-    root: GraphRoot, cut: Cut, versions: Mapping[Place, frozenset[int]]
+    root: GraphRoot, cut: Cut, versions: Mapping[PhysicalTable, frozenset[int]]
 ) -> Iterator[ConsumerRecord]:
     refs = {ref.incarnation: ref for ref in cut.refs}
     for consumer in list_consumers(root.store):
@@ -196,7 +192,7 @@ def _list_served_consumers(
                 yield consumer
 
 
-def _is_copied(commit: CommitRecord, versions: Mapping[Place, frozenset[int]]) -> bool:
+def _is_copied(commit: CommitRecord, versions: Mapping[PhysicalTable, frozenset[int]]) -> bool:
     return commit.manifest_version in versions.get((MANIFEST, commit.incarnation), frozenset())
 
 
@@ -206,46 +202,50 @@ class _Planner:
     ) -> None:
         self._root, self._cut, self._pool, self._tags = root, cut, pool, tags
 
-    def manifests(self, *, shallow: bool) -> dict[Place, frozenset[int]]:
+    def manifests(self, *, shallow: bool) -> dict[PhysicalTable, frozenset[int]]:
         newest = {(MANIFEST, branch): frozenset({v}) for branch, v in self._cut.versions.items()}
         if not shallow:
             return self.with_parents(
-                {place: self._list_all(place, newest[place]) for place in newest}
+                {table: self._list_all(table, newest[table]) for table in newest}
             )
-        found: dict[Place, set[int]] = {place: set(all_) for place, all_ in newest.items()}
+        found: dict[PhysicalTable, set[int]] = {table: set(all_) for table, all_ in newest.items()}
         tagged = {(tag.incarnation, tag.manifest_version) for tag in self._tags}
         for branch, version in tagged | list_tagged_versions(self._root.manifest()):
             if version < self._cut.versions.get(branch, 0):
                 found[MANIFEST, branch].add(version)
         return self.with_parents(found)
 
-    def _list_all(self, place: Place, newest: frozenset[int]) -> frozenset[int]:
-        listed = list_versions(self._root.manifest(place[1]))
+    def _list_all(self, table: PhysicalTable, newest: frozenset[int]) -> frozenset[int]:
+        listed = list_versions(self._root.manifest(table[1]))
         return frozenset(version for version in listed if version <= max(newest))
 
-    def tables(self, manifests: Mapping[Place, frozenset[int]]) -> dict[Place, frozenset[int]]:
+    def tables(
+        self, manifests: Mapping[PhysicalTable, frozenset[int]]
+    ) -> dict[PhysicalTable, frozenset[int]]:
         """Find the table versions that versions of the manifest show."""
         wanted = [(branch, version) for (_, branch), all_ in manifests.items() for version in all_]
-        found: dict[Place, set[int]] = defaultdict(set)
+        found: dict[PhysicalTable, set[int]] = defaultdict(set)
         for entries in self._pool.map(lambda one: self._list_shown(*one), wanted):
             for entry in entries:
                 found[entry.path, entry.owner_branch].add(entry.version)
-        return {place: frozenset(all_) for place, all_ in found.items()}
+        return {table: frozenset(all_) for table, all_ in found.items()}
 
     def _list_shown(self, branch: str | None, version: int) -> tuple[TableEntry, ...]:
         manifest = read_manifest(self._root.manifest(branch), version)
         return tuple(manifest.state.entries.values())
 
-    def with_parents(self, versions: Mapping[Place, Iterable[int]]) -> dict[Place, frozenset[int]]:
+    def with_parents(
+        self, versions: Mapping[PhysicalTable, Iterable[int]]
+    ) -> dict[PhysicalTable, frozenset[int]]:
         """Add the versions that branches start at, without which Lance finds no branch.
 
         Cleanup removes such a version once the branch reads none of its files. Then the source of
         the branch is copied with its newest version instead.
         """
-        found: dict[Place, set[int]] = defaultdict(set)
-        listed: dict[Place, list[int]] = {}
-        for place, all_ in versions.items():
-            found[place].update(all_)
+        found: dict[PhysicalTable, set[int]] = defaultdict(set)
+        listed: dict[PhysicalTable, list[int]] = {}
+        for table, all_ in versions.items():
+            found[table].update(all_)
         for path in sorted({path for path, branch in versions if branch is not None}):
             known = list_branches(self._root.location(path))
             waiting = [branch for at, branch in versions if at == path]
@@ -266,11 +266,11 @@ class _Planner:
                     found[parent].add(record.parent_version)
                 elif parent not in found:
                     found[parent].add(max(there))
-        return {place: frozenset(all_) for place, all_ in found.items()}
+        return {table: frozenset(all_) for table, all_ in found.items()}
 
-    def files(self, versions: Mapping[Place, frozenset[int]]) -> frozenset[str]:
+    def files(self, versions: Mapping[PhysicalTable, frozenset[int]]) -> frozenset[str]:
         """List every file that versions refer to."""
-        wanted = [(place, version) for place, all_ in versions.items() for version in all_]
+        wanted = [(table, version) for table, all_ in versions.items() for version in all_]
         files: set[str] = set()
         folders: set[str] = set()
         for (path, _), found in self._pool.map(
@@ -283,8 +283,8 @@ class _Planner:
             files.update(f"{folder}/{name}" for name in names)
         return frozenset(files)
 
-    def _list_files(self, place: Place, version: int) -> TableFiles:
-        return list_referred_files(open_table(self._root.location(*place), version))
+    def _list_files(self, table: PhysicalTable, version: int) -> TableFiles:
+        return list_referred_files(open_table(self._root.location(*table), version))
 
 
 _FILE = re.compile(
@@ -503,17 +503,17 @@ class _Copying:
         return path, size
 
     def _copy_versions(self, plan: Plan, pool: ThreadPoolExecutor) -> None:
-        wanted = [(place, version) for place, all_ in plan.versions.items() for version in all_]
+        wanted = [(table, version) for table, all_ in plan.versions.items() for version in all_]
         for _ in pool.map(lambda one: self._copy_version(*one), wanted):
             continue
 
-    def _copy_version(self, place: Place, version: int) -> None:
-        table, branch = place
-        folder = table if branch is None else f"{table}/tree/{branch}"
-        path = f"{folder}/{file_probes.name_version_file(version)}"
-        data = self._source.store.get(path)
-        home = self._target.store.uri_of(table)
-        self._target.store.put(path, relocate_version(data, home))
+    def _copy_version(self, table: PhysicalTable, version: int) -> None:
+        path, branch = table
+        folder = path if branch is None else f"{path}/tree/{branch}"
+        file = f"{folder}/{file_probes.name_version_file(version)}"
+        data = self._source.store.get(file)
+        home = self._target.store.uri_of(path)
+        self._target.store.put(file, relocate_version(data, home))
 
     def _copy_branches(self, plan: Plan) -> None:
         """Copy the refs of physical branches, which create these."""

@@ -54,7 +54,7 @@ class ConsumerRecord:
 
 
 CONSUMER_RECORDS = RecordKind(
-    what="the record of a consumer", type=ConsumerRecord, place=CONSUMERS, is_logged=True
+    what="the record of a consumer", type=ConsumerRecord, base_path=CONSUMERS, is_logged=True
 )
 
 

@@ -80,7 +80,9 @@ class CloneClaim:
     is_released: bool = False
 
 
-CLONE_CLAIMS = RecordKind(what="the claim of a clone", type=CloneClaim, place=CLONE_CLAIM, key=None)
+CLONE_CLAIMS = RecordKind(
+    what="the claim of a clone", type=CloneClaim, base_path=CLONE_CLAIM, key=None
+)
 
 
 def find_claim(store: ObjectStore) -> CloneClaim | None:
@@ -97,7 +99,7 @@ def decode_claim(found: StoredRecord[CloneClaim]) -> CloneClaim:
 
 
 def require_finished(store: ObjectStore) -> None:
-    """Raise `CloneUnfinished` if a clone to this place is in progress, or was interrupted."""
+    """Raise `CloneUnfinished` if a clone to this path is in progress, or was interrupted."""
     claim = find_claim(store)
     if claim is not None and not claim.is_released:
         raise CloneUnfinished(store.uri, claim.source)
@@ -121,7 +123,9 @@ class AddressNote:
     uri: str
 
 
-ADDRESS_NOTES = RecordKind(what="the address of a graph", type=AddressNote, place=ADDRESS, key=None)
+ADDRESS_NOTES = RecordKind(
+    what="the address of a graph", type=AddressNote, base_path=ADDRESS, key=None
+)
 
 
 def is_at_home(root: GraphRoot) -> bool:
@@ -261,7 +265,9 @@ class InitClaim:
     tables: tuple[str, ...] = ()
 
 
-INIT_CLAIMS = RecordKind(what="the claim of a creation", type=InitClaim, place=INIT_CLAIM, key=None)
+INIT_CLAIMS = RecordKind(
+    what="the claim of a creation", type=InitClaim, base_path=INIT_CLAIM, key=None
+)
 
 
 def _claim(store: ObjectStore, claim: InitClaim) -> None:

@@ -49,9 +49,9 @@ def _close_inherited() -> None:
 os.register_at_fork(after_in_child=_close_inherited)
 
 
-def open_lock_file(place: Path | str) -> int:
+def open_lock_file(path: Path | str) -> int:
     """Open a lock file, creating it if it is missing; nothing is locked yet."""
-    descriptor = open_file(str(place), os.O_RDWR | os.O_CREAT)
+    descriptor = open_file(str(path), os.O_RDWR | os.O_CREAT)
     _open_descriptors.add(descriptor)
     return descriptor
 
@@ -70,10 +70,10 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
-def is_at(descriptor: int, place: Path | str) -> bool:
+def is_at(descriptor: int, path: Path | str) -> bool:
     """Return whether the open file is still the one at its path."""
     try:
-        found = os.stat(place)  # noqa: PTH116 - every commit asks, mostly with plain text
+        found = os.stat(path)  # noqa: PTH116 - every commit asks, mostly with plain text
     except FileNotFoundError:
         return False
     return os.path.samestat(os.fstat(descriptor), found)
@@ -153,7 +153,7 @@ class LocalFence:
         clock: Clock = time.monotonic,
         sleep: Sleep = time.sleep,
     ) -> None:
-        self._place, self._queue = str(root / WRITER_LOCK), str(root / WRITER_QUEUE_LOCK)
+        self._path, self._queue = str(root / WRITER_LOCK), str(root / WRITER_QUEUE_LOCK)
         self._identity = resolve_local_identity(root)
         self._holder = holder
         self._clock, self._sleep = clock, sleep
@@ -164,7 +164,7 @@ class LocalFence:
         started = self._clock()
         turn = take_turn(self._identity, wait_s)
         try:
-            with translate_os_errors("lock", self._place):
+            with translate_os_errors("lock", self._path):
                 return self._lock_file(turn, started, wait_s)
         except BaseException:
             turn.end()
@@ -173,7 +173,7 @@ class LocalFence:
     def _lock_file(self, turn: Turn, started: float, wait_s: float) -> LocalGuard:
         queue = self._take(self._queue, _QUEUE_POLL_S, started, wait_s)
         try:
-            lock = self._take(self._place, _LOCK_POLL_S, started, wait_s)
+            lock = self._take(self._path, _LOCK_POLL_S, started, wait_s)
         finally:
             close_lock_file(queue)
         try:
@@ -186,7 +186,7 @@ class LocalFence:
             close_lock_file(lock)
             raise
         is_left_behind = previous.holder is not None
-        return LocalGuard(lock, self._place, turn, record, self._keep, took_over=is_left_behind)
+        return LocalGuard(lock, self._path, turn, record, self._keep, took_over=is_left_behind)
 
     def _keep(self, content: bytes, record: LockRecord) -> None:
         self._left = content, record
@@ -195,24 +195,24 @@ class LocalFence:
         content, left = _read_content(lock), self._left
         return left[1] if left is not None and left[0] == content else decode_record(content)
 
-    def _take(self, place: str, poll_s: float, started: float, wait_s: float) -> int:
-        """Lock the file at a place; return its descriptor."""
+    def _take(self, path: str, poll_s: float, started: float, wait_s: float) -> int:
+        """Lock the file at a path; return its descriptor."""
         while True:
-            descriptor = open_lock_file(place)
+            descriptor = open_lock_file(path)
             try:
                 while not try_lock(descriptor):
                     self._wait(poll_s, started, wait_s)
             except BaseException:
                 close_lock_file(descriptor)
                 raise
-            if is_at(descriptor, place):
+            if is_at(descriptor, path):
                 return descriptor
             close_lock_file(descriptor)  # the file was removed meanwhile, and created again
 
     def _wait(self, poll_s: float, started: float, wait_s: float) -> None:
         waited = self._clock() - started
         if waited >= wait_s:
-            raise WriterBusy(_describe_holder(self._place), round(waited, 1))
+            raise WriterBusy(_describe_holder(self._path), round(waited, 1))
         # Uneven pauses keep waiting processes from trying in step.
         self._sleep(min(poll_s * (0.5 + random.random()), wait_s - waited))
 
@@ -223,22 +223,22 @@ class LocalGuard(FenceGuard):
     def __init__(
         self,
         descriptor: int,
-        place: str,
+        path: str,
         turn: Turn,
         record: LockRecord,
         keep: Callable[[bytes, LockRecord], None],
         *,
         took_over: bool,
     ) -> None:
-        self._descriptor, self._place, self._turn = descriptor, place, turn
+        self._descriptor, self._path, self._turn = descriptor, path, turn
         self._keep = keep
         self.epoch, self.took_over = record.epoch, took_over
 
     def check(self) -> None:
         if not self._turn.is_ours:
             raise make_fence_lost(self.epoch, "a released guard")
-        with translate_os_errors("look for", self._place):
-            is_in_place = is_at(self._descriptor, self._place)
+        with translate_os_errors("look for", self._path):
+            is_in_place = is_at(self._descriptor, self._path)
         if not is_in_place:
             raise make_fence_lost(self.epoch, "another lock file")
 
@@ -258,9 +258,9 @@ def find_exclusion_problem(root: Path) -> str | None:
     A file is locked through one handle, and again through another, which must be refused. Some
     network mounts grant both.
     """
-    place = root / WRITER_QUEUE_LOCK
-    with translate_os_errors("lock", str(place)):
-        first, second = open_lock_file(place), open_lock_file(place)
+    path = root / WRITER_QUEUE_LOCK
+    with translate_os_errors("lock", str(path)):
+        first, second = open_lock_file(path), open_lock_file(path)
         try:
             if not try_lock(first):
                 return None  # another process holds it: exclusion works
@@ -299,9 +299,9 @@ def _write_record(descriptor: int, record: LockRecord) -> bytes:
     return content
 
 
-def _describe_holder(place: str) -> str:
+def _describe_holder(path: str) -> str:
     try:
-        descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return "unknown"
     try:

@@ -64,9 +64,9 @@ def remove_temporary_files(store: ObjectStore, found: list[TemporaryFile]) -> in
     """Remove temporary files; return their size in bytes."""
     root, freed = Path(store.uri), 0
     for one in found:
-        place = root / one.path
-        with translate_os_errors("delete", str(place)), report_write("delete_file", str(place)):
-            place.unlink(missing_ok=True)
+        path = root / one.path
+        with translate_os_errors("delete", str(path)), report_write("delete_file", str(path)):
+            path.unlink(missing_ok=True)
         freed += one.size_bytes
     return freed
 
@@ -106,7 +106,7 @@ class CandidateList:
 CANDIDATES = RecordKind(
     what="a list of orphan candidates",
     type=CandidateList,
-    place=ORPHAN_CANDIDATES,
+    base_path=ORPHAN_CANDIDATES,
     key=None,
     version=2,
 )
@@ -178,7 +178,7 @@ class OrphanCandidates:
             self._after.pop(path, None)
 
     def keep(self, prefix: str) -> None:
-        """Retain the candidates below a place that could not be listed."""
+        """Retain the candidates below a path that could not be listed."""
         self._after |= {p: seen for p, seen in self._before.items() if p.startswith(prefix)}
 
     def save(self) -> None:

@@ -62,7 +62,7 @@ class BranchRef:
         return self.incarnation is None
 
     @property
-    def place(self) -> str:
+    def revision(self) -> str:
         """The revision of its newest commit."""
         return f"branch:{self.name}"
 
@@ -83,7 +83,10 @@ def _find_ref_problem(ref: BranchRef) -> str | None:
 
 
 REF_RECORDS = RecordKind(
-    what="the record of a branch", type=BranchRef, place=BRANCHES, find_problem=_find_ref_problem
+    what="the record of a branch",
+    type=BranchRef,
+    base_path=BRANCHES,
+    find_problem=_find_ref_problem,
 )
 
 
@@ -154,7 +157,7 @@ class RelationMark:
 RELATION_MARKS = RecordKind(
     what="the mark of a related branch",
     type=RelationMark,
-    place=RELATED,
+    base_path=RELATED,
     key="incarnation",
     is_logged=True,
     advice="",
@@ -215,7 +218,7 @@ class DeletionMark:
 DELETION_MARKS = RecordKind(
     what="the mark of a deleted branch",
     type=DeletionMark,
-    place=DELETED,
+    base_path=DELETED,
     key="incarnation",
     advice="",
 )
@@ -326,7 +329,7 @@ class TagRecord:
         )
 
 
-TAG_RECORDS = RecordKind(what="the record of a tag", type=TagRecord, place=TAGS, is_logged=True)
+TAG_RECORDS = RecordKind(what="the record of a tag", type=TagRecord, base_path=TAGS, is_logged=True)
 
 
 def normalize_tag(name: str) -> str:

@@ -107,12 +107,12 @@ def _accept(_: object) -> str | None:
 
 @dataclass(frozen=True, kw_only=True)
 class RecordKind(Generic[Record]):
-    """A kind of sealed record: its place, its members, and how it is read and replaced."""
+    """A kind of sealed record: its path, its members, and how it is read and replaced."""
 
     what: str
     """Its name with an article, for messages."""
     type: type[Record]
-    place: str
+    base_path: str
     """The folder of the records; the path, if there is only one."""
     key: str | None = "name"
     """The member that names a record; None if there is only one."""
@@ -128,7 +128,7 @@ class RecordKind(Generic[Record]):
     """True if a record without a checksum is damaged."""
 
     def path(self, name: str = "") -> str:
-        return self.place if self.key is None else make_record_path(self.place, name)
+        return self.base_path if self.key is None else make_record_path(self.base_path, name)
 
     def path_of(self, record: Record) -> str:
         return self.path("" if self.key is None else getattr(record, self.key))
@@ -224,7 +224,7 @@ class RecordKind(Generic[Record]):
 
     def remove(self, store: ObjectStore, *names: str) -> None:
         """Remove records, where there are any. A lost answer is settled by reading."""
-        paths = [self.place] if self.key is None else list(map(self.path, names))
+        paths = [self.base_path] if self.key is None else list(map(self.path, names))
         if self.is_logged:
             paths = [path for path in paths if store.exists(path)]
             _forget_records(store, paths)
@@ -249,13 +249,13 @@ class RecordKind(Generic[Record]):
 
     def _find_files(self, store: ObjectStore) -> dict[str, str]:
         """Return the file of each record by name."""
-        found = ((find_name(file), file) for file in store.list(self.place))
+        found = ((find_name(file), file) for file in store.list(self.base_path))
         return {name: file for name, file in found if name is not None}
 
     def read_all(self, store: ObjectStore) -> Iterator[tuple[str, bytes]]:
         """Yield every record undecoded, in the order of names."""
         for name, file in sorted(self._find_files(store).items()):
-            data = store.find(f"{self.place}/{file}")
+            data = store.find(f"{self.base_path}/{file}")
             if data is not None:
                 yield name, data
 
@@ -266,7 +266,7 @@ class RecordKind(Generic[Record]):
                 self.find(store, name)
             except OmniError as error:
                 yield error.message
-        for path in list_lost_records(store, self.place) if self.is_logged else ():
+        for path in list_lost_records(store, self.base_path) if self.is_logged else ():
             yield f"{path} is gone, and nobody removed it"
 
 

@@ -139,15 +139,15 @@ class _LockedHeartbeat:
 
     def __init__(self, root: Path, path: str) -> None:
         self.path, self._began_s = path, time.monotonic()
-        self._place = place = root / path
-        with translate_os_errors("lock", str(place)):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            self._descriptor: int | None = _lock_heartbeat(place)
+        self._file = file = root / path
+        with translate_os_errors("lock", str(file)):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            self._descriptor: int | None = _lock_heartbeat(file)
 
     def check(self) -> None:
         _require_short(self._began_s)
-        with translate_os_errors("look for", str(self._place)):
-            if self._descriptor is None or not is_at(self._descriptor, self._place):
+        with translate_os_errors("look for", str(self._file)):
+            if self._descriptor is None or not is_at(self._descriptor, self._file):
                 raise _make_considered_dead_error()
 
     def end(self) -> None:
@@ -155,16 +155,16 @@ class _LockedHeartbeat:
         if descriptor is None:
             return
         with suppress(OSError):  # left behind and not locked, it is removed by the next cleanup
-            if is_at(descriptor, self._place):
-                self._place.unlink()
+            if is_at(descriptor, self._file):
+                self._file.unlink()
         close_lock_file(descriptor)
 
 
-def _lock_heartbeat(place: Path) -> int:
+def _lock_heartbeat(file: Path) -> int:
     while True:
-        descriptor = open_lock_file(place)
+        descriptor = open_lock_file(file)
         # A cleanup may have found it before it was locked, and then removes it.
-        if try_lock(descriptor) and is_at(descriptor, place):
+        if try_lock(descriptor) and is_at(descriptor, file):
             return descriptor
         close_lock_file(descriptor)
 
@@ -275,14 +275,14 @@ def remove_dead_heartbeat(
     return True
 
 
-def _remove_unlocked(place: Path) -> bool:
-    with translate_os_errors("lock", str(place)):
-        descriptor = open_lock_file(place)
+def _remove_unlocked(file: Path) -> bool:
+    with translate_os_errors("lock", str(file)):
+        descriptor = open_lock_file(file)
         try:
             if not try_lock(descriptor):
                 return False
-            if is_at(descriptor, place):
-                place.unlink()
+            if is_at(descriptor, file):
+                file.unlink()
             return True
         finally:
             close_lock_file(descriptor)

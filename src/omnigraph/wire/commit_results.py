@@ -68,7 +68,7 @@ class Commit(Result, frozen=True, kw_only=True):
         return tuple(parent for parent in both if parent is not None)
 
     @property
-    def place(self) -> str:
+    def revision(self) -> str:
         """The revision that names it."""
         return self.commit_id
 
@@ -90,7 +90,7 @@ class Tag(Result, frozen=True, kw_only=True):
     created_at: int
 
     @property
-    def place(self) -> str:
+    def revision(self) -> str:
         """The revision that names its commit."""
         return self.commit_id
 

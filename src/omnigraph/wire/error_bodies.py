@@ -223,13 +223,17 @@ def _read_rows_rejected(body: Body) -> dict[str, object]:
 
 def _read_constraint_violated(body: Body) -> dict[str, object]:
     violations = convert_into(body["violations"], tuple[Violation, ...])
-    return {"violations": violations, "total": body["violation_count"], "place": body.get("place")}
+    return {
+        "violations": violations,
+        "total": body["violation_count"],
+        "position": body.get("position"),
+    }
 
 
 def _read_key_conflict(body: Body) -> dict[str, object]:
     facts = body["key_conflict"]
-    place = {name: facts.get(name) for name in ("line", "file", "first_line", "first_file")}
-    return {"table_key": join_type_key(facts), "id": facts.get("entity_id"), **place}
+    positions = {name: facts.get(name) for name in ("line", "file", "first_line", "first_file")}
+    return {"table_key": join_type_key(facts), "id": facts.get("entity_id"), **positions}
 
 
 def _read_merge_conflicts(body: Body) -> dict[str, object]:

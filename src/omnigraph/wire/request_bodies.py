@@ -109,7 +109,7 @@ class ApplyCommitRequest(RequestBody, frozen=True, kw_only=True):
 class RestoreRequest(RequestBody, frozen=True, kw_only=True):
     """The revision to restore a branch to."""
 
-    place: str
+    revision: str
     branch: str | None = None
     dry_run: bool = False
     expected_head: str | None = None

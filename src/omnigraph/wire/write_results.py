@@ -128,7 +128,7 @@ class CreatedBranch(WriteResult, frozen=True, kw_only=True):
     created_at: int = 0
 
     @property
-    def place(self) -> str:
+    def revision(self) -> str:
         """The revision that names its newest commit."""
         return f"branch:{self.name}"
 

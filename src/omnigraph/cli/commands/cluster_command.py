@@ -106,9 +106,9 @@ def _render_changes(changes: tuple[ClusterChange, ...]) -> Iterator[str]:
 def _describe_step(step: dict[str, object]) -> str:
     """Describe a schema step in one line: its kind and its target."""
     about = [str(step[name]) for name in ("type_name", "name", "property_name") if step.get(name)]
-    place = ".".join(about) or str(step.get("entity", ""))
+    target = ".".join(about) or str(step.get("entity", ""))
     reason = f": {step['reason']}" if step.get("reason") else ""
-    return f"{str(step['kind']).replace('_', ' ')} {place}{reason}".rstrip()
+    return f"{str(step['kind']).replace('_', ' ')} {target}{reason}".rstrip()
 
 
 def _count(number: int, what: str) -> str:

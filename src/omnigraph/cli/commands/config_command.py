@@ -38,9 +38,9 @@ def config() -> None:
 @json_option
 def path(as_json: bool) -> None:
     """Print the path of the configuration file, whether it exists or not."""
-    place = find_config_folder() / FILE_NAME
-    document = {"path": str(place), "exists": place.is_file()}
-    print_result(document, str(place), as_json=as_json)
+    file = find_config_folder() / FILE_NAME
+    document = {"path": str(file), "exists": file.is_file()}
+    print_result(document, str(file), as_json=as_json)
 
 
 @config.command("show", epilog=render_examples("config show"))

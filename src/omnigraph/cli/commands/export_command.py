@@ -126,7 +126,7 @@ class _Written:
 Command = TypeVar("Command", bound=Callable[..., object])
 Cell = tuple[str, str, str, str]
 At = tuple[str | None, str | None, str | None]
-"""The given branch, place and snapshot."""
+"""The given branch, revision and snapshot."""
 
 
 def add_cell_options(command: Command) -> Command:

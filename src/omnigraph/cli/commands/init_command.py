@@ -139,7 +139,7 @@ def clone(
     Both are paths, file:// or s3:// addresses. SOURCE is not changed; with --cluster and --graph it
     is left out.
     """
-    source, target = _find_places(source, target, cluster, graph_id)
+    source, target = _find_source_and_target(source, target, cluster, graph_id)
     from omnigraph.graph.graph import clone as copy
 
     done = copy(
@@ -149,7 +149,7 @@ def clone(
     print_result(done, (f"cloned {done.source} to {done.uri}", size), as_json=as_json)
 
 
-def _find_places(
+def _find_source_and_target(
     first: str, second: str | None, cluster: str | None, graph_id: str | None
 ) -> tuple[str, str]:
     """Resolve the source and the target of a clone."""

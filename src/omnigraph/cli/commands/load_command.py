@@ -54,7 +54,7 @@ def _adapt_for_ingest(parameter: click.Parameter) -> click.Parameter:
 @add_graph_options(positional=True, writes=True, served=True)
 @click.option(
     "--data",
-    "places",
+    "paths",
     type=FILE,
     required=True,
     multiple=True,
@@ -105,7 +105,7 @@ def _adapt_for_ingest(parameter: click.Parameter) -> click.Parameter:
 @json_option
 def load(
     scope: CommandTarget,
-    places: tuple[str, ...],
+    paths: tuple[str, ...],
     mode: ModeName,
     branch: str,
     base: str | None,
@@ -139,7 +139,7 @@ def load(
     scope.echo(f"load ({mode})")
     with stage_log(quiet=scope.quiet or as_json):
         result = graph.load(
-            _read_records(places),
+            _read_records(paths),
             mode,
             branch=branch,
             base=base,
@@ -172,10 +172,10 @@ ingest = click.Command(
 )
 
 
-def _read_records(places: tuple[str, ...]) -> BinaryIO | str | list[str]:
-    if "-" not in places:
-        return places[0] if len(places) == 1 else list(places)
-    if len(places) > 1:
+def _read_records(paths: tuple[str, ...]) -> BinaryIO | str | list[str]:
+    if "-" not in paths:
+        return paths[0] if len(paths) == 1 else list(paths)
+    if len(paths) > 1:
         raise click.UsageError("stdin cannot be loaded together with files")
     return open_stdin()
 
@@ -219,7 +219,7 @@ def _note_details(result: LoadResult, rejects: str | None, *, quiet: bool) -> No
 @add_graph_options(positional=True, writes=True)
 @click.option(
     "--data",
-    "places",
+    "paths",
     type=FILE,
     required=True,
     multiple=True,
@@ -237,7 +237,7 @@ def _note_details(result: LoadResult, rejects: str | None, *, quiet: bool) -> No
 @json_option
 def import_(
     scope: CommandTarget,
-    places: tuple[str, ...],
+    paths: tuple[str, ...],
     mode: ModeName,
     branch: str,
     delimiter: str | None,
@@ -264,7 +264,7 @@ def import_(
     with stage_log(quiet=scope.quiet or as_json):
         result = import_files(
             scope.uri,
-            list(places),
+            list(paths),
             mode=mode,
             branch=branch,
             delimiter=delimiter,

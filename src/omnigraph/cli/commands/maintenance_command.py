@@ -277,9 +277,9 @@ def _set_aside(scope: CommandTarget, operation_id: str, *, confirm: bool, as_jso
     if not confirm:
         raise click.UsageError("--quarantine excludes a write from recovery: add --confirm")
     scope.echo("recover --quarantine")
-    place = scope.quarantine(operation_id)
-    document = {"operation_id": operation_id, "kept_at": place}
-    said = f"{operation_id} is kept at {place}"
+    path = scope.quarantine(operation_id)
+    document = {"operation_id": operation_id, "kept_at": path}
+    said = f"{operation_id} is kept at {path}"
     print_result(document, said, as_json=as_json, uri=scope.uri)
 
 

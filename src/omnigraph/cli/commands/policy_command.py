@@ -110,14 +110,14 @@ def _read_applied(
         raise click.UsageError("give a bundle: --file FILE, or what is applied with --cluster")
     from omnigraph.cluster.applied_cluster import read_applied_policy
 
-    place, chosen = resolve_cluster(cluster, profile)
+    root, chosen = resolve_cluster(cluster, profile)
     settings = read_settings(quietly=True)
     if kind == _OF_CLUSTER:
         if graph_id:
             raise click.UsageError("--scope cluster takes no graph; leave out --graph")
-        return ChosenBundle(read_applied_policy(place, graph_id=None, settings=settings), kind)
-    applied = select_applied_graph(place, graph_id or chosen)
-    source = read_applied_policy(place, graph_id=applied.id, settings=settings)
+        return ChosenBundle(read_applied_policy(root, graph_id=None, settings=settings), kind)
+    applied = select_applied_graph(root, graph_id or chosen)
+    source = read_applied_policy(root, graph_id=applied.id, settings=settings)
     return ChosenBundle(source, kind, applied)
 
 

@@ -177,7 +177,7 @@ def wrap(body: str, name: str, types: Mapping[str, str] | None = None) -> str:
 
 
 At = tuple[str | None, str | None, str | None]
-"""The given branch, place and snapshot."""
+"""The given branch, revision and snapshot."""
 
 
 def is_stored(scope: CommandTarget, name: str | None, path: str | None, text: str | None) -> bool:
@@ -197,10 +197,10 @@ def invoke_read(
     """Run a stored query and return its rows."""
     from omnigraph.graph.queries import QueryResult
 
-    branch, place, snapshot = at
+    branch, revision, snapshot = at
     graph = scope.reach_stored(read_only=True)
-    if place is not None:
-        snapshot = graph.at(place, branch=branch or "main").info().snapshot_id
+    if revision is not None:
+        snapshot = graph.at(revision, branch=branch or "main").info().snapshot_id
     result = graph.invoke(
         name or "",
         parameters,

@@ -254,10 +254,10 @@ def _extend_rows(
         which = expand_ranges(starts[groups.of_row[first:last]], counts[first:last])
         has = np.repeat(matches[first:last] > 0, counts[first:last])
         repeated = np.repeat(np.arange(first, last), counts[first:last])
-        yield _place_beside(rows.take(repeated), inner, np.where(has, which, MISSING), entities)
+        yield _join_beside(rows.take(repeated), inner, np.where(has, which, MISSING), entities)
 
 
-def _place_beside(
+def _join_beside(
     rows: Rows, inner: Rows, which: Longs, entities: Mapping[str, Entities | None]
 ) -> Rows:
     """Append the columns of the inner row at each position; -1 is no row."""

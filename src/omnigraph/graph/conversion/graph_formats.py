@@ -129,7 +129,7 @@ _SIZE, _MARGIN, _RADIUS = 640.0, 60.0, 9.0
 _STEPS = 150
 _MAX_LABEL_LENGTH = 24
 
-Places = npt.NDArray[np.float64]
+Points = npt.NDArray[np.float64]
 
 
 class Svg(str):
@@ -183,13 +183,13 @@ def select_arrows(pairs: list[tuple[object, object]]) -> Picture:
 
 def draw(picture: Picture) -> Svg:
     """Render the picture as an SVG document; the layout is deterministic."""
-    places = _arrange_nodes(len(picture.names), picture.arrows)
-    lines = "".join(_draw_arrow(places[a], places[b]) for a, b in picture.arrows)
+    points = _arrange_nodes(len(picture.names), picture.arrows)
+    lines = "".join(_draw_arrow(points[a], points[b]) for a, b in picture.arrows)
     circles = "".join(
         f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{_RADIUS:g}"><title>{html.escape(name)}</title>'
         f'</circle><text x="{x:.1f}" y="{y - _RADIUS - 3:.1f}">'
         f"{html.escape(_shorten_label(name))}</text>"
-        for name, (x, y) in zip(picture.names, places, strict=True)
+        for name, (x, y) in zip(picture.names, points, strict=True)
     )
     note = f"{picture.left_out} rows are not drawn" if picture.left_out else ""
     return Svg(
@@ -207,7 +207,7 @@ def _shorten_label(name: str) -> str:
     return name if len(name) <= _MAX_LABEL_LENGTH else name[: _MAX_LABEL_LENGTH - 1] + "…"
 
 
-def _draw_arrow(start: Places, end: Places) -> str:
+def _draw_arrow(start: Points, end: Points) -> str:
     away = end - start
     length = float(np.hypot(*away))
     if length < 1e-9:  # an arrow to itself is a small loop
@@ -217,7 +217,7 @@ def _draw_arrow(start: Places, end: Places) -> str:
     return f'<path d="M{tail[0]:.1f} {tail[1]:.1f}L{tip[0]:.1f} {tip[1]:.1f}"/>'
 
 
-def _arrange_nodes(count: int, arrows: tuple[tuple[int, int], ...]) -> Places:
+def _arrange_nodes(count: int, arrows: tuple[tuple[int, int], ...]) -> Points:
     """Compute a force-directed layout: connected nodes are close, others apart.
 
     Nodes repel each other and arrows attract, with a step size that decreases.
@@ -225,23 +225,23 @@ def _arrange_nodes(count: int, arrows: tuple[tuple[int, int], ...]) -> Places:
     if count == 0:
         return np.zeros((0, 2))
     angles = np.arange(count) * (math.pi * (3 - math.sqrt(5)))  # spread without a pattern
-    places = np.sqrt((np.arange(count) + 0.5) / count)[:, None] * np.stack(
+    points = np.sqrt((np.arange(count) + 0.5) / count)[:, None] * np.stack(
         [np.cos(angles), np.sin(angles)], axis=1
     )
     ends = np.array([pair for pair in arrows if pair[0] != pair[1]], dtype=np.intp).reshape(-1, 2)
     wanted = 1.5 / math.sqrt(count)
     for step in range(_STEPS):
-        apart = places[:, None, :] - places[None, :, :]
+        apart = points[:, None, :] - points[None, :, :]
         distance = np.maximum(np.hypot(apart[..., 0], apart[..., 1]), 1e-6)
-        moves = (apart * (wanted**2 / distance**2)[..., None]).sum(axis=1) - 0.05 * places
-        pull = places[ends[:, 0]] - places[ends[:, 1]]
+        moves = (apart * (wanted**2 / distance**2)[..., None]).sum(axis=1) - 0.05 * points
+        pull = points[ends[:, 0]] - points[ends[:, 1]]
         pull *= (np.hypot(pull[:, 0], pull[:, 1]) / wanted)[:, None]
         np.subtract.at(moves, ends[:, 0], pull)
         np.add.at(moves, ends[:, 1], pull)
         reach = np.maximum(np.hypot(moves[:, 0], moves[:, 1]), 1e-9)
         most = 0.15 * (1 - step / _STEPS)
-        places = places + moves * (np.minimum(reach, most) / reach)[:, None]
-    low, high = places.min(axis=0), places.max(axis=0)
+        points = points + moves * (np.minimum(reach, most) / reach)[:, None]
+    low, high = points.min(axis=0), points.max(axis=0)
     scale = (_SIZE - 2 * _MARGIN) / max(float((high - low).max()), 1e-9)
     middle = (low + high) / 2
-    return np.asarray((places - middle) * scale + _SIZE / 2, dtype=np.float64)
+    return np.asarray((points - middle) * scale + _SIZE / 2, dtype=np.float64)

@@ -128,10 +128,10 @@ def plan_input(given: LoadInput, engine: str, options: LoadOptions) -> LoadInput
     match given:
         case RecordInput() if needs_tasks or len(given.data) > MANY_BYTES:
             return StreamInput(given.data)
-        case FileSource((place,)) if not needs_tasks and _is_one_file(place):
-            path = Path(place)
-            is_large = path.is_file() and path.stat().st_size > MANY_BYTES
-            return given if is_large else read_records(place)
+        case FileSource((path,)) if not needs_tasks and _is_one_file(path):
+            file = Path(path)
+            is_large = file.is_file() and file.stat().st_size > MANY_BYTES
+            return given if is_large else read_records(path)
         case _:
             return given
 
@@ -154,26 +154,26 @@ def convert_to_lines(
             return given
         case StreamInput():
             return RecordInput(b"".join(given.chunks()))
-        case FileSource((place,)) if _is_one_file(place):
-            return read_records(place)
+        case FileSource((path,)) if _is_one_file(path):
+            return read_records(path)
         case _:
             return None
 
 
-def read_records(place: str | Path) -> RecordInput:
+def read_records(path: str | Path) -> RecordInput:
     """Read a file of JSON lines; errors name it as it was given."""
     try:
-        return RecordInput(Path(place).read_bytes(), str(place))
+        return RecordInput(Path(path).read_bytes(), str(path))
     except OSError as error:
-        raise BadRequest(f"cannot read {place}: {error.strerror or error}") from error
+        raise BadRequest(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def _is_one_file(place: str | Path) -> bool:
-    """Return whether a place names one file of plain records, which need not exist."""
-    path, text = Path(place), str(place)
-    if "://" in text or path.suffix in _OTHER_FORMATS or path.is_dir():
+def _is_one_file(path: str | Path) -> bool:
+    """Return whether a path names one file of plain records, which need not exist."""
+    file, text = Path(path), str(path)
+    if "://" in text or file.suffix in _OTHER_FORMATS or file.is_dir():
         return False
-    return path.exists() or not has_magic(text)
+    return file.exists() or not has_magic(text)
 
 
 def _encode_python(
@@ -235,7 +235,7 @@ def identify_input(given: LoadInput, aws: AwsSettings) -> object:
             frame: Any = given.frame  # also a frame of a remote session
             return {"frame": frame.semanticHash(), "columns": frame.schema.json()}
         case FileSource():
-            return identify_files(given.places, aws)
+            return identify_files(given.paths, aws)
 
 
 def _digest_table(table: pa.Table) -> str:
@@ -267,7 +267,7 @@ def encode_records(records: Sequence[object], find_catalog: FindCatalog) -> byte
     """Encode records as JSON lines.
 
     Raises:
-        BadRequest: a value cannot be written down exactly, or has no place in its property.
+        BadRequest: a value cannot be written down exactly, or does not fit its property.
     """
     encoder = msgspec.json.Encoder()
     try:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-_NO_PLACE = frozenset({"Mn", "Me", "Cf"})
-_TWO_PLACES = frozenset({"W", "F"})
+_ZERO_WIDTH = frozenset({"Mn", "Me", "Cf"})
+_DOUBLE_WIDTH = frozenset({"W", "F"})
 
 
 def render_text_table(
@@ -33,19 +33,19 @@ def render_text_table(
     """Render a header, a rule and the rows; a cell that is too wide is cut or wrapped."""
 
     def split(text: str, width: int) -> list[str]:
-        if count_places(text) <= width:
+        if measure_width(text) <= width:
             return [text]
         return _chop(text, width) if wraps else [f"{_chop(text, width - 1)[0]}…"]
 
     def join(cells: Sequence[str]) -> str:
         padded = (
-            cell + " " * (width - count_places(cell))
+            cell + " " * (width - measure_width(cell))
             for cell, width in zip(cells, widths, strict=True)
         )
         return " | ".join(padded).rstrip()
 
     widths = [
-        min(max_width, max(map(count_places, (name, *cells))))
+        min(max_width, max(map(measure_width, (name, *cells))))
         for name, *cells in zip(columns, *rows, strict=True)
     ]
     yield join([split(name, width)[0] for name, width in zip(columns, widths, strict=True)])
@@ -56,30 +56,30 @@ def render_text_table(
             yield join([p[line] if line < len(p) else "" for p in pieces])
 
 
-def count_places(text: str) -> int:
+def measure_width(text: str) -> int:
     """Return the display width of a text in terminal columns.
 
-    >>> count_places("Ada"), count_places("東京")
+    >>> measure_width("Ada"), measure_width("東京")
     (3, 4)
     """
-    return len(text) if text.isascii() else sum(map(_count_places, text))
+    return len(text) if text.isascii() else sum(map(_measure_character, text))
 
 
-def _count_places(character: str) -> int:
-    if unicodedata.category(character) in _NO_PLACE:
+def _measure_character(character: str) -> int:
+    if unicodedata.category(character) in _ZERO_WIDTH:
         return 0
-    return 2 if unicodedata.east_asian_width(character) in _TWO_PLACES else 1
+    return 2 if unicodedata.east_asian_width(character) in _DOUBLE_WIDTH else 1
 
 
 def _chop(text: str, width: int) -> list[str]:
     """Wrap the text to a display width; a double-width character is never split."""
     pieces, piece, taken = [], "", 0
     for character in text:
-        places = _count_places(character)
-        if taken + places > width:
+        added = _measure_character(character)
+        if taken + added > width:
             pieces.append(piece)
             piece, taken = "", 0
-        piece, taken = piece + character, taken + places
+        piece, taken = piece + character, taken + added
     return [*pieces, piece]
 
 
@@ -126,8 +126,8 @@ class RowForms(ABC):
         if isinstance(index, slice):
             chosen = range(*index.indices(len(self)))
             return convert_rows(self.to_arrow().take(pa.array(chosen, pa.int64())))
-        place = range(len(self))[index]
-        return convert_rows(self.to_arrow().slice(place, 1))[0]
+        offset = range(len(self))[index]
+        return convert_rows(self.to_arrow().slice(offset, 1))[0]
 
     def first(self) -> Row | None:
         """The first row; None if there is none."""

@@ -300,10 +300,10 @@ def _find_last_added(
     is_over = pc.is_in(get_column(rows, "src"), value_set=pa.array(list(excess), pa.string()))
     added = rows.filter(pc.and_(is_over, pc.invert(stays))).sort_by([(AT, "descending")])
     chosen = []
-    for place, source in enumerate(added.column("src").to_pylist()):
+    for index, source in enumerate(added.column("src").to_pylist()):
         if excess[source] > 0:
             excess[source] -= 1
-            chosen.append(place)
+            chosen.append(index)
     last = added.take(pa.array(chosen, pa.int64()))
     return _choose_rows(last, get_column(last, "src"))
 

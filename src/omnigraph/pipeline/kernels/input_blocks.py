@@ -25,7 +25,7 @@ def open_whole(file: InputFile, aws: AwsSettings, limits: InputSettings) -> Iter
     Raises:
         InputTooLarge: it expands beyond the limits; detected while it is read.
     """
-    store, path = open_filesystem(file.place, aws), store_path(file.place)
+    store, path = open_filesystem(file.path, aws), store_path(file.path)
     if file.compression is None:
         with store.open_input_stream(path) as stream:
             yield stream

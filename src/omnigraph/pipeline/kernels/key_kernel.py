@@ -130,9 +130,9 @@ def _list_refusals(type_: NodeType | EdgeType, rows: pa.Table) -> Iterator[Viola
 
 
 def _make_conflict(rows: pa.Table, first: int, last: int) -> Conflict:
-    places = rows.column(AT)
+    positions = rows.column(AT)
     id = rows.column("id")[first].as_py()
-    return Conflict(first_at=places[first].as_py(), at=places[last].as_py(), id=id)
+    return Conflict(first_at=positions[first].as_py(), at=positions[last].as_py(), id=id)
 
 
 def _match_stored(

@@ -230,10 +230,10 @@ class _Stager:
         self.result.rejects += write_fragments(self.spec.rejects, table)
 
 
-def _parse_record(records: list[bytes] | None, place: int) -> str | None:
-    if records is None or not 0 <= place < len(records):
+def _parse_record(records: list[bytes] | None, index: int) -> str | None:
+    if records is None or not 0 <= index < len(records):
         return None
-    return records[place][:SHOWN_BYTES].decode("utf-8", "replace")
+    return records[index][:SHOWN_BYTES].decode("utf-8", "replace")
 
 
 # --- JSON lines ----------------------------------------------------------------------------------
@@ -257,8 +257,8 @@ def _read_blocks(split: InputSplit, spec: StageSpec, longest: int) -> Iterator[t
     """Yield blocks of whole lines, each with True if it is the first of the file."""
     try:
         if split.file.compression is None:
-            store = open_filesystem(split.file.place, spec.aws)
-            with store.open_input_file(store_path(split.file.place)) as stream:
+            store = open_filesystem(split.file.path, spec.aws)
+            with store.open_input_file(store_path(split.file.path)) as stream:
                 yield read_lines_between(stream, split.start, split.end, longest), split.start == 0
             return
         with open_whole(split.file, spec.aws, spec.input) as stream:
@@ -275,9 +275,9 @@ def _stage_parquet(stager: _Stager, split: InputSplit) -> None:
     from omnigraph.pipeline.kernels.input_blocks import ParquetRows  # noqa: PLC0415
 
     assert split.file.mapping is not None
-    store = open_filesystem(split.file.place, stager.spec.aws)
+    store = open_filesystem(split.file.path, stager.spec.aws)
     try:
-        with store.open_input_file(store_path(split.file.place)) as stream:
+        with store.open_input_file(store_path(split.file.path)) as stream:
             rows = ParquetRows(stream, split, stager.spec.input)
             type_ = stager.catalog.by_table_key[TableKey(split.file.mapping.table_key)]
             chosen = resolve_columns(type_, split.file.mapping, rows.names, split.file.name)

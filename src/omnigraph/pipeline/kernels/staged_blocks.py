@@ -154,9 +154,9 @@ def mint_ids(count: int) -> pa.Array:
     numbers = np.arange(first, first + count, dtype=np.uint64)
     text = np.empty((count, len(head) + _COUNTED_CHARACTERS), np.uint8)
     text[:, : len(head)] = np.frombuffer(head, np.uint8)
-    for place in range(_COUNTED_CHARACTERS):
-        shift = np.uint64(5 * (_COUNTED_CHARACTERS - 1 - place))
-        text[:, len(head) + place] = _ALPHABET[(numbers >> shift & np.uint64(31)).astype(np.intp)]
+    for index in range(_COUNTED_CHARACTERS):
+        shift = np.uint64(5 * (_COUNTED_CHARACTERS - 1 - index))
+        text[:, len(head) + index] = _ALPHABET[(numbers >> shift & np.uint64(31)).astype(np.intp)]
     offsets = np.arange(0, (count + 1) * text.shape[1], text.shape[1], dtype=np.int32)
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text.reshape(-1))]
     return pa.Array.from_buffers(pa.string(), count, buffers)

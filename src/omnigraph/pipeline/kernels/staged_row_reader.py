@@ -32,9 +32,9 @@ def hash_strings(keys: pa.Array) -> Hashes:
     lengths = np.diff(offsets)
     data = np.frombuffer(data_buffer or b"", np.uint8)[offsets[0] : offsets[-1]]
     starts = offsets[:-1] - offsets[0]
-    places = np.arange(len(data)) - np.repeat(starts, lengths)
+    indices = np.arange(len(data)) - np.repeat(starts, lengths)
     # A polynomial of the bytes, all of them at once; overflow wraps, and is meant to.
-    terms = (data.astype(np.uint64) + np.uint64(1)) * _compute_powers(int(lengths.max()))[places]
+    terms = (data.astype(np.uint64) + np.uint64(1)) * _compute_powers(int(lengths.max()))[indices]
     sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(terms, dtype=np.uint64)])
     return _mix_hashes(sums[starts + lengths] - sums[starts])
 

@@ -126,8 +126,8 @@ class _Addresses:
     def find_others(self, rows: pa.Table) -> pa.Table:
         """Return the rows at other addresses."""
         asked = get_column(rows, ROW_ADDRESS).to_numpy(zero_copy_only=False)
-        places = np.minimum(np.searchsorted(self._sorted, asked), len(self._sorted) - 1)
-        return rows.filter(pa.array(self._sorted[places] != asked))
+        offsets = np.minimum(np.searchsorted(self._sorted, asked), len(self._sorted) - 1)
+        return rows.filter(pa.array(self._sorted[offsets] != asked))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +169,7 @@ class FillTask:
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedProblem:
+class LocatedProblem:
     """Problem of a row, and its position in the input."""
 
     position: int
@@ -182,7 +182,7 @@ class WrittenFill:
 
     table_key: TableKey
     fragments: tuple[str, ...]
-    problems: tuple[PlacedProblem, ...] = ()
+    problems: tuple[LocatedProblem, ...] = ()
     problem_count: int = 0
     row_outcomes: tuple[str, ...] = ()
 
@@ -198,13 +198,15 @@ def fill_rows(ir: str, task: FillTask) -> WrittenFill:
     )
     row_outcomes = task.staged.row_outcomes
     found = read_replacements(row_outcomes, ["address", "row_id"], fragments=[task.fragment])
-    place = pc.index_in(get_column(rows, ROW_ADDRESS), value_set=get_column(found, "address"))
+    offsets = pc.index_in(get_column(rows, ROW_ADDRESS), value_set=get_column(found, "address"))
     stored = _read_stored_rows(task.base, get_column(found, "row_id"), type_)
     columns = {name: get_column(rows, name) for name in build_staging_schema(type_).names}
     for property_ in type_.properties:
         given = get_column(rows, PRESENT + property_.name)
-        old = get_column(stored, property_.name).take(place)
-        otherwise = _choose(pc.is_valid(place), old, _insert_rows(type_, property_, rows.num_rows))
+        old = get_column(stored, property_.name).take(offsets)
+        otherwise = _choose(
+            pc.is_valid(offsets), old, _insert_rows(type_, property_, rows.num_rows)
+        )
         columns[property_.name] = _choose(given, columns[property_.name], otherwise)
     whole = pa.table(columns, schema=build_staging_schema(type_))
     gone = read_dropped_addresses(row_outcomes, [task.fragment])
@@ -221,7 +223,7 @@ def fill_rows(ir: str, task: FillTask) -> WrittenFill:
 
 
 def _drop_rows(
-    task: FillTask, rows: pa.Table, problems: Sequence[PlacedProblem]
+    task: FillTask, rows: pa.Table, problems: Sequence[LocatedProblem]
 ) -> tuple[str, ...]:
     if not problems:
         return ()
@@ -262,7 +264,7 @@ def _read_stored_rows(
 
 def _find_lacking(
     type_: NodeType | EdgeType, rows: pa.Table, counts: pa.Array
-) -> Iterator[PlacedProblem]:
+) -> Iterator[LocatedProblem]:
     """Find the rows that lack a required value."""
     for property_ in type_.properties:
         if property_.type.nullable:
@@ -272,7 +274,7 @@ def _find_lacking(
         for row in pc.indices_nonzero(lacking).to_pylist():
             id = rows.column("id")[row].as_py()
             named = msgspec.structs.replace(problem, type_key=type_.table_key, id=id)
-            yield PlacedProblem(rows.column(AT)[row].as_py(), named)
+            yield LocatedProblem(rows.column(AT)[row].as_py(), named)
 
 
 def group_fragments(table: Table, rows_each: int) -> list[tuple[int, ...]]:

@@ -198,7 +198,7 @@ def _apply(state: ManifestState, change: Change) -> ManifestState:
 
 def _register(state: ManifestState, change: Register) -> ManifestState:
     if change.path != _get_path(change.identity, change.table_key):
-        raise BadRequest(f"{change.path} is not the place of {change.table_key}")
+        raise BadRequest(f"{change.path} is not the path of {change.table_key}")
     wanted = Registration(change.identity, change.table_key, change.path)
     known = state.registrations.get(change.identity)
     if known is not None and known != wanted:
@@ -229,7 +229,7 @@ def _set_version(state: ManifestState, change: SetVersion) -> ManifestState:
     )
     known = state.versions.get(change.identity)
     # Branches of a table count their versions on their own.
-    is_same = known is not None and _place(known) == _place(pin)
+    is_same = known is not None and _identify_version(known) == _identify_version(pin)
     if known is not None and is_same and known.row_count != pin.row_count:
         raise BadRequest(
             f"{change.table_key} version {pin.version} is recorded with {known.row_count} rows, "
@@ -238,7 +238,7 @@ def _set_version(state: ManifestState, change: SetVersion) -> ManifestState:
     return replace(state, versions={**state.versions, change.identity: pin})
 
 
-def _place(pin: TableVersion) -> tuple[str | None, int]:
+def _identify_version(pin: TableVersion) -> tuple[str | None, int]:
     return (pin.owner_branch, pin.version)
 
 

@@ -32,6 +32,7 @@ from omnigraph.storage.tables.indices import stem_words as stem_words
 from omnigraph.storage.tables.lance_errors import IoCounters as IoCounters
 from omnigraph.storage.tables.lance_errors import read_io_counters as read_io_counters
 from omnigraph.storage.tables.location import Generation as Generation
+from omnigraph.storage.tables.location import PhysicalTable as PhysicalTable
 from omnigraph.storage.tables.location import TableLocation as TableLocation
 from omnigraph.storage.tables.row_lookup import are_few_keys as are_few_keys
 from omnigraph.storage.tables.row_lookup import build_in_list as build_in_list

@@ -29,6 +29,10 @@ def require_flat_name(branch: str) -> None:
         raise ManifestCorrupt(f"a physical branch name must be a ULID, not {branch!r}")
 
 
+PhysicalTable = tuple[str, str | None]
+"""A physical table: the path of a table, or of the manifest, and its Lance branch."""
+
+
 @dataclass(frozen=True, slots=True)
 class Generation:
     """One of the graphs created at an address over time."""
