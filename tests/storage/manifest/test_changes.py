@@ -105,7 +105,7 @@ def test_other_versions_leave_the_tables_what_they_are_and_nothing_else_does(
         ([SetVersion(TWO, PET, 1, None, 0)], BadRequest, "not registered"),
         ([SetVersion(ONE, PET, 2, None, 0)], ReadSetChanged, "dataset_binding"),
         ([SetVersion(ONE, PERSON, 2, None, 0)] * 2, BadRequest, "set twice"),
-        ([Register(TWO, PET, "nodes/elsewhere")], BadRequest, "not the place"),
+        ([Register(TWO, PET, "nodes/elsewhere")], BadRequest, "not the path"),
         ([Register(ONE, PET, path(ONE))], BadRequest, "already registered"),
         ([Rename(TWO, PET, PERSON)], BadRequest, "not live"),
         ([Rename(ONE, PET, PERSON)], ReadSetChanged, "dataset_binding"),
