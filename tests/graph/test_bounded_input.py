@@ -279,7 +279,9 @@ def test_rejects_do_not_replace_a_file_that_appeared_while_the_load_ran(tmp_path
     graph, rejects = graph_with(tmp_path), tmp_path / "rejects.jsonl"
     before = graph.commits()
     stream = Watched(LINE % (1, b"fine") + b"not json\n", lambda: rejects.write_text("precious"))
-    with pytest.raises(AlreadyExists, match=r"rejects\.jsonl was written concurrently by another process"):
+    with pytest.raises(
+        AlreadyExists, match=r"rejects\.jsonl was written concurrently by another process"
+    ):
         run_on_tasks(graph, stream, rejects)
     assert rejects.read_text() == "precious"
     assert graph.commits() == before
@@ -325,7 +327,9 @@ def test_embedding_does_not_replace_a_file_that_appeared_meanwhile(tmp_path):
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_bytes(LINE % (1, b"short"))
     spec = parse_spec({"dimension": 3, "types": {"Doc": {"target": "v", "fields": ["body"]}}})
-    with pytest.raises(AlreadyExists, match=r"out\.jsonl was written concurrently by another process"):
+    with pytest.raises(
+        AlreadyExists, match=r"out\.jsonl was written concurrently by another process"
+    ):
         embed_file(EmbedRequest(source, output, spec), Meanwhile(output))
     assert output.read_text() == "precious"
     assert {file.name for file in tmp_path.iterdir()} == {"in.jsonl", "out.jsonl"}
