@@ -32,7 +32,7 @@ from omnigraph.errors import ClusterError
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.objects.object_store import install_observer
 from omnigraph.storage.sealed_records import SEAL, seal
-from omnigraph.storage.writer_heartbeat import keep_heartbeat
+from omnigraph.storage.staging_heartbeat import keep_heartbeat
 
 CASES = Path(__file__).parents[1] / "cases" / "cluster"
 _DIAGNOSTIC = re.compile(r"(ERROR|WARN) ")

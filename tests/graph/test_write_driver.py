@@ -20,8 +20,8 @@ from omnigraph.settings import AutopilotSettings, EmbedProvider, EmbedSettings, 
 from omnigraph.spark_source.datasource import GraphSource
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.prepared_write import Merging
+from omnigraph.storage.staging_heartbeat import list_heartbeats
 from omnigraph.storage.write_plan import WriterKind
-from omnigraph.storage.writer_heartbeat import list_heartbeats
 from omnigraph.writer.change import PlanContent, WriteOptions
 from omnigraph.writer.driver import MAX_PREPARATIONS
 

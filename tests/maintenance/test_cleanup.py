@@ -44,13 +44,13 @@ from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.graph_root import read_clock_us
 from omnigraph.storage.layout import ORPHAN_CANDIDATES, STAGING
 from omnigraph.storage.prepared_write import mint_ticket, open_writable
+from omnigraph.storage.staging_heartbeat import keep_heartbeat
 from omnigraph.storage.tables import table_commit
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.remove_versions import list_versions
 from omnigraph.storage.tables.stage_table import stage_overwrite
 from omnigraph.storage.transaction import commit_write
 from omnigraph.storage.write_plan import WriterKind
-from omnigraph.storage.writer_heartbeat import keep_heartbeat
 from omnigraph.writer.change import PlanContent, WriteOptions
 
 DAY = datetime.timedelta(days=1)

@@ -36,9 +36,9 @@ from omnigraph.errors import (
 from omnigraph.graph.graph import Graph
 from omnigraph.storage.graph_root import GraphRoot, read_clock_us
 from omnigraph.storage.orphans import OrphanCandidates
+from omnigraph.storage.staging_heartbeat import list_heartbeats
 from omnigraph.storage.tables.fragments import write_uncommitted
 from omnigraph.storage.tables.remove_versions import list_versions
-from omnigraph.storage.writer_heartbeat import list_heartbeats
 
 pytestmark = pytest.mark.object_store
 
@@ -164,7 +164,7 @@ def note_of(graph):
 
 
 def test_a_load_that_shows_signs_of_life_keeps_its_files(graph, s3_server, monkeypatch):
-    monkeypatch.setattr("omnigraph.storage.writer_heartbeat.HEARTBEAT_INTERVAL_S", 0.05)
+    monkeypatch.setattr("omnigraph.storage.staging_heartbeat.HEARTBEAT_INTERVAL_S", 0.05)
     with loading(graph, s3_server) as load:
         for minutes in (10, 20, 30):
             before = note_of(graph)

@@ -34,9 +34,9 @@ def prepare() -> None:
     """Put simulated things in the place of real ones; before our code is imported."""
     replace_clocks_and_pools()
     replace_lance()
-    from omnigraph.storage import lease_fence, publish, writer_heartbeat
+    from omnigraph.storage import lease_fence, publish, staging_heartbeat
 
-    replace_threads(lease_fence, writer_heartbeat)
+    replace_threads(lease_fence, staging_heartbeat)
     # A run has a dozen commits. Its history is set aside and merged as that of thousands is.
     publish.make_state_file = partial(publish.make_state_file, recent_lineage=1)
     publish.compact_lineage = partial(publish.compact_lineage, small_fragments=2)

@@ -19,7 +19,7 @@ from omnigraph.constraints.row_ids import list_mismatches
 from omnigraph.constraints.table_changes import REPORTED, TableChange, get_column
 from omnigraph.constraints.unique_keys import find_unique_violations
 from omnigraph.errors import ConstraintViolated, Violation
-from omnigraph.evolution.column_plan import (
+from omnigraph.evolution.column_values import (
     ApplyPlan,
     ColumnPlan,
     Entity,
@@ -28,7 +28,6 @@ from omnigraph.evolution.column_plan import (
     collect_expressions,
     locating_expressions,
 )
-from omnigraph.evolution.migration_plan import allows_less
 from omnigraph.evolution.migration_steps import (
     AddConstraint,
     AddProperty,
@@ -37,6 +36,7 @@ from omnigraph.evolution.migration_steps import (
     ConstraintDocument,
     Step,
 )
+from omnigraph.evolution.property_compatibility import allows_less
 from omnigraph.execution.stored_rows import build_logical_schema, derive_key_ids
 from omnigraph.identity import ID_COLUMN, TableKey
 from omnigraph.storage.snapshot import Snapshot

@@ -30,8 +30,8 @@ from omnigraph.storage.layout import normalize_branch
 from omnigraph.storage.prepared_write import StagedTable, Ticket
 from omnigraph.storage.refs import find_ref
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staging_heartbeat import continue_heartbeat
 from omnigraph.storage.write_plan import WriterKind
-from omnigraph.storage.writer_heartbeat import continue_heartbeat
 from omnigraph.wire.write_results import LoadResult, list_loaded
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer

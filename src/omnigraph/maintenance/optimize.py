@@ -47,6 +47,7 @@ from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.recovery.recover_writes import revoke_late_effects
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staging_heartbeat import Heartbeat, start_heartbeat
 from omnigraph.storage.tables import CompactionJob, commit_exact, open_table
 from omnigraph.storage.tables.compaction import is_removed_by_cleanup
 from omnigraph.storage.tables.manifest_table import compact_lineage, name_anchor
@@ -54,7 +55,6 @@ from omnigraph.storage.tables.remove_versions import stage_without_auto_cleanup
 from omnigraph.storage.tables.table import find_latest_version, open_newest
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_fence import FenceGuard
-from omnigraph.storage.writer_heartbeat import Heartbeat, start_heartbeat
 from omnigraph.writer.change import BranchReader, CatalogSnapshot, PlanContent, WriteOptions
 from omnigraph.writer.driver import Writer
 

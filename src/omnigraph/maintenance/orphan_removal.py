@@ -18,6 +18,12 @@ from omnigraph.storage.refs import (
     list_refs,
     mark_deleted,
 )
+from omnigraph.storage.staging_heartbeat import (
+    HEARTBEAT_TIMEOUT_S,
+    FoundHeartbeat,
+    list_heartbeats,
+    remove_dead_heartbeat,
+)
 from omnigraph.storage.tables import TableLocation
 from omnigraph.storage.tables.remove_versions import (
     Removed,
@@ -36,12 +42,6 @@ from omnigraph.storage.tables.table_branches import (
     list_branches,
 )
 from omnigraph.storage.writer_fence import FenceGuard
-from omnigraph.storage.writer_heartbeat import (
-    HEARTBEAT_TIMEOUT_S,
-    FoundHeartbeat,
-    list_heartbeats,
-    remove_dead_heartbeat,
-)
 
 MIN_GRACE_S = 60.0
 """A lower bound of the grace period, because a write may take this long."""

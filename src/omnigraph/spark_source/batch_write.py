@@ -37,8 +37,8 @@ from omnigraph.policy import Action
 from omnigraph.spark_source.batch_read import read_environment_settings, read_pinned
 from omnigraph.spark_source.options import Pin, SourceWriteOptions
 from omnigraph.storage.graph_root import GraphRoot
+from omnigraph.storage.staging_heartbeat import end_shared_heartbeat, share_heartbeat
 from omnigraph.storage.tables import Table
-from omnigraph.storage.writer_heartbeat import end_shared_heartbeat, share_heartbeat
 from omnigraph.writer.change import WriteOptions
 
 _QUERY_ID = "sql.streaming.queryId"

@@ -440,7 +440,7 @@ def exclude_writers(files: ObjectStore, path: str, settings: Settings) -> Iterat
         yield None
         return
     # Opening a graph to read it needs no heartbeats, and so loads none of this.
-    from omnigraph.storage.writer_heartbeat import list_heartbeats, remove_dead_heartbeat  # noqa: PLC0415
+    from omnigraph.storage.staging_heartbeat import list_heartbeats, remove_dead_heartbeat  # noqa: PLC0415
 
     root = GraphRoot.at(files.uri_of(path), settings)
     with root.acquire_fence() as guard:

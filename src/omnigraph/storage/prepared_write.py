@@ -23,7 +23,7 @@ from omnigraph.storage.tables.table_commit import commit_exact
 from omnigraph.storage.write_plan import OPERATION_PROPERTY, TableMove, WritePlan
 
 if TYPE_CHECKING:
-    from omnigraph.storage.writer_heartbeat import Heartbeat
+    from omnigraph.storage.staging_heartbeat import Heartbeat
 
 
 @dataclass(frozen=True, slots=True)

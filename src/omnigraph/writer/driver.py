@@ -31,6 +31,7 @@ from omnigraph.storage.publish import Published
 from omnigraph.storage.recovery import resolve_all
 from omnigraph.storage.refs import read_ref
 from omnigraph.storage.snapshot import Snapshot
+from omnigraph.storage.staging_heartbeat import Heartbeat, keep_heartbeat
 from omnigraph.storage.tables import is_blob, stage_rewrite, write_groups
 from omnigraph.storage.tables.compaction import drop_dominant
 from omnigraph.storage.tables.indices import Layout, describe_layout
@@ -44,7 +45,6 @@ from omnigraph.storage.transaction import (
 )
 from omnigraph.storage.write_plan import WriterKind
 from omnigraph.storage.writer_fence import FenceGuard, is_valid
-from omnigraph.storage.writer_heartbeat import Heartbeat, keep_heartbeat
 from omnigraph.writer.change import (
     BranchReader,
     CatalogSnapshot,

@@ -11,7 +11,7 @@ from omnigraph.errors import ConflictError, ManifestCorrupt, ReadSetChanged
 from omnigraph.settings import FenceMode, Settings
 from omnigraph.storage.graph_root import GraphRoot
 from omnigraph.storage.layout import HEARTBEATS, make_heartbeat_path
-from omnigraph.storage.writer_heartbeat import (
+from omnigraph.storage.staging_heartbeat import (
     Heartbeat,
     _RenewedHeartbeat,
     continue_heartbeat,
