@@ -121,7 +121,7 @@ def test_rows_and_differences_are_awaited(opening) -> None:
     asyncio.run(use())
 
 
-def test_the_loop_goes_on_while_the_engine_works() -> None:
+def test_the_loop_continues_while_the_engine_works() -> None:
     async def use() -> None:
         calls, may_end = EngineCalls(), threading.Event()
         working = asyncio.create_task(calls.read(may_end.wait))

@@ -119,7 +119,7 @@ def test_an_empty_blob_from_its_start_is_no_bytes(graph) -> None:
 @pytest.mark.parametrize(
     ("start", "length"), [(0, 0), (-1, 1), (0, -1), (1 << 63, 1), (5, 1 << 63)]
 )
-def test_what_is_no_range_is_refused_before_anything_is_looked_up(graph, start, length) -> None:
+def test_an_invalid_range_is_refused_before_any_lookup(graph, start, length) -> None:
     with pytest.raises(BadRequest, match="range"):
         graph.read_blob("Nothing", "nobody", "nowhere", start=start, length=length)
 
@@ -249,7 +249,7 @@ def described(graph, **facts: object):
     return describe_blob(view, view.catalog.nodes["Page"], selector, descriptor, '"tag"'), view
 
 
-def test_bytes_kept_elsewhere_are_named_and_never_fetched(graph) -> None:
+def test_bytes_stored_elsewhere_are_named_and_never_fetched(graph) -> None:
     stat, view = described(graph)
     assert (stat.storage, stat.uri, stat.size, stat.etag) == ("external", "s3://b/k", None, None)
     blob = Blob(stat, view.snapshot.table("node:Page"), 0, None)
@@ -353,7 +353,7 @@ def test_a_failure_leaves_the_file_that_was_there(command, place: Path, tmp_path
     assert sorted(p.name for p in tmp_path.iterdir()) == ["out.bin", "pages.omni"]
 
 
-def test_the_command_tells_what_it_knows(command, place: Path, graph) -> None:
+def test_the_command_reports_what_it_knows(command, place: Path, graph) -> None:
     done = command("stat", "edge", "Cites", "c1", "scan", str(place), "--json")
     body = json.loads(done.stdout)
     assert body == graph.read_blob("Cites", "c1", "scan").stat.wire()

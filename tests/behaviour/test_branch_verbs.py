@@ -121,7 +121,7 @@ def test_reading_verbs_read_the_branch(review: Branch) -> None:
         review.query(COUNT, engine="cluster")
 
 
-def test_writing_verbs_write_to_the_branch_for_whoever_asks(review: Branch) -> None:
+def test_writing_verbs_write_to_the_branch_as_the_requesting_actor(review: Branch) -> None:
     assert review.commits()[0].actor_id == "ben"
     assert review.mutate(ADD, params={"n": "Di"}, actor="cy").commit.actor_id == "cy"
     assert review.mutate(ADD, params={"n": "Eve"}).commit.actor_id == "maria"
@@ -143,7 +143,7 @@ def test_history_is_that_of_the_branch(review: Branch) -> None:
     assert review.recovery_list() == ()
 
 
-def test_a_branch_is_created_from_another_for_whoever_asks(review: Branch) -> None:
+def test_a_branch_is_created_from_another_as_the_requesting_actor(review: Branch) -> None:
     second = review.create_branch("second", actor="dora")
     assert (second.parent, second.actor_id) == ("review", "dora")
     earlier = review.create_branch("earlier", commit=review.commits()[1].commit_id)
@@ -168,13 +168,13 @@ def test_a_merge_changes_the_branch_whose_verb_it_is(review: Branch) -> None:
     assert review.graph.query(COUNT).rows == [{"n": 4}]
 
 
-def test_who_created_a_branch_is_kept(review: Branch) -> None:
+def test_the_creator_of_a_branch_is_recorded(review: Branch) -> None:
     review.create_branch("second", actor="dora")
     root = review.at().view.snapshot.root
     assert read_ref(root.store, BranchName("second")).actor_id == "dora"
 
 
-def test_an_argument_nobody_knows_is_named(review: Branch) -> None:
+def test_an_unknown_argument_is_named(review: Branch) -> None:
     for load in (review.load, review.graph.load):
         with pytest.raises(TypeError, match=r"load\(\) got an unexpected keyword.*'tpye'"):
             load([], "append", tpye="Person")  # type: ignore[call-arg]

@@ -190,7 +190,7 @@ def list_conflicts(done: dict) -> list[tuple[str, str, list[str]]]:
     return [(one["kind"], one["entity_id"], one["properties"]) for one in done["conflicts"]]
 
 
-def test_merges_and_undoing_work_by_property_unless_whole_rows_are_asked_for(loaded) -> None:
+def test_merges_and_undoing_work_by_property_unless_whole_rows_are_requested(loaded) -> None:
     """One row, of which each branch changed another property."""
     update = 'query q() {{ update Artist set {{ {} }} where slug = "ada" }}'
     loaded.create_branch("dev")
@@ -286,7 +286,7 @@ def test_an_unknown_commit_is_not_found(loaded) -> None:
     assert refused.value.body["code"] == "not_found"
 
 
-def test_mistakes_in_a_query_come_with_their_place(loaded) -> None:
+def test_mistakes_in_a_query_come_with_their_position(loaded) -> None:
     with pytest.raises(Refused) as refused:
         loaded.mutate("query q() {\n  insert Artst { slug: 1 }\n}")
     first = refused.value.body["diagnostics"][0]

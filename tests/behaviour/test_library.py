@@ -127,7 +127,7 @@ def test_rows_are_written_to_files_and_streams(graph, tmp_path: Path) -> None:
     assert (tmp_path / "rows.arrow").read_bytes() == stream.getvalue()
 
 
-def test_streamed_rows_are_there_once_and_said_to_be_gone(graph) -> None:
+def test_streamed_rows_are_readable_once_and_reported_as_consumed(graph) -> None:
     result = graph.query(KNOWS)
     assert sum(batch.num_rows for batch in result.batches()) == 6
     for again in (result.batches, result.to_arrow, lambda: result.rows, lambda: len(result)):

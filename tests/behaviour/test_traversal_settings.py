@@ -49,7 +49,7 @@ def way(graph: omnigraph.Graph, query: str) -> str:
 
 
 @pytest.mark.parametrize("query", [FRIENDS, ONE], ids=["three hops", "one node"])
-def test_a_forced_way_is_taken_and_gives_the_same_rows(place: Path, query: str) -> None:
+def test_a_forced_strategy_is_used_and_returns_the_same_rows(place: Path, query: str) -> None:
     indexed = opened(place, OMNIGRAPH_TRAVERSAL_MODE="indexed")
     csr = opened(place, OMNIGRAPH_TRAVERSAL_MODE="CSR")
     assert (way(indexed, query), way(csr, query)) == ("indexed", "adjacency")
@@ -63,7 +63,9 @@ def facts(step: dict) -> dict:
     return next((one for one in found if one), {})
 
 
-def test_explain_says_which_way_would_be_taken_and_analyze_which_was_and_why(place: Path) -> None:
+def test_explain_names_the_strategy_to_be_used_and_analyze_the_one_used_and_why(
+    place: Path,
+) -> None:
     graph = opened(place)
     planned = facts(graph.at().explain_json(FRIENDS)["plan"])
     assert planned["because"].startswith(f"start nodes: {len(NAMES)} expected; look-ups cost about")
@@ -77,7 +79,9 @@ def test_explain_says_which_way_would_be_taken_and_analyze_which_was_and_why(pla
 
 
 @pytest.mark.parametrize(("mode", "way"), [("indexed", "indexed"), ("csr", "adjacency")])
-def test_explain_says_that_the_settings_ask_for_a_way(place: Path, mode: str, way: str) -> None:
+def test_explain_reports_that_the_settings_force_a_strategy(
+    place: Path, mode: str, way: str
+) -> None:
     graph = opened(place, OMNIGRAPH_TRAVERSAL_MODE=mode)
     planned, ran = (
         facts(graph.at().explain_json(ONE)["plan"]),

@@ -49,13 +49,13 @@ def test_no_peer_is_in_the_locks_of_the_project():
         assert not [name for name in declared_peers() if re.search(rf"(?m)^{name}==", text)]
 
 
-def test_the_suites_ask_only_for_peers_that_are_declared():
+def test_the_suites_request_only_declared_peers():
     systems = [system for suite in find_suites().values() for system in suite.systems]
     peers = [system for system in systems if system.environment is Environment.PEERS]
     assert {name for system in peers for name in system.requires} == declared_peers()
 
 
-def test_a_peer_is_looked_for_in_its_own_environment(no_peers):
+def test_a_peer_is_searched_in_its_own_environment(no_peers):
     assert missing_package(peer("x", "pytest")) == "pytest"
     assert missing_package(System("x", Role.PEER, "m:f", requires=("pytest",))) is None
     assert versions([peer("x", "pytest")]) == {"pytest": None}

@@ -8,7 +8,7 @@ def test_a_spread_is_the_median_and_the_range():
     assert (found.median, found.low, found.high) == (2.5, 1.0, 9.0)
 
 
-def test_a_ratio_is_taken_within_each_round():
+def test_a_ratio_is_computed_within_each_round():
     # The machine slows down fivefold halfway; the system stays twice as slow as its neighbour.
     baseline = [1.0, 1.0, 5.0, 5.0, 5.0]
     system = [2.0, 2.0, 10.0, 10.0, 10.0]

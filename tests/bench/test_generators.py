@@ -239,7 +239,7 @@ def test_words_follow_zipf_and_topics_have_their_own():
     assert len(only_one) > 200
 
 
-def test_citations_go_to_older_documents(documents):
+def test_citations_refer_to_older_documents(documents):
     for row in documents.edges["Cites"].to_pylist():
         assert row["dst"] < row["src"]
 

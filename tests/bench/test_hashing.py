@@ -21,7 +21,7 @@ def test_the_order_of_rows_does_not_matter(rows, random):
     assert hash_rows(shuffled) == hash_rows(rows)
 
 
-def test_the_order_of_rows_matters_when_asked():
+def test_the_order_of_rows_matters_on_request():
     assert hash_rows(ROWS, ordered=True) != hash_rows([*ROWS[1:], ROWS[0]], ordered=True)
 
 

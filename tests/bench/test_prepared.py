@@ -47,7 +47,7 @@ def test_kept_data_is_prepared_once_for_all_runs(tmp_path):
     assert times_prepared(log) == len(names) == 1
 
 
-def test_fresh_prepares_kept_data_again_in_the_same_place(tmp_path):
+def test_fresh_prepares_retained_data_again_in_the_same_folder(tmp_path):
     log, folder = tmp_path / "log", tmp_path / "kept"
     declared = suite(log, cached_by=("size",))
     first, _ = prepare(declared, Store(folder))
@@ -56,7 +56,7 @@ def test_fresh_prepares_kept_data_again_in_the_same_place(tmp_path):
     assert (times_prepared(log), len(names)) == (2, 1)
 
 
-def test_fresh_data_is_made_once_for_all_cases_of_a_run(tmp_path):
+def test_fresh_data_is_prepared_once_for_all_cases_of_a_run(tmp_path):
     log, store = tmp_path / "log", Store(tmp_path / "kept", fresh=True)
     declared = suite(log, cached_by=("size",))
     prepare(declared, store)
@@ -64,14 +64,14 @@ def test_fresh_data_is_made_once_for_all_cases_of_a_run(tmp_path):
     assert times_prepared(log) == 1
 
 
-def test_data_that_is_not_kept_is_gone_after_the_case(tmp_path):
+def test_data_that_is_not_retained_is_removed_after_the_case(tmp_path):
     log, store = tmp_path / "log", Store(tmp_path / "kept")
     prepare(suite(log), store)
     _, names = prepare(suite(log), store)
     assert (times_prepared(log), names) == (2, [])
 
 
-def test_what_decides_the_content_decides_the_place():
+def test_the_inputs_of_the_content_decide_its_folder():
     same = folder_name(ENTRY, {"seed": 7, "size": 100})
     assert same == folder_name(ENTRY, {"size": 100, "seed": 7})
     assert same != folder_name(ENTRY, {"seed": 8, "size": 100})

@@ -72,7 +72,7 @@ def test_our_sample_has_every_measure_its_suite_declares(name, folders):
     json.dumps(sample)
 
 
-def test_every_language_asks_the_same_questions():
+def test_every_language_runs_the_same_queries():
     for file in ("social.gq", "social.cypher", "social.sql"):
         asked = texts(file)
         assert set(QUESTIONS) <= asked.keys()

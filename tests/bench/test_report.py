@@ -138,7 +138,7 @@ def test_growth_compares_the_last_case_with_the_first():
     assert "| point | ours | 3× |" in markdown(SOUND, machine_facts())
 
 
-def test_targets_are_judged_in_every_case():
+def test_targets_are_checked_in_every_case():
     assert [(v.case, v.target.measure, v.is_met) for v in verdicts(SOUND)] == [
         ("small", "point", True),
         ("small", "scan", False),
@@ -182,7 +182,7 @@ def promising(*targets):
     return replace(SOUND, suite=replace(SUITE, targets=targets))
 
 
-def test_growth_is_judged_once_and_calls_in_every_case():
+def test_growth_is_checked_once_and_calls_in_every_case():
     run = promising(GrowthTarget("ours", "point", 2.5, aim=1.2), CallsTarget("ours", 12))
     page = markdown(run, machine_facts())
     assert "- target ours, point ≤ 2.5× (aim 1.2×) at large ÷ small: missed with 3×" in page
@@ -197,7 +197,7 @@ def with_memory(case, worker):
     return replace(case, samples={**case.samples, "ours": tuple(ours)})
 
 
-def test_memory_is_judged_by_the_most_that_any_sample_held():
+def test_memory_is_checked_by_the_largest_sample():
     promised = (MemoryTarget("ours", "driver", 1 << 30), MemoryTarget("ours", "worker", 1 << 30))
     run = promising(*promised, MemoryTarget("raw", "driver", 1 << 30))
     run = replace(run, cases=(with_memory(run.cases[0], worker=3 << 28),))
@@ -248,7 +248,7 @@ def test_the_crossover_is_where_a_system_becomes_faster_for_good(ratios, found):
     assert [one.measure for one in crossovers(crossing(*ratios))] == [found]
 
 
-def test_a_crossover_is_kept_with_the_seconds_it_came_from(tmp_path):
+def test_a_crossover_is_recorded_with_the_seconds_it_came_from(tmp_path):
     keep(crossing(4, 2, 0.5, 0.25), machine_facts(), tmp_path / "RESULTS.md")
     text = (tmp_path / "RESULTS.md").read_text()
     assert "- **ours** beats `raw`, of 1 k to 1 M: **from 100 k on**" in text
@@ -271,7 +271,7 @@ def test_growth_that_was_not_measured_says_so():
     assert "point ≤ 1.5× at the last ÷ the first case: not measured" in page
 
 
-def test_a_kept_report_takes_the_place_of_the_one_before_and_of_no_other(tmp_path):
+def test_a_recorded_report_replaces_the_one_before_and_no_other(tmp_path):
     page = tmp_path / "RESULTS.md"
     page.write_text("# Kept\n\nSome words.\n\n## other\n\nfigures\n\n## reads\n\nold figures\n")
     for _ in range(2):
@@ -286,7 +286,7 @@ def test_a_kept_report_takes_the_place_of_the_one_before_and_of_no_other(tmp_pat
 @pytest.mark.parametrize(
     "run", [replace(SOUND, quick=True), replace(SOUND, cases=(CaseRun(SUITE.cases[0], ()),))]
 )
-def test_neither_quick_nor_unsound_figures_are_kept(run, tmp_path):
+def test_neither_quick_nor_unsound_figures_are_recorded(run, tmp_path):
     with pytest.raises(ValueError, match="only a sound run of the full sizes"):
         keep(run, machine_facts(), tmp_path / "RESULTS.md")
     assert not (tmp_path / "RESULTS.md").exists()
@@ -330,7 +330,7 @@ def test_figures_are_short_and_have_units():
     assert [show_count(value) for value in (12, 3456, 2_500_000)] == ["12", "3.46 k", "2.5 M"]
 
 
-def test_growth_is_told_as_if_the_machine_had_been_as_fast_in_both_cases():
+def test_growth_is_reported_as_if_the_machine_had_been_as_fast_in_both_cases():
     suite = replace(SOUND.suite, yardstick="scan")
     found = {(one.system, one.measure): one.ratio for one in growth(replace(SOUND, suite=suite))}
     plain = {(one.system, one.measure): one.ratio for one in growth(SOUND)}

@@ -64,7 +64,7 @@ def test_every_sample_has_its_own_process(steady_run):
     assert os.getpid() not in {line["pid"] for line in lines}
 
 
-def test_every_sample_starts_from_an_empty_folder_that_is_gone_in_the_end(steady_run):
+def test_every_sample_starts_from_an_empty_folder_that_is_removed_in_the_end(steady_run):
     _, _, lines = steady_run
     assert all(line["found"] == [] for line in lines)
     assert len({line["root"] for line in lines}) == len(lines)
@@ -80,7 +80,7 @@ def test_answers_are_checked_in_a_round_of_their_own_and_rounds_are_interleaved(
     assert [line["system"] for line in lines] == wanted
 
 
-def test_five_timed_samples_of_each_arm_are_kept(steady_run):
+def test_five_timed_samples_of_each_arm_are_recorded(steady_run):
     _, case, _ = steady_run
     assert {name: len(samples) for name, samples in case.samples.items()} == {
         "base": 5,
@@ -90,7 +90,7 @@ def test_five_timed_samples_of_each_arm_are_kept(steady_run):
     assert case.is_sound
 
 
-def test_calls_and_memory_are_kept_beside_time(steady_run):
+def test_calls_and_memory_are_recorded_beside_time(steady_run):
     _, case, _ = steady_run
     sample = case.samples["slow"][0]
     assert sample.calls == {"reads": 3}

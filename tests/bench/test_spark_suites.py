@@ -119,7 +119,7 @@ def test_the_watch_sees_processor_time_and_memory_of_this_process():
     assert use.memory["driver"] > 1 << 26
 
 
-def test_the_watch_sees_a_process_that_was_started_meanwhile():
+def test_the_watch_sees_a_process_started_concurrently():
     code = "x = b'x' * (1 << 27); print('held', flush=True); input()"
     watch = TreeWatch()
     with subprocess.Popen(

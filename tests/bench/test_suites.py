@@ -55,7 +55,7 @@ def test_a_suite_that_contradicts_itself_is_refused(changes, complaint):
         declare(**changes)
 
 
-def test_quick_cases_stand_in_for_the_others_only_when_asked():
+def test_quick_cases_stand_in_for_the_others_only_on_request():
     suite = declare(cases=(Case("big"),), quick_cases=(Case("small"),))
     assert [case.name for case in suite.chosen_cases(quick=False)] == ["big"]
     assert [case.name for case in suite.chosen_cases(quick=True)] == ["small"]
@@ -126,7 +126,7 @@ def test_a_suite_runs_from_the_command_line_to_its_records(tmp_path, capsys):
     assert next(tmp_path.glob("*.md")).read_text() in shown
 
 
-def test_figures_of_a_quick_run_are_never_kept(tmp_path, capsys):
+def test_figures_of_a_quick_run_are_never_recorded(tmp_path, capsys):
     kept = Path(main.__globals__["__file__"]).parent / "RESULTS.md"
     before = kept.read_bytes()
     assert main(["sound", "--quick", "--keep"], package="suites_under_test") == 2

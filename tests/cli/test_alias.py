@@ -80,7 +80,7 @@ def test_an_alias_that_changes_something_has_to_say_so(home: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_is_wrong_with_an_alias_is_said(home: Path, arguments, code: int, problem) -> None:
+def test_a_mistake_in_an_alias_is_reported(home: Path, arguments, code: int, problem) -> None:
     done = command("alias", *arguments, home=home)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     assert problem in done.stderr

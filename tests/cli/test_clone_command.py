@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 
-def test_a_clone_is_made_reported_and_never_made_over_a_graph(
+def test_a_clone_is_created_reported_and_never_written_over_a_graph(
     omnigraph, schema_file: Path, tmp_path: Path
 ) -> None:
     assert omnigraph("init", "music.omni", "--schema", str(schema_file)).code == 0

@@ -161,7 +161,7 @@ def test_a_graph_of_a_cluster_embeds_by_its_profile(elsewhere) -> None:
     assert found.choose_settings(Settings()).embed.provider is EmbedProvider.MOCK
 
 
-def test_graphs_of_a_cluster_are_made_and_changed_by_the_cluster(command, folder) -> None:
+def test_graphs_of_a_cluster_are_created_and_changed_by_the_cluster(command, folder) -> None:
     """Check that creating a graph is refused, and that a direct schema change is warned about."""
     schema = ("--schema", "town/people.pg")
     code, _, err = command("init", "town/graphs/new.omni", *schema)
@@ -197,7 +197,7 @@ def test_a_profile_shows_where_its_cluster_is(command, folder) -> None:
         (("query", "nobody", *PEOPLE), 1, "nobody"),
     ],
 )
-def test_what_names_no_graph_of_a_cluster_is_told(command, words, code: int, said: str) -> None:
+def test_a_name_of_no_graph_of_a_cluster_is_reported(command, words, code: int, said: str) -> None:
     config = "profiles: {up: {cluster: town, default_graph: people}}"
     found, out, err = command(*words, config=config)
     assert (found, out) == (code, "")
@@ -240,7 +240,7 @@ def test_applied_policies_are_checked_tried_and_explained(command) -> None:
         assert (code, json.loads(out)["decision"]) == (0, "allow"), err
 
 
-def test_what_is_applied_is_told_apart_from_the_working_tree(command, folder) -> None:
+def test_the_applied_state_is_distinguished_from_the_working_tree(command, folder) -> None:
     folder.write("rules.policy.yaml", GRAPH_RULES.replace("[bot]", "[bot, eve]"))
     try:
         asked = ("--actor", "eve", "--action", "read", "--branch", "main", "--json")
@@ -262,7 +262,7 @@ def test_what_is_applied_is_told_apart_from_the_working_tree(command, folder) ->
         (("--cluster", "town", "--graph", "places"), 1, "places"),
     ],
 )
-def test_a_bundle_that_is_not_named_or_not_there_is_told(command, words, code, said) -> None:
+def test_a_bundle_that_is_not_named_or_missing_is_reported(command, words, code, said) -> None:
     found, out, err = command("policy", "validate", *words)
     assert (found, out) == (code, "")
     assert said in err

@@ -125,7 +125,7 @@ def test_schema_plan_of_no_change(omnigraph, schema_file: Path) -> None:
     assert outcome.out == "no schema changes\n"
 
 
-def test_what_a_plan_loses_is_told_beside_its_steps(
+def test_the_losses_of_a_plan_are_reported_beside_its_steps(
     omnigraph, schema_file: Path, tmp_path: Path
 ) -> None:
     wanted = tmp_path / "next.pg"

@@ -55,7 +55,7 @@ def story(tmp_path_factory):
     return graph
 
 
-def test_commits_say_what_made_them_and_why(story) -> None:
+def test_commits_record_their_operation_and_message(story) -> None:
     told = [(one.kind, one.actor_id, one.message) for one in story.commits()]
     assert told == [
         ("schema_apply", "ada", "nick"),
@@ -126,7 +126,7 @@ def test_commits_of_earlier_releases_are_listed_with_every_type(story) -> None:
 @pytest.mark.parametrize(
     ("message", "said"), [("x" * 10_001, "10,001 characters"), ("\ud800", "surrogate")]
 )
-def test_a_message_that_cannot_be_kept_is_refused(story, message, said) -> None:
+def test_a_message_that_cannot_be_stored_is_refused(story, message, said) -> None:
     with pytest.raises(BadOptions, match=said):
         story.mutate('query q() { delete Artist where slug = "none" }', message=message)
 

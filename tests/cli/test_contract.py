@@ -181,7 +181,7 @@ def test_every_command_on_graphs_takes_its_address_in_three_ways() -> None:
         assert {"graph_uri", "--uri", "--store"} <= names, path
 
 
-def test_any_command_may_be_told_not_to_ask_and_to_be_quiet(place: Path, run_here) -> None:
+def test_any_command_accepts_not_to_prompt_and_to_be_quiet(place: Path, run_here) -> None:
     for path, command in COMMANDS.items():
         names = {name for parameter in command.params for name in parameter.opts}
         assert {"--yes", "--quiet"} <= names, path

@@ -7,7 +7,7 @@ import omnigraph
 from omnigraph.demo.papers import Literature
 
 
-def test_the_demo_tells_its_story_and_leaves_the_graph(tmp_path):
+def test_the_demo_prints_its_story_and_leaves_the_graph(tmp_path):
     place = tmp_path / "demo.omni"
     command = [sys.executable, "-m", "omnigraph.demo", str(place), "--papers", "600"]
     done = subprocess.run(

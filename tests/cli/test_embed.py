@@ -110,7 +110,7 @@ def test_a_vector_of_the_wrong_dimension_is_refused(embed, provider, tmp_path: P
     assert not (tmp_path / "out.jsonl").exists()
 
 
-def test_a_run_is_gone_on_with(embed, provider, tmp_path: Path) -> None:
+def test_a_run_is_resumed(embed, provider, tmp_path: Path) -> None:
     ok, bad = provider.embeds(1, 0), provider.says(400, b"no more")
     provider.acts = [ok, ok, bad]
     assert embed("--resume").returncode == 1
@@ -140,7 +140,7 @@ def piped(*arguments: str, stdin: str, cwd: Path) -> subprocess.CompletedProcess
     )
 
 
-def test_records_come_from_one_program_and_go_to_another(embed, tmp_path: Path) -> None:
+def test_records_are_piped_from_one_program_to_another(embed, tmp_path: Path) -> None:
     records = (tmp_path / "in.jsonl").read_text()
     flags = ("--input", "-", "--output", "-", "--spec", "spec.json")
     done = piped(*flags, stdin=records, cwd=tmp_path)

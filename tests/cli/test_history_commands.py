@@ -128,7 +128,7 @@ def test_a_commit_of_many_pages_is_stitched(graph, say) -> None:
     assert json.loads(following)["changes"] == block["changes"][10:17]
 
 
-def test_a_poll_ends_before_a_gap_with_a_cursor_that_tells_of_it(graph, say) -> None:
+def test_a_poll_ends_before_a_gap_with_a_cursor_that_reports_it(graph, say) -> None:
     first, second = graph.commits()[2], graph.commits()[1]
     graph.tag("second", second.commit_id)
     graph.load([{"type": "A", "data": {"k": "z"}}], "append")

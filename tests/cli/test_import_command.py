@@ -20,7 +20,7 @@ def test_a_schema_is_inferred_used_and_filled(omnigraph, tmp_path):
     assert "not carried over: where of actors.csv: the type point of Neo4j" in done.err
 
 
-def test_an_import_creates_the_graph_and_tells_it_as_a_document(omnigraph):
+def test_an_import_creates_the_graph_and_reports_it_as_a_document(omnigraph):
     done = omnigraph("import", "g.omni", "--data", str(FIXTURES / "kuzu-csv"), "--json")
     body = json.loads(done.out)
     assert (body["created"], body["total_entities"], body["engine"]) == (True, 6, "local")
@@ -46,7 +46,7 @@ def test_the_proposal_is_a_document_too(omnigraph):
         (("schema", "infer"), "Missing argument"),
     ],
 )
-def test_wrong_usage_is_told(omnigraph, arguments, problem):
+def test_wrong_usage_is_reported(omnigraph, arguments, problem):
     done = omnigraph(*arguments)
     assert done.code == 2
     assert problem in done.err
@@ -81,7 +81,7 @@ def test_a_load_takes_tabs_and_other_delimiters(omnigraph, tmp_path, schema_file
         (("--typ", "Artist"), "Did you mean"),
     ],
 )
-def test_what_is_unknown_is_told_with_what_may_be_meant(
+def test_an_unknown_name_is_reported_with_a_suggestion(
     omnigraph, tmp_path, schema_file, extra, problem
 ):
     omnigraph("init", "music.omni", "--schema", str(schema_file))
@@ -91,9 +91,7 @@ def test_what_is_unknown_is_told_with_what_may_be_meant(
     assert problem in done.err
 
 
-def test_records_of_unknown_types_and_fields_are_told_with_what_may_be_meant(
-    omnigraph, schema_file
-):
+def test_records_of_unknown_types_and_fields_are_reported_with_suggestions(omnigraph, schema_file):
     omnigraph("init", "music.omni", "--schema", str(schema_file))
     for record, problem in (
         ({"type": "Artst", "data": {}}, "unknown node type 'Artst'; did you mean 'Artist'?"),

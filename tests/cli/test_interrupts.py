@@ -149,7 +149,7 @@ def test_a_file_is_written_whole_or_not_at_all(template: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     "arguments", [("export",), ("query", "-e", ALL, "--format", "jsonl"), ("query", "-e", ALL)]
 )
-def test_a_reader_that_goes_away_ends_the_command_quietly(
+def test_a_reader_that_exits_ends_the_command_quietly(
     template: Path, tmp_path: Path, arguments
 ) -> None:
     process = start(*arguments, "--store", str(template), cwd=tmp_path)
@@ -232,7 +232,7 @@ def test_odd_streams_are_one_clear_error_at_most(tmp_path, line: str, code: int,
     assert (done.returncode, words in done.stderr) == (code, True), done.stderr
 
 
-def test_a_full_disk_is_told(template: Path, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported(template: Path, tmp_path: Path) -> None:
     done = run_in_shell(f"$OMNIGRAPH export {template} >/dev/full", tmp_path)
     assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
     assert b"No space left" in done.stderr
@@ -294,7 +294,7 @@ def test_an_interrupt_before_and_after_the_command_is_quiet(call: str) -> None:
     assert (done.returncode, done.stderr.strip()) in ((130, ""), (130, "interrupted"))
 
 
-def test_an_error_behind_an_interrupt_is_told_as_one() -> None:
+def test_an_error_behind_an_interrupt_is_reported_as_one() -> None:
     from omnigraph.cli.terminal import is_interrupt
     from omnigraph.errors import OutcomeUnknown
 

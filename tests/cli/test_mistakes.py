@@ -155,7 +155,7 @@ def test_the_address_may_stand_before_the_name_of_a_query(folder: Path) -> None:
     assert run_command(*arguments, "--format", "csv", cwd=folder).stdout == "a.name\nAda\n"
 
 
-def test_a_bucket_that_lets_nobody_in_says_where_to_look(folder: Path) -> None:
+def test_a_bucket_that_denies_access_says_where_to_look(folder: Path) -> None:
     closed = {
         "AWS_ENDPOINT_URL_S3": "http://127.0.0.1:9",
         "AWS_ACCESS_KEY_ID": "a",
@@ -168,7 +168,7 @@ def test_a_bucket_that_lets_nobody_in_says_where_to_look(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("shown", ["", "1"], ids=["for people", "with its trace"])
-def test_what_nobody_thought_of_is_one_line_and_one_document(folder: Path, shown: str) -> None:
+def test_an_unexpected_error_is_one_line_and_one_document(folder: Path, shown: str) -> None:
     program = (
         "import sys\n"
         "from omnigraph.cli import main\n"

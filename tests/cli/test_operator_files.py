@@ -42,7 +42,7 @@ def command(tmp_path: Path):
     return run
 
 
-def test_a_token_is_kept_for_its_server_alone(command, tmp_path: Path) -> None:
+def test_a_token_is_stored_for_its_server_alone(command, tmp_path: Path) -> None:
     path = tmp_path / "home" / "credentials"
     done = command("login", "lab", "--json", stdin=" secret \n")
     body = {"server": "lab", "credentials_path": str(path), "declared": False}
@@ -161,7 +161,7 @@ def test_an_address_belongs_to_the_server_that_is_most_of_it(url: str, server) -
     assert find_server(url, SERVERS) == server
 
 
-def test_a_kept_token_goes_to_its_own_server_alone(tmp_path: Path) -> None:
+def test_a_stored_token_is_sent_to_its_own_server_alone(tmp_path: Path) -> None:
     path = tmp_path / "credentials"
     store_token(path, "a", "s3cret")
 
@@ -181,7 +181,7 @@ def test_a_kept_token_goes_to_its_own_server_alone(tmp_path: Path) -> None:
     assert "s3cret" not in repr(choose_token("http://h:8080", SERVERS, {}, path))
 
 
-def test_where_a_token_comes_from_is_told_without_it(command, tmp_path: Path) -> None:
+def test_the_source_of_a_token_is_reported_without_it(command, tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "config.yaml").write_text("servers: {lab: {url: https://lab.example.org}}")
     done = command(

@@ -68,7 +68,7 @@ def test_names_are_held_against_a_schema(omnigraph, files: Path, schema_file: Pa
     assert "leaves out Artist.brn" in done.err
 
 
-def test_a_bundle_of_a_cluster_is_told_apart(omnigraph, files: Path) -> None:
+def test_a_bundle_of_a_cluster_is_distinguished(omnigraph, files: Path) -> None:
     done = omnigraph("policy", "validate", "--file", "p.yaml", "--scope", "cluster")
     assert done.code == 1
     assert "is not allowed in a cluster bundle" in done.err

@@ -85,7 +85,7 @@ def test_a_line_says_what_is_known() -> None:
     assert describe(whole, 3) == "loading: 5,000 of 20,000 rows (25 %), 3 s"
 
 
-def test_a_line_is_drawn_over_and_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_is_drawn_over_and_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.monotonic", lambda: 100.0)
     screen = Screen()
     line = ProgressLine(screen)
@@ -159,7 +159,7 @@ def test_records_printed_on_a_terminal_have_it_to_themselves(tmp_path: Path) -> 
     assert screen(terminal.seen.decode()) == []
 
 
-def test_where_nothing_is_drawn_the_stages_are_told_one_by_one(tmp_path: Path) -> None:
+def test_where_nothing_is_drawn_the_stages_are_reported_one_by_one(tmp_path: Path) -> None:
     graph = library.init(tmp_path / "g.omni", "node A { k: String @key }")
     graph.load([{"type": "A", "data": {"k": "k1"}}], "append")
     command = ("export", "g.omni", "--format", "jsonl", "--out")

@@ -86,7 +86,7 @@ def test_every_way_to_name_a_graph_works(command, place: Path, arguments) -> Non
     assert outcome.code == 0, outcome.err
 
 
-def test_a_folder_with_a_graph_is_taken_for_the_graph_and_not_for_a_name(command, place: Path):
+def test_a_folder_with_a_graph_is_the_graph_and_not_a_name(command, place: Path):
     place.rename(place.with_name("music"))
     assert command("query", "music", "-e", COUNT).code == 0
     assert command("mutate", "music", "-e", ADD).code == 0
@@ -167,7 +167,7 @@ def test_the_default_format_comes_from_the_configuration(command, place: Path) -
     assert outcome.out == "n\n0\n"
 
 
-def test_who_writes_is_the_flag_or_the_configuration_or_nobody(command, place: Path) -> None:
+def test_the_actor_is_the_flag_or_the_configuration_or_none(command, place: Path) -> None:
     body = json.loads(command("mutate", str(place), "-e", ADD, "--json").out)
     assert body["actor_id"] is None
     config = "operator: {actor: act-maria}"
@@ -202,7 +202,7 @@ def test_whatever_commits_says_who_did_it(command, tmp_path: Path, arguments) ->
     assert (len(graph.commits()), graph.commits()[0].actor_id) == (4, "act-ben")
 
 
-def test_a_write_says_where_it_goes_unless_it_is_quiet(command, place: Path) -> None:
+def test_a_write_names_its_graph_unless_it_is_quiet(command, place: Path) -> None:
     outcome = command("mutate", str(place), "-e", ADD)
     assert outcome.err == f"mutate → {place} (direct, local)\n"
     assert command("branch", "create", "a", str(place), "--quiet").err == ""
@@ -225,7 +225,7 @@ def test_destruction_elsewhere_needs_consent_before_anything_is_touched(command,
         assert "needs --yes" in outcome.err
 
 
-def test_at_a_terminal_consent_is_asked_for(tmp_path: Path) -> None:
+def test_at_a_terminal_consent_is_requested(tmp_path: Path) -> None:
     command = ("branch", "delete", "a", "--store", "s3://nowhere/g.omni")
     with on_a_terminal(*command, home=tmp_path) as terminal:
         terminal.wait_for("type yes to continue:")

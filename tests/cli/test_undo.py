@@ -92,7 +92,7 @@ def test_a_merge_needs_to_know_which_parent(graph, capsys):
 
 
 @pytest.mark.parametrize("verb", ["revert", "cherry-pick", "restore"])
-def test_a_commit_that_is_not_there_is_told(graph, capsys, verb):
+def test_a_missing_commit_is_reported(graph, capsys, verb):
     assert run([verb, "nowhere", graph.uri]) == 1
     assert "'nowhere'" in capsys.readouterr().err
 

@@ -120,7 +120,7 @@ def test_a_query_that_fails_leaves_the_file_alone(omnigraph, place, tmp_path: Pa
     ],
     ids=lambda command: " ".join(command[:1] + command[-2:]),
 )  # fmt: skip
-def test_a_file_is_replaced_only_if_that_is_asked_for(
+def test_a_file_is_replaced_only_on_request(
     omnigraph, place, tmp_path, monkeypatch, command
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -71,7 +71,7 @@ def test_a_server_that_is_not_there_cannot_be_reached() -> None:
         )
 
 
-def test_an_answer_of_something_else_is_told_from_one_of_a_server() -> None:
+def test_an_answer_of_something_else_is_distinguished_from_one_of_a_server() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:

@@ -99,7 +99,7 @@ def count(graph: omnigraph.ServedGraph, name: str) -> int:
 
 
 @pytest.mark.parametrize("loss", ["request", "answer", "half"])
-def test_a_mutation_whose_connection_is_lost_is_made_once(running, graph, loss: str) -> None:
+def test_a_mutation_whose_connection_is_lost_is_committed_once(running, graph, loss: str) -> None:
     name = uuid4().hex
     before = len(graph.commits())
     with losing(running, loss) as (unreliable, proxy):
@@ -111,7 +111,7 @@ def test_a_mutation_whose_connection_is_lost_is_made_once(running, graph, loss: 
     assert b"/writes/" in proxy.requests[1]
 
 
-def test_a_load_and_a_merge_are_made_once_too(running, graph) -> None:
+def test_a_load_and_a_merge_are_committed_once_too(running, graph) -> None:
     name, branch = uuid4().hex, uuid4().hex
     with losing(running, "answer") as (unreliable, _):
         loaded = unreliable.load(
@@ -126,7 +126,7 @@ def test_a_load_and_a_merge_are_made_once_too(running, graph) -> None:
     assert (count(graph, name), branch in graph.branches()) == (1, False)
 
 
-def test_a_write_that_nobody_can_be_asked_about_is_unknown(running) -> None:
+def test_a_write_without_a_reachable_server_is_unknown(running) -> None:
     with (
         losing(running, *["answer"] * 5) as (unreliable, proxy),
         pytest.raises(OutcomeUnknown, match="idempotency key"),
@@ -135,7 +135,7 @@ def test_a_write_that_nobody_can_be_asked_about_is_unknown(running) -> None:
     assert sum(request.startswith(b"POST") for request in proxy.requests) == 1
 
 
-def test_branches_are_made_and_deleted_once(running, graph) -> None:
+def test_branches_are_created_and_deleted_once(running, graph) -> None:
     name = uuid4().hex
     with losing(running, "answer") as (unreliable, _):
         assert unreliable.create_branch(name).is_replayed
@@ -153,7 +153,7 @@ def test_a_change_without_a_key_is_never_sent_again(running, graph) -> None:
     assert name in [tag.name for tag in graph.tags()]
 
 
-def test_rows_that_end_too_early_are_never_taken_for_all(running) -> None:
+def test_rows_that_end_too_early_are_never_mistaken_for_all(running) -> None:
     with losing(running, "half") as (unreliable, _), pytest.raises(ServerUnreachable):
         unreliable.query(ALL).to_arrow()
     with losing(running, "half") as (unreliable, _), pytest.raises(ServerUnreachable):

@@ -174,7 +174,7 @@ def test_plans_and_queries_of_a_server_are_shown(command) -> None:
     ],
     ids=" ".join,
 )
-def test_a_server_that_stays_silent_is_waited_for_as_long_as_it_is_said(
+def test_a_silent_server_is_waited_for_until_the_configured_timeout(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # it accepts, and says nothing

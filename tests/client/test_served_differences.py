@@ -52,7 +52,7 @@ def test_a_difference_has_the_same_changes_counts_and_tables(both, given) -> Non
     ]
 
 
-def test_a_difference_is_of_the_states_there_were_when_it_was_asked_for(both) -> None:
+def test_a_difference_is_of_the_states_at_the_time_of_its_request(both) -> None:
     stored, served = both
     stored.create_branch("moving", source="side")
     found = served.diff("main", "moving")
@@ -82,7 +82,7 @@ def test_no_difference_is_empty(both) -> None:
         lambda g: g.nodes("Person", branch="nowhere"),
     ],
 )
-def test_mistakes_are_told_at_once_and_alike(both, call) -> None:
+def test_mistakes_are_reported_at_once_and_alike(both, call) -> None:
     said = []
     for graph in both:
         with pytest.raises(OmniError) as raised:
@@ -114,7 +114,7 @@ def test_rows_of_a_view_stay_those_of_the_view(both) -> None:
     stored.delete_branch("moving")
 
 
-def test_the_feed_tells_of_the_commits_that_there_are(both) -> None:
+def test_the_feed_lists_the_existing_commits(both) -> None:
     stored, served = both
     there = [block.commit for block in stored.changes("beginning", branch="side").blocks]
     here = [block.commit for block in served.changes("beginning", branch="side").blocks]

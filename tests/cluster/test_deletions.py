@@ -23,7 +23,7 @@ def folder(applied_cluster, tmp_path) -> Path:
     return tmp_path / "town"
 
 
-def test_links_inside_a_graph_are_removed_and_their_targets_kept(folder) -> None:
+def test_links_inside_a_graph_are_removed_and_their_targets_retained(folder) -> None:
     outside = folder.parent / "outside"
     outside.mkdir()
     (outside / "file").write_text("mine")
@@ -45,7 +45,7 @@ def test_a_folder_of_graphs_that_is_a_link_is_not_followed(folder) -> None:
     assert (folder.parent / "elsewhere/people.omni/__manifest").is_dir()
 
 
-def test_graphs_with_similar_names_are_kept(folder) -> None:
+def test_graphs_with_similar_names_are_retained(folder) -> None:
     for name in ("people.omni.bak", "people.omnibus", "xpeople.omni"):
         (folder / "graphs" / name).mkdir()
         (folder / "graphs" / name / "file").write_text("mine")

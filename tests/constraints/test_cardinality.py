@@ -121,12 +121,12 @@ def test_a_source_that_keeps_enough_edges_may_lose_some():
     assert graph.messages(graph.change("edge:Signed", deleted=["2"])) == []
 
 
-def test_a_node_no_edge_was_written_for_is_not_looked_at():
+def test_a_node_without_a_written_edge_is_not_checked():
     graph = labels("1..")
     assert graph.messages(graph.change("node:Artist", {"name": "dee"})) == []
 
 
-def test_a_source_the_write_does_not_touch_is_not_looked_at():
+def test_a_source_the_write_does_not_touch_is_not_checked():
     graph = labels("0..1", edge("1", "ada"), edge("2", "ada"), edge("3", "ben"))
     assert graph.messages(graph.change("edge:Signed", edge("4", "cy"))) == []
 

@@ -52,7 +52,7 @@ def test_a_second_label_for_an_artist(graph):
     ]
 
 
-def test_the_same_album_made_twice(graph):
+def test_the_same_album_created_twice(graph):
     again = graph.change("edge:Made", {"id": "new", "src": "ada", "dst": "tides"})
     assert graph.messages(again) == [
         "@unique violation on Made.(dst, src): value '(tides, ada)' held by 'm0' and 'new'"
@@ -71,7 +71,7 @@ def test_a_slug_with_a_space(graph):
     ]
 
 
-def test_a_role_nobody_declared(graph):
+def test_an_undeclared_role(graph):
     made = {"id": "new", "src": "dee", "dst": "tides", "role": "boss"}
     assert graph.messages(graph.change("edge:Made", made)) == [
         "invalid enum value 'boss' for Made.role (expected: guest, lead)"

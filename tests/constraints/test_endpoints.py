@@ -105,7 +105,7 @@ def test_an_id_is_compared_as_it_is_and_never_as_a_pattern(graph):
 # --- edges that stay -----------------------------------------------------------------------------
 
 
-def test_a_kept_edge_whose_destination_goes_is_refused(graph):
+def test_a_retained_edge_whose_destination_is_deleted_is_refused(graph):
     [found] = graph.violations(graph.change("node:Label", deleted=["nova"]))
     assert found.message == "dst 'nova' not found in Label"
     assert (found.kind, found.type_key, found.id) == (
@@ -115,7 +115,7 @@ def test_a_kept_edge_whose_destination_goes_is_refused(graph):
     )
 
 
-def test_a_kept_edge_whose_source_goes_is_refused_for_every_edge_type(graph):
+def test_a_retained_edge_whose_source_is_deleted_is_refused_for_every_edge_type(graph):
     assert graph.messages(graph.change("node:Artist", deleted=["ada"])) == [
         "src 'ada' not found in Artist",
         "src 'ada' not found in Artist",
@@ -124,7 +124,7 @@ def test_a_kept_edge_whose_source_goes_is_refused_for_every_edge_type(graph):
     assert [v.id for v in found] == ["k1", "s1"]
 
 
-def test_a_kept_edge_that_loses_both_ends_is_reported_for_both(graph):
+def test_a_retained_edge_that_loses_both_ends_is_reported_for_both(graph):
     edges = graph.change("edge:Signed", deleted=["s1", "s2"])
     assert graph.messages(graph.change("node:Artist", deleted=["ada", "ben"]), edges) == [
         "src 'ada' not found in Artist",
@@ -157,7 +157,7 @@ def test_replacing_nodes_alone_loses_the_edges_of_those_left_out(graph):
     ]
 
 
-def test_replacing_a_table_with_nothing_loses_every_kept_edge_in_order(graph):
+def test_replacing_a_table_with_nothing_reports_every_retained_edge_in_order(graph):
     found = graph.violations(graph.replacing_all("node:Label"))
     assert [(v.id, v.message) for v in found] == [
         ("s1", "dst 'wave' not found in Label"),
@@ -169,7 +169,7 @@ def test_rewriting_a_node_keeps_its_edges(graph):
     assert graph.messages(graph.change("node:Label", {"name": "nova"})) == []
 
 
-def test_deleting_a_node_nobody_refers_to_is_fine():
+def test_deleting_an_unreferenced_node_is_fine():
     graph = SmallGraph.of(SCHEMA, {"node:Artist": [{"name": "ada"}]})
     assert graph.messages(graph.change("node:Artist", deleted=["ada", "never"])) == []
 

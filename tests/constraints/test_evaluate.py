@@ -60,7 +60,7 @@ def test_a_write_of_nothing_passes():
     check(SmallGraph.of(SCHEMA))
 
 
-def test_a_refused_write_is_told_the_first_mistake_and_how_many_there_are():
+def test_a_refused_write_reports_the_first_mistake_and_how_many_there_are():
     graph = SmallGraph.of(SCHEMA)
     with pytest.raises(ConstraintViolated) as caught:
         check(graph, graph.change("node:A", *WRONG_NODES))
@@ -81,7 +81,7 @@ def test_only_the_first_mistakes_are_listed_but_all_are_counted():
     assert ([v.id for v in caught.value.violations], caught.value.total) == (["0", "1", "2"], 250)
 
 
-def test_a_mistake_of_a_file_is_told_with_its_line():
+def test_a_mistake_of_a_file_is_reported_with_its_line():
     graph = SmallGraph.of(SCHEMA)
     change = graph.change("node:A", {"k": 1, "r": 9}, lines=pa.array([12]), file="rows.jsonl")
     with pytest.raises(ConstraintViolated, match=r"^rows\.jsonl:line 12: @range violation on A\.r"):

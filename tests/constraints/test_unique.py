@@ -82,7 +82,7 @@ def test_a_composite_key_given_twice_is_a_violation():
 # --- against committed rows ----------------------------------------------------------------------
 
 
-def test_a_value_of_another_committed_row_is_taken():
+def test_a_value_of_another_committed_row_is_a_duplicate():
     graph = committed_people(ada="x", ben="y")
     [found] = graph.violations(graph.change("node:Person", *people(cy="y")))
     assert found.message == "@unique violation on Person.email: value 'y' held by 'ben' and 'cy'"
@@ -331,7 +331,7 @@ def test_zero_is_one_value_whatever_its_sign(type_name, old, new):
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_number_that_is_not_finite_cannot_be_told_apart(value):
+def test_a_number_that_is_not_finite_cannot_be_distinguished(value):
     schema = "node T { p: F64? q: I32? @unique(p, q) }"
     graph = SmallGraph.of(schema, {"node:T": [{"id": "0", "p": value, "q": 1}]})
     rows = [{"id": "1", "p": value, "q": 1}, {"id": "2", "p": value}, {"id": "3", "p": 1.0, "q": 1}]

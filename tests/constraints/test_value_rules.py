@@ -239,7 +239,7 @@ def test_values_are_reported_by_rule_then_by_row():
     ]
 
 
-def test_only_written_rows_are_looked_at():
+def test_only_written_rows_are_checked():
     committed = {"node:T": [{"id": "old", "p": 99}]}
     graph = SmallGraph.of("node T { p: I32? @range(p, 0..1) }", committed)
     assert graph.messages(graph.change("node:T", {"id": "new", "p": 1})) == []

@@ -96,13 +96,13 @@ def test_an_effect_whose_record_was_lost_is_neither_finished_nor_undone(place):
     assert_refused(place, "unverifiable")
 
 
-def test_a_write_of_somebody_else_on_top_of_ours_is_kept(place):
+def test_a_foreign_write_on_top_of_ours_is_retained(place):
     interrupt(place, "after", "commit", EDGES)
     append_raw(place, open_graph(place, read_only=True), "edge:Knows")
     assert_refused(place, "buried")
 
 
-def test_a_table_of_the_write_that_a_stranger_moved_does_not_stop_the_rollback(place):
+def test_a_table_of_the_write_with_a_foreign_version_does_not_stop_the_rollback(place):
     """Ours is undone; what the stranger did stays for the operator to look at."""
     before = interrupt(place, "after", "commit", EDGES)
     graph = open_graph(place, read_only=True)
@@ -246,7 +246,9 @@ def test_a_write_without_an_actor_is_finished_without_one(place):
     check_order(place, graph)
 
 
-def test_a_table_a_stranger_moved_is_told_from_an_interrupted_write_of_another_branch(place):
+def test_a_foreign_table_version_is_distinguished_from_an_interrupted_write_of_another_branch(
+    place,
+):
     graph = open_graph(place)
     graph.create_branch("dev")
     run(graph, 'insert Person {slug: "fay", name: "F"}', "dev")
@@ -281,7 +283,7 @@ def test_a_graph_whose_tables_are_not_those_of_its_schema_is_refused(place, dama
         content_of(open_graph(place, read_only=read_only))
 
 
-def test_two_who_open_at_once_settle_an_interrupted_write_once(place):
+def test_two_concurrent_opens_recover_an_interrupted_write_once(place):
     interrupt(place, "before", "commit", MANIFEST)
     with parked("before", "commit", MANIFEST, lambda: lambda: open_graph(place)) as first:
         second = threading.Thread(target=omnigraph.open, args=(place,))

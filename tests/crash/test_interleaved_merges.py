@@ -86,7 +86,7 @@ def people(graph, branch="main"):
 
 
 @EACH
-def test_a_branch_that_moved_meanwhile_is_planned_on_again(place, graph, verb):
+def test_a_branch_that_moved_concurrently_is_planned_on_again(place, graph, verb):
     with parked(*STAGED, working(place, verb)) as late:
         run(graph, 'insert City {slug: "bonn", name: "B"}')
         late.finish()
@@ -130,7 +130,7 @@ def test_a_source_that_moved_on_is_merged_as_it_was_seen(place, graph):
     ("is_made_again", "error"), [(False, BranchNotFound), (True, ReadSetChanged)]
 )
 @pytest.mark.parametrize("gone", ["dev", "other"])
-def test_a_branch_that_is_gone_meanwhile_ends_the_merge(place, graph, gone, is_made_again, error):
+def test_a_branch_deleted_concurrently_ends_the_merge(place, graph, gone, is_made_again, error):
     graph.delete_tag("more")
     graph.create_branch("other")
     graph.load([person("otto")], "append", branch="other")
@@ -146,7 +146,7 @@ def test_a_branch_that_is_gone_meanwhile_ends_the_merge(place, graph, gone, is_m
 
 
 @EACH
-def test_a_table_that_a_stranger_moved_is_not_written(place, graph, verb):
+def test_a_table_with_a_foreign_version_is_not_written(place, graph, verb):
     with parked(*STAGED, working(place, verb)) as late:
         append_raw(place, graph, "node:Person")
         before = content_of(graph)
@@ -156,7 +156,7 @@ def test_a_table_that_a_stranger_moved_is_not_written(place, graph, verb):
 
 
 @EACH
-def test_what_a_stranger_appends_after_ours_is_not_shown_as_ours(place, graph, verb):
+def test_a_foreign_append_after_ours_is_not_published_as_ours(place, graph, verb):
     persons = f"{table_place(place, graph, 'node:Person')}*"
     expected = len(people(graph)) + {"merge": 1, "revert": 1, "cherry_pick": 2, "restore": 0}[verb]
     with parked("after", "commit", persons, working(place, verb)) as late:
@@ -168,7 +168,7 @@ def test_what_a_stranger_appends_after_ours_is_not_shown_as_ours(place, graph, v
 
 
 @EACH
-def test_what_died_before_a_stranger_appended_is_left_for_somebody_to_judge(place, graph, verb):
+def test_a_write_that_died_before_a_foreign_append_is_left_to_the_operator(place, graph, verb):
     """Finishing it would show a version that is not the newest, undoing it would take both."""
     persons = f"{table_place(place, graph, 'node:Person')}*"
     before = content_of(graph)
@@ -185,7 +185,9 @@ def test_what_died_before_a_stranger_appended_is_left_for_somebody_to_judge(plac
 
 
 @pytest.mark.parametrize(("branch", "key"), [("dev", "node:City"), ("other", "node:Person")])
-def test_a_fork_that_a_stranger_replaced_is_neither_shown_nor_written(place, graph, branch, key):
+def test_a_fork_replaced_by_a_foreign_writer_is_neither_shown_nor_written(
+    place, graph, branch, key
+):
     """Of the source it would be shown by the target, of the target it would be written."""
     graph.create_branch("other")
     graph.load([person("otto")], "append", branch="other")
@@ -199,7 +201,9 @@ def test_a_fork_that_a_stranger_replaced_is_neither_shown_nor_written(place, gra
 
 @EACH
 @pytest.mark.parametrize("is_finished", [True, False])
-def test_a_writer_that_died_meanwhile_is_settled_before_it_goes_on(place, graph, verb, is_finished):
+def test_a_writer_that_died_concurrently_is_recovered_before_it_continues(
+    place, graph, verb, is_finished
+):
     fault_point = ("before", "commit", MANIFEST) if is_finished else ("after", "commit", EDGES)
     with parked(*STAGED, working(place, verb)) as late:
         with watched(At(*fault_point, stop)):

@@ -119,7 +119,9 @@ def test_a_merge_that_lost_the_race_is_prepared_again_and_wins_late(place, graph
     ],
     ids=["update", "delete"],
 )
-def test_a_change_of_rows_that_moved_meanwhile_is_run_again(place, graph, fault_point, statements):
+def test_a_change_of_rows_that_moved_concurrently_is_run_again(
+    place, graph, fault_point, statements
+):
     with parked(*fault_point, mutation(place, statements)) as late:
         run(graph, 'insert Person {slug: "eve", name: "E"}')
         late.finish()
@@ -129,7 +131,7 @@ def test_a_change_of_rows_that_moved_meanwhile_is_run_again(place, graph, fault_
     check_order(place, graph)
 
 
-def test_an_overwrite_of_rows_that_moved_meanwhile_is_refused_and_leaves_nothing(place, graph):
+def test_an_overwrite_of_rows_that_moved_concurrently_is_refused_and_leaves_nothing(place, graph):
     people_alone = [person(slug) for slug in ("ada", "ben", "cy", "dee")]
     with parked(*STAGED, load(place, people_alone, "overwrite")) as late:
         run(graph, 'insert Person {slug: "eve", name: "E"}')
@@ -181,7 +183,7 @@ def test_of_two_first_writes_on_a_branch_the_late_one_is_prepared_again(place, g
     check_order(place, graph)
 
 
-def test_a_write_on_a_branch_that_was_deleted_meanwhile_changes_nothing(place, graph):
+def test_a_write_on_a_branch_deleted_concurrently_changes_nothing(place, graph):
     graph.create_branch("dev")
     before = content_of(graph)
     with parked(*STAGED, mutation(place, 'insert City {slug: "x", name: "X"}', "dev")) as late:
@@ -242,7 +244,7 @@ WORK_ON_A_BRANCH = {
 
 
 @pytest.mark.parametrize("verb", WORK_ON_A_BRANCH)
-def test_work_on_a_branch_that_is_being_deleted_waits_and_finds_it_gone(place, graph, verb):
+def test_work_on_a_branch_that_is_being_deleted_waits_and_finds_it_deleted(place, graph, verb):
     graph.create_branch("dev")
     run(graph, 'insert Person {slug: "fay", name: "F"}', "dev")
     before, refused = content_of(graph)["main"], []
@@ -269,7 +271,7 @@ def test_work_on_a_branch_that_is_being_deleted_waits_and_finds_it_gone(place, g
     check_order(place, graph)
 
 
-def test_a_table_a_stranger_moved_undoes_what_was_moved_before_it(place, graph):
+def test_a_table_with_a_foreign_version_undoes_the_tables_committed_before_it(place, graph):
     """The second of two tables is found ahead of the graph: the first is brought back."""
     pair = 'insert Person {slug: "eve", name: "E"} insert Knows {from: "eve", to: "ada"}'
     before = content_of(graph)
@@ -282,7 +284,7 @@ def test_a_table_a_stranger_moved_undoes_what_was_moved_before_it(place, graph):
     run(graph, 'insert Knows {from: "cy", to: "ada"}')
 
 
-def test_a_write_that_a_stranger_slipped_under_is_neither_finished_nor_undone(place, graph):
+def test_a_write_above_a_foreign_version_is_neither_finished_nor_undone(place, graph):
     """Lance rebases ours over a bare append: undoing ours would take the other with it."""
     before = content_of(graph)
     eve = mutation(place, 'insert Person {slug: "eve", name: "E"}')
@@ -321,7 +323,7 @@ DIED = {
 
 
 @pytest.mark.parametrize("end", DIED)
-def test_an_insert_prepared_while_another_writer_died_settles_it_and_goes_on(place, graph, end):
+def test_an_insert_prepared_while_another_writer_died_recovers_it_and_continues(place, graph, end):
     moment, action, path, is_done = DIED[end]
     with parked(*STAGED, mutation(place, 'insert Person {slug: "fay", name: "F"}')) as late:
         die(place, moment, action, path)
@@ -332,7 +334,9 @@ def test_an_insert_prepared_while_another_writer_died_settles_it_and_goes_on(pla
 
 
 @pytest.mark.parametrize("end", DIED)
-def test_a_change_prepared_while_another_writer_died_settles_it_and_is_run_again(place, graph, end):
+def test_a_change_prepared_while_another_writer_died_recovers_it_and_is_run_again(
+    place, graph, end
+):
     moment, action, path, is_done = DIED[end]
     change = mutation(place, 'update Person set {age: 1} where slug = "ada"')
     with parked(*STAGED, change) as late:

@@ -65,9 +65,7 @@ def with_two_commits(content):
 
 
 @pytest.mark.parametrize("operation", SOME)
-def test_a_call_that_is_interrupted_leaves_a_graph_that_goes_on(
-    template, tmp_path, explored, operation
-):
+def test_an_interrupted_call_leaves_a_usable_graph(template, tmp_path, explored, operation):
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     interrupted = Interrupted(template, tmp_path, operation)
@@ -79,9 +77,7 @@ def test_a_call_that_is_interrupted_leaves_a_graph_that_goes_on(
 @pytest.mark.slow
 @pytest.mark.crash
 @pytest.mark.parametrize("operation", SOME)
-def test_a_call_that_is_interrupted_anywhere_leaves_a_graph_that_goes_on(
-    template, tmp_path, explored, operation
-):
+def test_a_call_interrupted_anywhere_leaves_a_usable_graph(template, tmp_path, explored, operation):
     interrupted = Interrupted(template, tmp_path, operation)
     for cell in interrupted.cells():
         interrupted.meet(cell)

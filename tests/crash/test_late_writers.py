@@ -207,7 +207,7 @@ def test_a_write_that_is_visible_already_is_set_aside_without_a_word(place, grap
     assert check(place, {"with the suspended write": after})
 
 
-def test_a_write_to_a_branch_that_is_gone_is_set_aside_without_a_word(place, graph, suspended):
+def test_a_write_to_a_deleted_branch_is_abandoned_silently(place, graph, suspended):
     graph.create_branch("dev")
     with parked("before", "put", INTENTS, suspended.mutates(INSERT, "dev")) as asleep:
         graph.delete_branch("dev")
@@ -261,7 +261,9 @@ def test_late_effects_on_two_tables_are_undone_one_after_the_other(place):
     check_order(place, graph)
 
 
-def test_two_late_effects_of_one_operation_are_both_undone_and_told(place, suspended, monkeypatch):
+def test_two_late_effects_of_one_operation_are_both_revoked_and_reported(
+    place, suspended, monkeypatch
+):
     """Its tables move at the same time, so it may sleep before both of them."""
     monkeypatch.setenv("OMNIGRAPH_WRITE_CONCURRENCY", "8")
     arrived, go, told = threading.Semaphore(0), threading.Event(), []
@@ -295,7 +297,7 @@ def test_two_late_effects_of_one_operation_are_both_undone_and_told(place, suspe
     check_order(place, graph)
 
 
-def test_a_late_effect_after_the_branch_moved_on_finds_its_place_taken(place, graph, suspended):
+def test_a_late_effect_after_the_branch_moved_on_conflicts(place, graph, suspended):
     with parked("before", "commit", NODES, suspended.mutates(INSERT)) as asleep:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
         before = content_of(graph)
@@ -371,7 +373,7 @@ def test_a_late_publish_after_others_went_on_is_no_second_commit(place, graph, s
     assert check(place, {"both writes": after})
 
 
-def test_a_late_publish_that_nobody_forestalled_is_a_whole_commit(place, graph, suspended):
+def test_a_late_publish_without_a_conflict_is_a_whole_commit(place, graph, suspended):
     with parked("before", "commit", MANIFEST, suspended.mutates(PAIR)) as asleep:
         before = content_of(graph)
         suspended.wakes(asleep)
@@ -405,7 +407,7 @@ def test_a_late_publish_of_what_was_given_up_says_that_the_fence_was_lost(place,
     assert check(place, {"without the schema": before})
 
 
-def test_a_late_note_of_a_consumer_replaces_no_other(place, graph, suspended, monkeypatch):
+def test_a_late_record_of_a_consumer_replaces_no_other(place, graph, suspended, monkeypatch):
     late, find = suspended.opens(), LocalObjectStore.find_versioned
 
     def find_late(store, path):
@@ -421,7 +423,7 @@ def test_a_late_note_of_a_consumer_replaces_no_other(place, graph, suspended, mo
     assert noted.expires_at - noted.updated_at == timedelta(days=30) / timedelta(microseconds=1)
 
 
-def test_a_late_removal_of_an_announcement_harms_nobody(place, graph, suspended):
+def test_a_late_removal_of_an_intent_affects_no_writer(place, graph, suspended):
     with parked("before", "delete", INTENTS, suspended.mutates(PAIR)) as asleep:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
         after = content_of(graph)
@@ -493,7 +495,7 @@ def test_undoing_a_late_restore_with_a_write_may_itself_be_stopped(place, suspen
     assert check(place, {"without both": before})
 
 
-def test_a_version_of_a_stranger_on_top_of_both_is_never_undone(place, suspended):
+def test_a_foreign_version_on_top_of_both_is_never_undone(place, suspended):
     before = leave_late_restore_on_top(place, suspended)
     graph = open_graph(place, read_only=True)
     append_raw(place, graph, "edge:Knows")
@@ -553,7 +555,7 @@ def test_a_late_index_right_before_the_commit_of_a_writer_is_undone_and_the_writ
     check_order(indexed, graph)
 
 
-def test_a_late_effect_on_a_fork_that_was_removed_reaches_nobody(place, graph, suspended):
+def test_a_late_effect_on_a_fork_that_was_removed_is_never_visible(place, graph, suspended):
     graph.create_branch("dev")
     fault_point = ("before", "commit", NODES)
     with parked(*fault_point, suspended.mutates(INSERT, "dev")) as asleep:
@@ -592,7 +594,7 @@ def test_undoing_a_late_effect_may_itself_be_stopped(place, suspended, moment):
     check_order(place, graph)
 
 
-def test_a_version_of_a_stranger_is_never_undone(place, graph):
+def test_a_foreign_version_is_never_undone(place, graph):
     before = content_of(graph)
     append_raw(place, graph, "node:Person")
     for statements in (INSERT, UPDATE):
@@ -605,7 +607,7 @@ def test_a_version_of_a_stranger_is_never_undone(place, graph):
     run(graph, 'insert City {slug: "lima", name: "L"}')
 
 
-def test_a_late_effect_with_a_version_of_a_stranger_on_top_is_left_alone(place, suspended):
+def test_a_late_effect_with_a_foreign_version_on_top_is_left_alone(place, suspended):
     before = leave_late_effect(place, suspended, INSERT, NODES, ["Abandoned"])
     graph = open_graph(place)
     append_raw(place, graph, "node:Person")

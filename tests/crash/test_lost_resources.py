@@ -84,7 +84,7 @@ def change_modes(place: Path, folders: int, files: int) -> None:
         path.chmod(folders if path.is_dir() else files)
 
 
-def test_a_graph_that_may_not_be_read_is_not_taken_for_none(place, tmp_path):
+def test_a_graph_that_may_not_be_read_is_not_mistaken_for_none(place, tmp_path):
     told = unreadable(place, tmp_path)
     for name, ended in told.items():
         assert ended.startswith("StorageFailure configuration"), (name, ended)

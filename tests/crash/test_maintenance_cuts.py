@@ -110,7 +110,7 @@ def test_an_optimization_cut_at_any_file_leaves_the_old_graph_or_the_new(
 
 
 @pytest.mark.slow
-def test_what_a_cut_cleanup_leaves_goes_with_the_next_ones(cleanup_cuts, tmp_path):
+def test_leftovers_of_a_cut_cleanup_are_removed_by_the_next_ones(cleanup_cuts, tmp_path):
     whole = cleaned_for_good(cleanup_cuts.cut(0))
     middle = cleaned_for_good(cleanup_cuts.cut(len(cleanup_cuts.writes) // 2))
     assert len(middle) == len(whole)

@@ -142,7 +142,7 @@ def test_every_error_class_carries_a_code_of_its_own_category() -> None:
         assert re.search(rf"\b{one.__name__}\b", drawn), f"{one.__name__} is not in the tree"
 
 
-def test_nothing_names_a_place_on_one_machine() -> None:
+def test_nothing_names_a_path_on_one_machine() -> None:
     forbidden = re.compile(r"(?<![\w.])/(?:home|root|tmp|work|Users)/\w")
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("src/**/*.py")]:
         assert not forbidden.search(path.read_text()), path

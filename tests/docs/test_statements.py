@@ -36,7 +36,7 @@ def find_command(path: str) -> click.Command:
     return found
 
 
-def test_the_commands_that_are_said_to_take_a_branch_do() -> None:
+def test_the_commands_documented_to_take_a_branch_do() -> None:
     said, _, rest = (
         read_page("how-to/branches.md")
         .partition("Commands that read or change rows have")[2]
@@ -111,7 +111,7 @@ def test_rows_without_an_order_come_by_identity(tmp_path) -> None:
     assert (found.code, "by identity" in found.message) == ("L205", True)
 
 
-def test_documents_that_are_said_to_have_an_address_have_it(tmp_path, capsys) -> None:
+def test_documents_declared_to_have_an_address_have_it(tmp_path, capsys) -> None:
     """`uri` is where the command found the graph; answers about rows alone have none."""
     page = (DOCS / "reference/documents.md").read_text()
     rows = dict(re.findall(r"^\| `(\w+)`[^|]*\| (.*) \|$", page, re.MULTILINE))

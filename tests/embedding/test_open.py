@@ -56,7 +56,7 @@ def test_each_provider_has_its_address_and_model(environment, model, base_url):
     assert choose_model(settings) == model
 
 
-def test_the_key_of_openrouter_goes_before_that_of_openai():
+def test_the_key_of_openrouter_precedes_that_of_openai():
     both = EmbedSettings(openrouter_api_key="first", openai_api_key="second")
     for settings, key in ((both, "first"), (EmbedSettings(openai_api_key="second"), "second")):
         embedder = open_embedder(settings)
@@ -97,7 +97,7 @@ def test_a_lazy_embedder_needs_its_key_only_when_it_embeds():
         lazy.embed("tides", 3, TextRole.QUERY)
 
 
-def test_a_lazy_embedder_is_made_once(caplog):
+def test_a_lazy_embedder_is_created_once(caplog):
     lazy = LazyEmbedder(EmbedSettings(is_mock=True))
     with caplog.at_level(logging.WARNING):
         first, second = (lazy.embed("tides", 3, TextRole.QUERY) for _ in range(2))

@@ -61,7 +61,7 @@ def test_a_gemini_request_says_what_the_text_is_for(provider, role, task):
     }
 
 
-def test_the_first_of_several_embeddings_is_taken_by_its_index(provider):
+def test_the_first_of_several_embeddings_is_selected_by_its_index(provider):
     data = [{"index": 1, "embedding": [1, 0]}, {"index": 0, "embedding": [0, 1]}]
     provider.acts = [provider.says(200, {"data": data})]
     assert embed(provider) == [0.0, 1.0]
@@ -127,23 +127,23 @@ def test_a_huge_answer_is_not_read_to_its_end(provider, monkeypatch):
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
-def test_a_provider_that_is_busy_is_asked_again(provider, status):
+def test_a_request_to_a_provider_that_is_busy_is_repeated(provider, status):
     provider.acts = [provider.says(status, "busy"), provider.embeds(1, 0)]
     assert embed(provider) == [1.0, 0.0]
     assert len(provider.requests) == 2
 
 
-def test_a_provider_that_hangs_up_is_asked_again(provider):
+def test_a_request_to_a_provider_that_hangs_up_is_repeated(provider):
     provider.acts = [provider.hangs_up(), provider.hangs_up(), provider.embeds(1, 0)]
     assert embed(provider) == [1.0, 0.0]
 
 
-def test_a_provider_that_hangs_is_asked_again(provider):
+def test_a_request_to_a_provider_that_hangs_is_repeated(provider):
     provider.acts = [provider.hangs(), provider.embeds(1, 0)]
     assert embed(provider, timeout_s=2.0) == [1.0, 0.0]
 
 
-def test_a_provider_that_always_fails_is_asked_as_often_as_allowed(provider):
+def test_requests_to_a_provider_that_always_fails_are_limited(provider):
     provider.acts = [provider.says(500, {"error": "out of order, secret-key"})]
     message = failure(provider)
     assert "HTTP 500" in message

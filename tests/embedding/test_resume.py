@@ -50,7 +50,7 @@ def names(request_):
     return sorted(path.name for path in request_.output.parent.iterdir())
 
 
-def test_a_failed_run_is_gone_on_with_and_asks_for_nothing_twice(request_):
+def test_a_failed_run_is_resumed_and_embeds_nothing_twice(request_):
     first, second = Fragile(4), Fragile(99)
     with pytest.raises(EmbeddingFailed):
         embed_file(request_, first)
@@ -71,7 +71,7 @@ def test_the_output_is_that_of_one_run(request_, tmp_path):
 
 
 @pytest.mark.parametrize("change", ["input", "spec", "model", "mode"])
-def test_what_another_request_left_is_not_taken(request_, change):
+def test_the_files_of_another_request_are_not_used(request_, change):
     with pytest.raises(EmbeddingFailed):
         embed_file(request_, Fragile(4))
     second = Fragile(99)
@@ -89,14 +89,14 @@ def test_what_another_request_left_is_not_taken(request_, change):
     assert len(second.asked) == summary.records
 
 
-def test_without_being_asked_nothing_is_kept(request_):
+def test_without_a_request_nothing_is_retained(request_):
     with pytest.raises(EmbeddingFailed):
         embed_file(replace(request_, is_resumable=False), Fragile(4))
     assert names(request_) == ["in.jsonl"]
 
 
 @given(cut=st.integers(0, 400))
-def test_a_line_cut_short_is_made_again(tmp_path_factory, cut):
+def test_a_truncated_line_is_computed_again(tmp_path_factory, cut):
     folder = tmp_path_factory.mktemp("cut")
     source = folder / "in.jsonl"
     source.write_text(records(4))

@@ -65,7 +65,7 @@ def test_a_write_prepared_under_the_old_schema_is_prepared_again(library, librar
     assert library.verify(deep=True).findings == ()
 
 
-def test_of_two_applies_at_once_the_second_is_refused_and_not_planned_anew(library, library_place):
+def test_of_two_applies_at_once_the_second_is_refused_and_not_planned_again(library, library_place):
     other = omnigraph.open(library_place)
     wanted = changed("pages: I32?", "pages: I32?  stock: I32 @default(1)")
     meanwhile = At("before", "write_fragments", "*/nodes/*", lambda: other.apply_schema(DIED))
@@ -134,7 +134,7 @@ def test_other_changes_name_the_branches_in_the_way(library, library_place, want
     assert files_below(library_place) == files
 
 
-def test_a_branch_that_is_made_meanwhile_stands_in_the_way(library, library_place):
+def test_a_branch_created_concurrently_is_a_conflict(library, library_place):
     other = omnigraph.open(library_place)
     meanwhile = At("before", "write_fragments", "*/nodes/*", lambda: other.create_branch("dev"))
     with watched(meanwhile), pytest.raises(SchemaChangeBlocked, match="'dev'"):
@@ -166,7 +166,7 @@ for _ in range(int(sys.argv[2])):
 """
 
 
-def test_writers_readers_and_maintenance_go_on_while_the_schema_changes(library, library_place):
+def test_writers_readers_and_maintenance_continue_while_the_schema_changes(library, library_place):
     versions = [
         DIED,
         changed("died: I32?", "died: I64?  rank: I32 @default(1)", DIED),

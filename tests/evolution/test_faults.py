@@ -22,7 +22,7 @@ TWO_TABLES = changed("born: I32?", "born: I64?", WIDE)
 SHOP = {"type": "Shop", "data": {"name": "corner"}}
 
 
-def test_a_foreign_table_at_the_place_of_a_new_one_stays_untouched(library, library_place):
+def test_a_foreign_table_at_the_address_of_a_new_one_stays_untouched(library, library_place):
     wanted = compile_schema(SourceText(SHOPS))
     new = plan_migration(library.catalog, wanted).catalog.nodes["Shop"]
     book = library._open.views.read_newest("main").snapshot.entry("node:Book").path
@@ -114,7 +114,7 @@ def test_a_handle_whose_apply_failed_knows_the_old_schema_and_can_try_again(libr
     assert values(library, "Shop", "name") == ["corner"]
 
 
-def test_an_apply_that_dies_before_it_is_visible_is_finished_by_whoever_opens_the_graph(
+def test_an_apply_that_dies_before_it_is_visible_is_finished_by_the_next_open(
     library, library_place
 ):
     with watched(At("before", "commit", "*__manifest*", stop)), pytest.raises(Stopped):

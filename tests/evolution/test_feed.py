@@ -43,7 +43,7 @@ def cursor(library):
 
 
 @pytest.mark.parametrize("wanted", GOES_ON)
-def test_a_feed_and_a_diff_go_on(library, cursor, wanted):
+def test_a_feed_and_a_diff_continue(library, cursor, wanted):
     before = library.commits()[0].commit_id
     applied = library.apply_schema(wanted).commit
     library.mutate('query q() { insert Book { slug: "n", title: "N" } }')
@@ -77,7 +77,7 @@ def test_a_dropped_type_with_rows_ends_the_feed(library, cursor):
         library.changes(cursor)
 
 
-def test_rows_that_a_mutation_changed_with_the_schema_are_told(library, cursor):
+def test_rows_that_a_mutation_changed_with_the_schema_are_reported(library, cursor):
     done = library.apply_schema(
         changed("enum(novel, poem)", "enum(novel)"),
         mutations=['query q() { update Book set { pages: 1 } where slug = "b1" }'],

@@ -147,7 +147,7 @@ def test_a_merge_that_breaks_a_rule_for_an_added_type_does_not_change_the_schema
     assert library.schema == SCHEMA
 
 
-def test_a_schema_that_grows_while_it_is_taken_over_is_no_half_merge(library, dev, monkeypatch):
+def test_a_schema_that_grows_while_it_is_merged_is_no_half_merge(library, dev, monkeypatch):
     """Else the rows of the newest type would stay behind, and count as merged."""
     dev.apply_schema(DIED)
     take_over = merges.adopt_schema
@@ -213,7 +213,7 @@ def test_different_additions_on_both_sides_are_named(library, dev):
     sound(library)
 
 
-def test_a_preview_tells_the_conflicts_and_writes_nothing(library, dev):
+def test_a_preview_reports_the_conflicts_and_writes_nothing(library, dev):
     dev.apply_schema(DIED)
     head = library.commits()[0]
     preview = library.merge("dev", dry_run=True)

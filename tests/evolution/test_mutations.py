@@ -102,7 +102,7 @@ def test_an_expression_reads_what_a_mutation_left(library):
     assert values(library, "Book", "title") == [70, 1, 2, 3, 4, 5]
 
 
-def test_every_row_may_go(library):
+def test_every_row_may_be_deleted(library):
     done = library.apply_schema(
         changed("year: I32?", "year: I32"),
         mutations=["query q() { delete Wrote where year > 0 }"],
@@ -112,7 +112,7 @@ def test_every_row_may_go(library):
     assert library.verify(deep=True).findings == ()
 
 
-def test_values_of_every_kind_survive_where_all_rows_are_written_anew(tmp_path):
+def test_values_of_every_kind_survive_where_all_rows_are_rewritten(tmp_path):
     schema = """node Item { slug: String @key  tags: [String]?  face: Vector(2)?  photo: Blob?
   day: Date?  at: DateTime?  kind: enum(a, b)?  n: I32? }"""
     graph = omnigraph.init(tmp_path / "items.omni", schema)
@@ -227,7 +227,7 @@ def test_on_a_branch_the_others_stay_as_they_are(library):
     assert library.verify(deep=True).findings == ()
 
 
-def test_rows_that_come_meanwhile_are_mutated_too(library, library_place):
+def test_rows_written_concurrently_are_mutated_too(library, library_place):
     other = omnigraph.open(library_place)
     late = 'query q() { insert Book { slug: "late", title: "Late" } }'
     meanwhile = At("before", "write_fragments", "*/nodes/*", lambda: other.mutate(late))
@@ -237,7 +237,7 @@ def test_rows_that_come_meanwhile_are_mutated_too(library, library_place):
     assert values(library, "Book", "price") == [1.5] * 7
 
 
-def test_one_that_dies_before_it_is_visible_is_finished_or_gone(library, library_place):
+def test_one_that_dies_before_it_is_visible_is_finished_or_rolled_back(library, library_place):
     with watched(At("before", "commit", "*__manifest*", stop)), pytest.raises(Stopped):
         library.apply_schema(PRICED, mutations=[FILL])
     again = omnigraph.open(library_place)

@@ -52,7 +52,7 @@ def place_of(text: str, schema: str) -> str:
         ),
     ],
 )
-def test_a_step_that_cannot_be_taken_names_its_place_and_another_way(
+def test_a_step_that_cannot_be_applied_names_its_position_and_another_way(
     library, wanted, at, code, advice
 ):
     with pytest.raises(UnsupportedSchemaChange) as refused:
@@ -75,7 +75,7 @@ def test_a_step_that_cannot_be_taken_names_its_place_and_another_way(
         ("-> Book", "-> Book @card(0..1)", "Wrote"),
     ],
 )
-def test_rows_that_break_a_rule_are_told_with_the_place_of_the_rule(library, old, new, at):
+def test_rows_that_break_a_rule_are_reported_with_the_position_of_the_rule(library, old, new, at):
     wanted = changed(old, new)
     with pytest.raises(ConstraintViolated) as refused:
         library.apply_schema(as_file(wanted))
@@ -86,7 +86,7 @@ def test_rows_that_break_a_rule_are_told_with_the_place_of_the_rule(library, old
     assert all(violation.file is None for violation in error.violations)
 
 
-def test_of_two_broken_rules_the_place_is_that_of_the_row_that_is_told(library):
+def test_of_two_broken_rules_the_position_is_that_of_the_reported_row(library):
     wanted = changed(
         "price: F32?", "price: F32", changed("born: I32?", "born: I32?  @range(born, 0..9)")
     )
@@ -116,7 +116,7 @@ def test_a_mistake_and_a_wrong_hint_have_their_places(library):
         (SCHEMA + "node Shop { name: String @key }\n", "add node type Shop", None),
     ],
 )
-def test_a_schema_that_changes_meanwhile_is_told_with_what_changed(
+def test_a_schema_that_changes_concurrently_is_reported_with_what_changed(
     library, library_place, theirs, said, at
 ):
     other, wanted = omnigraph.open(library_place), changed("pages: I32?", "pages: I64?")
@@ -152,7 +152,7 @@ def test_a_schema_that_changes_meanwhile_is_told_with_what_changed(
         ("".join(SCHEMA.splitlines(keepends=True)[:2]), None),
     ],
 )
-def test_a_branch_in_the_way_is_told_with_the_place_of_what_it_stands_in_the_way_of(
+def test_a_conflicting_branch_is_reported_with_the_position_of_the_step_it_blocks(
     library, wanted, at
 ):
     library.create_branch("dev")
@@ -165,7 +165,7 @@ def test_a_branch_in_the_way_is_told_with_the_place_of_what_it_stands_in_the_way
     assert error.details()["schema_change_blocked"]["position"] == error.position
 
 
-def test_a_tag_in_the_way_of_a_hard_drop_is_told_with_the_place_of_the_drop(library):
+def test_a_tag_that_blocks_a_hard_drop_is_reported_with_the_position_of_the_drop(library):
     library.tag("v1")
     wanted = changed("born: I32?  ", "", changed("price: F32?", "price: F64?"))
     with pytest.raises(SchemaChangeBlocked) as refused:
@@ -189,7 +189,7 @@ COST = changed("pages: I32?", "pages: I32?  cost: F64?")
         ("unheard_of(pages)", "unheard_of"),
     ],
 )
-def test_an_expression_that_cannot_be_computed_is_told_with_the_place_of_its_property(
+def test_an_expression_that_cannot_be_computed_is_reported_with_the_position_of_its_property(
     library, library_place, expression, said, required, dry_run
 ):
     files, wanted = files_below(library_place), COST
@@ -220,7 +220,7 @@ def test_an_expression_that_cannot_be_computed_is_told_with_the_place_of_its_pro
         ("title", "not a value of the property"),
     ],
 )
-def test_a_row_without_a_value_of_an_expression_is_told_with_the_place_of_its_property(
+def test_a_row_without_a_value_of_an_expression_is_reported_with_the_position_of_its_property(
     library, expression, said, required
 ):
     """One is read for the rules of the schema, the other only when the column is written."""
@@ -237,7 +237,7 @@ def test_a_row_without_a_value_of_an_expression_is_told_with_the_place_of_its_pr
     assert library.apply_schema(as_file(wanted), expressions={"Book.cost": "2.0"}).applied
 
 
-def test_a_row_of_a_later_batch_without_a_value_is_told_as_the_first_one_is(library):
+def test_a_row_of_a_later_batch_without_a_value_is_reported_as_the_first_one_is(library):
     rows = [{"slug": f"n{n:05}", "title": f"{n}"} for n in range(10_000)]
     library.mutate("query q() { delete Book where pages >= 0 }")
     library.load([{"type": "Book", "data": row} for row in rows], "append")
@@ -248,7 +248,7 @@ def test_a_row_of_a_later_batch_without_a_value_is_told_as_the_first_one_is(libr
 
 
 @pytest.mark.parametrize(("name", "at"), [("Book.other", "Book {"), ("Shop.name", None)])
-def test_an_expression_for_nothing_is_told_with_the_place_of_its_type(library, name, at):
+def test_an_expression_for_nothing_is_reported_with_the_position_of_its_type(library, name, at):
     with pytest.raises(BadExpression, match="no such property") as refused:
         library.apply_schema(as_file(COST), expressions={name: "1"})
     assert refused.value.position == (place_of(at, COST) if at else "next.pg")
@@ -259,7 +259,7 @@ def test_an_expression_for_nothing_is_told_with_the_place_of_its_type(library, n
 
 @pytest.mark.parametrize("wanted", ["", "// nothing yet\n", "node Shop { name: String @key }\n"])
 @pytest.mark.parametrize("given", [{}, {"dry_run": True}, {"allow_data_loss": True}])
-def test_a_schema_that_drops_every_type_is_refused_unless_that_is_asked_for(
+def test_a_schema_that_drops_every_type_is_refused_unless_requested(
     library, library_place, wanted, given
 ):
     files = files_below(library_place)
@@ -290,7 +290,7 @@ def test_a_graph_without_types_takes_any(tmp_path):
     assert graph.apply_schema(SCHEMA).applied
 
 
-def test_an_interrupted_apply_says_so_and_the_next_one_goes_on(library):
+def test_an_interrupted_apply_reports_it_and_the_next_one_continues(library):
     at = At("before", "commit", "*__manifest*", fail(OSError("no route")))
     wanted = as_file(SCHEMA + "node Shop { name: String @key }\n")
     with watched(at), pytest.raises(OmniError) as refused:
@@ -301,7 +301,7 @@ def test_an_interrupted_apply_says_so_and_the_next_one_goes_on(library):
     assert library.apply_schema(wanted).applied
 
 
-def test_stored_queries_are_asked_about_the_schema_that_the_apply_starts_from(
+def test_stored_queries_are_checked_against_the_schema_that_the_apply_starts_from(
     library, library_place
 ):
     text = SourceText("query by_city() { match { $a: Author } return { $a.city } }", "q.gq")
@@ -320,7 +320,7 @@ def test_stored_queries_are_asked_about_the_schema_that_the_apply_starts_from(
         graph.apply_schema(as_file(more), dry_run=True)
 
 
-def test_the_command_line_shows_the_place_to_people_and_programs(library_place, tmp_path):
+def test_the_command_line_shows_the_position_to_people_and_programs(library_place, tmp_path):
     schema = tmp_path / "next.pg"
     command = [sys.executable, "-m", "omnigraph.cli", "schema", "apply", str(library_place)]
 

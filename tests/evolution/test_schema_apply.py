@@ -147,7 +147,7 @@ def test_a_renamed_property_keeps_its_values_and_its_index(library, library_plac
     assert library.verify(deep=True).findings == ()
 
 
-def test_a_dropped_property_is_gone_and_its_name_can_be_used_for_something_else(library):
+def test_a_dropped_property_is_removed_and_its_name_can_be_reused(library):
     old = library.commits()[0].commit_id
     library.apply_schema(changed("born: I32?  ", ""))
     assert "born" not in next(library.export(["Author"]))["data"]
@@ -168,7 +168,7 @@ def test_a_column_that_was_written_by_an_apply_can_be_dropped_by_another(library
     assert values(library, "Book", "note") == [None] * 6
 
 
-def test_a_dropped_type_is_gone_and_comes_back_as_another(library):
+def test_a_dropped_type_is_removed_and_comes_back_as_another(library):
     old = library.commits()[0].commit_id
     done = library.apply_schema(SCHEMA.partition("edge")[0])
     assert [(t.table_key, str(t.effect), t.rows_before, t.rows_after) for t in done.tables] == [
@@ -243,7 +243,7 @@ def test_prose_indexes_and_enum_members_move_no_table(library, library_place):
     assert library.verify(deep=True).findings == ()
 
 
-def test_an_unsupported_change_names_its_place_and_leaves_every_byte(library, library_place):
+def test_an_unsupported_change_names_its_position_and_leaves_every_byte(library, library_place):
     files = files_below(library_place)
     with pytest.raises(UnsupportedSchemaChange) as refused:
         library.apply_schema(changed("Author -> Book", "Book -> Author"))

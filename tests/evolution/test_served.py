@@ -25,7 +25,7 @@ SET = 'query q() { update Author set { born: 3 } where slug = "a1" }'
 COUNT = "query q() { match { $a: Author } return { count($a) as n } }"
 
 
-def test_the_next_request_knows_the_new_schema_or_says_what_is_gone(library, library_place):
+def test_the_next_request_knows_the_new_schema_or_names_what_was_dropped(library, library_place):
     with serving(library_place, graph="library") as server:
         assert server.post("query", {"query": BORN}).body["rows"] == [{"a.born": 1901}]
         head = server.get("commits").body["commits"][0]["graph_commit_id"]

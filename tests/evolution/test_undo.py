@@ -64,7 +64,7 @@ def test_a_commit_of_another_type_is_undone_all_the_same(library):
     assert library.schema == DIED
 
 
-def test_a_table_of_a_dropped_type_is_not_taken_for_something_unknown(library):
+def test_a_table_of_a_dropped_type_is_not_reported_as_unknown(library):
     library.apply_schema(SCHEMA.partition("edge")[0])
     checks = {note.check: note for note in library.verify(deep=True).notes}
     assert checks["dropped_table"].table_key == "edge:Wrote"

@@ -13,7 +13,7 @@ def sized(most):
     return Cache[str, bytes](most, len)
 
 
-def test_a_value_is_made_once():
+def test_a_value_is_computed_once():
     cache, made = sized(10), []
     for _ in range(2):
         assert cache.value("a", lambda: made.append(1) or b"12345") == b"12345"
@@ -21,7 +21,7 @@ def test_a_value_is_made_once():
     assert cache.size == 5
 
 
-def test_the_least_recently_used_goes_first():
+def test_the_least_recently_used_is_evicted_first():
     cache = sized(10)
     cache.value("a", lambda: b"1234")
     cache.value("b", lambda: b"1234")
@@ -31,7 +31,7 @@ def test_the_least_recently_used_goes_first():
     assert cache.value("b", lambda: b"new") == b"new"
 
 
-def test_what_is_too_large_is_handed_out_and_not_kept():
+def test_a_value_that_is_too_large_is_returned_and_not_cached():
     cache = sized(3)
     assert cache.value("a", lambda: b"1234") == b"1234"
     assert cache.size == 0

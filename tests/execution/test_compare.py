@@ -249,7 +249,7 @@ def test_an_unknown_element_equals_nothing_and_hides_nothing():
     assert asked(Comparator.HAS, held, pa.scalar("a")) == [False, True, False]
 
 
-def test_each_list_is_asked_for_the_value_of_its_row():
+def test_each_list_is_searched_for_the_value_of_its_row():
     held = lists([["a"], ["a", "b"], ["c"]])
     assert asked(Comparator.HAS, held, column(["a", "b", "b"])) == [True, True, False]
 
@@ -261,19 +261,19 @@ def test_elements_and_value_may_be_numbers_of_different_types():
     assert asked(Comparator.HAS, floats, column([3, 2, 0], pa.uint64())) == [True, False, True]
 
 
-def test_elements_under_a_null_list_belong_to_nobody():
+def test_elements_under_a_null_list_are_ignored():
     offsets, mask = pa.array([0, 1, 3, 4], pa.int32()), pa.array([False, True, False])
     held = pa.ListArray.from_arrays(offsets, pa.array(["a", "b", "c", "d"]), mask=mask)
     assert asked(Comparator.HAS, held, pa.scalar("d")) == [False, None, True]
     assert asked(Comparator.HAS, held, column(["a", "b", "c"])) == [True, None, False]
 
 
-def test_a_part_of_a_column_of_lists_is_asked_on_its_own():
+def test_a_slice_of_a_column_of_lists_is_searched_on_its_own():
     held = lists([["x"], ["a"], None, ["b", "a"], ["y"]]).slice(1, 3)
     assert asked(Comparator.HAS, held, pa.scalar("a")) == [True, None, True]
 
 
-def test_one_list_is_asked_for_the_value_of_every_row():
+def test_one_list_is_searched_for_the_value_of_every_row():
     one = pa.scalar(["a", None, "b"], pa.list_(pa.string()))
     assert asked(Comparator.HAS, one, column(["b", "c", None])) == [True, False, None]
     none = pa.scalar(None, pa.list_(pa.string()))
@@ -361,6 +361,6 @@ def test_characters_of_patterns_mean_themselves(op, wildcard):
     assert asked(op, column(texts), column([wildcard] * len(texts))) == answers
 
 
-def test_letters_are_told_apart_by_case():
+def test_letters_are_distinguished_by_case():
     assert asked(Comparator.CONTAINS, column(["Tides"]), pa.scalar("tide")) == [False]
     assert asked(Comparator.STARTS_WITH, column(["Tides"]), column(["tide"])) == [False]

@@ -29,7 +29,7 @@ def count(graph: omnigraph.Graph, branch: str = MAIN) -> object:
     return graph.query(COUNT, branch=branch).rows[0]["n"]
 
 
-def test_a_query_asked_again_sees_what_was_written_meanwhile(graph):
+def test_a_repeated_query_sees_what_was_written_in_between(graph):
     assert [count(graph), count(graph)] == [1, 1]
     graph.load([{"type": "Song", "data": {"name": "b"}}], "append")
     assert [count(graph), count(graph)] == [2, 2]
@@ -59,7 +59,7 @@ def test_plans_are_reused_while_nothing_changed_and_only_then(graph):
     assert plan_query(views.read_newest(MAIN), source, None) is not first
 
 
-def test_many_threads_may_ask_at_once(graph):
+def test_many_threads_may_query_at_once(graph):
     answers: list[object] = []
     threads = [
         threading.Thread(target=lambda: answers.extend(count(graph) for _ in range(20)))

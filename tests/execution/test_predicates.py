@@ -123,7 +123,7 @@ def test_conditions_nest():
     assert answers(predicate, given) == [negated[disjunction((a, negated[b]))] for a, b in rows]
 
 
-def test_only_rows_that_are_true_are_kept():
+def test_only_rows_that_are_true_are_returned():
     rows, given = truths("a", "b")
     for predicate in [AllOf((is_true("a"), is_true("b"))), NotP(is_true("a"))]:
         kept = evaluate_mask(predicate, given)
@@ -218,7 +218,7 @@ def test_a_list_that_is_null_makes_every_row_unknown():
     ]
 
 
-def test_numbers_of_different_types_are_looked_for_exactly():
+def test_numbers_of_different_types_are_searched_exactly():
     wide = scope(p=pa.array([2**53, 2**53 + 1, 3, None], pa.int64()))
     assert answers(among(prop("p"), [2.0**53, 3.0, 2.5], Scalar.F64), wide) == [
         True,
@@ -262,7 +262,7 @@ def test_zero_is_in_a_list_whatever_its_sign_and_nan_in_none():
     ],
     ids=lambda value: str(value) if isinstance(value, Scalar) else "",
 )
-def test_values_of_other_types_can_be_looked_for(kind, scalar_type, one, other):
+def test_values_of_other_types_can_be_searched(kind, scalar_type, one, other):
     given = scope(p=pa.array([one, other, None], kind))
     assert answers(among(prop("p", PropertyType(scalar_type)), [one], scalar_type), given) == [
         True,
@@ -271,7 +271,7 @@ def test_values_of_other_types_can_be_looked_for(kind, scalar_type, one, other):
     ]
 
 
-def test_a_single_value_can_be_looked_for_too():
+def test_a_single_value_can_be_searched_too():
     given = scope({"q": 2, "r": None}, p=[1, 2, 3])
     assert answers(among(ParameterValue("q", I64), [1, 2], Scalar.I64), given) == [True] * 3
     assert answers(among(ParameterValue("r", I64), [1, 2], Scalar.I64), given) == [None] * 3
@@ -334,13 +334,13 @@ def test_now_is_the_moment_of_the_execution_in_milliseconds():
     assert evaluate_operand(NowValue(), given).as_py() == shown
 
 
-def test_a_list_property_is_asked_for_an_element():
+def test_a_list_property_is_searched_for_an_element():
     held = pa.array([["dub"], [], None], pa.list_(pa.string()))
     has = Compare(prop("p", list_of(Scalar.STRING)), Comparator.HAS, Constant("dub", STRING))
     assert answers(has, scope(p=held)) == [True, False, None]
 
 
-def test_a_list_parameter_is_asked_for_the_value_of_each_row():
+def test_a_list_parameter_is_searched_for_the_value_of_each_row():
     given = scope({"q": ["a", "b"]}, p=["b", "c", None])
     parameter = ParameterValue("q", list_of(Scalar.STRING))
     assert answers(Compare(parameter, Comparator.HAS, prop("p", STRING)), given) == [
@@ -379,7 +379,7 @@ def test_no_rows_give_no_answers():
         (None, list_of(Scalar.F64), None),
     ],
 )
-def test_a_value_is_held_in_the_type_it_is_said_to_have(value, type_, held):
+def test_a_value_is_held_in_its_declared_type(value, type_, held):
     assert make_scalar(value, type_).as_py() == held
 
 

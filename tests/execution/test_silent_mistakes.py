@@ -78,7 +78,7 @@ def test_two_text_filters_on_one_variable_both_apply(graph):
     assert ask(graph, f"match {{ $b: Album  {neither} }} return {{ $b }}") == []
 
 
-def test_a_text_filter_beside_a_ranking_by_text_is_kept(graph):
+def test_a_text_filter_beside_a_ranking_by_text_is_applied(graph):
     body = (
         'match { $b: Album  search($b.title, "slow") } return { $b } '
         'order { bm25($b.title, "tides night embers") } limit 5'
@@ -86,7 +86,7 @@ def test_a_text_filter_beside_a_ranking_by_text_is_kept(graph):
     assert ask(graph, body) == ["tides"]
 
 
-def test_a_text_filter_beside_a_ranking_by_vector_is_kept(graph):
+def test_a_text_filter_beside_a_ranking_by_vector_is_applied(graph):
     body = (
         'match { $b: Album  search($b.title, "maps embers") } return { $b } '
         "order { nearest($b.vibe, $q) } limit 5"

@@ -323,7 +323,7 @@ class Meanwhile:
         return self._mock.embed(text, dimension, role)
 
 
-def test_embedding_does_not_replace_a_file_that_appeared_meanwhile(tmp_path):
+def test_embedding_does_not_replace_a_file_created_concurrently(tmp_path):
     source, output = tmp_path / "in.jsonl", tmp_path / "out.jsonl"
     source.write_bytes(LINE % (1, b"short"))
     spec = parse_spec({"dimension": 3, "types": {"Doc": {"target": "v", "fields": ["body"]}}})

@@ -20,7 +20,7 @@ def dev(music):
     return music
 
 
-def test_a_renamed_branch_keeps_its_commits_and_goes_on(dev, music_place):
+def test_a_renamed_branch_retains_its_commits_and_accepts_writes(dev, music_place):
     before, commits = contents(dev, branch="dev"), dev.commits("dev")
     ref = dev.rename_branch("dev", "team/new")
     assert (ref.name, ref.renamed_from) == ("team/new", "dev")
@@ -48,7 +48,7 @@ def test_expected_heads_hold_across_a_rename(dev):
     run(dev, 'delete Artist where slug = "d1"', branch="new", expected_head=head)
 
 
-def test_what_was_made_from_it_still_reads_its_versions(dev):
+def test_a_branch_created_from_it_still_reads_its_versions(dev):
     version = dev.commits("dev")[0].manifest_version
     dev.rename_branch("dev", "new")
     found = {r["data"]["id"] for r in dev.at(version=version, branch="deep").export(["Artist"])}
@@ -97,7 +97,7 @@ def test_names_that_are_refused(dev):
     assert dev.branches() == ["main", "deep", "dev"]
 
 
-def test_a_branch_object_goes_by_its_new_name(dev):
+def test_a_branch_object_has_its_new_name(dev):
     branch = dev.branch("dev")
     branch.rename("new")
     assert branch.name == "new"
@@ -141,7 +141,7 @@ def test_an_interrupted_rename_leaves_one_branch_by_one_name_or_by_two(interrupt
     assert {interrupted.commits(name)[0].commit_id for name in names} == {made.commit_id}
 
 
-def test_a_write_by_the_new_name_settles_it(interrupted):
+def test_a_write_by_the_new_name_recovers_it(interrupted):
     if "new" not in interrupted.branches():
         return
     add_artist(interrupted, "w1", "new")
@@ -149,7 +149,7 @@ def test_a_write_by_the_new_name_settles_it(interrupted):
     assert interrupted.verify(deep=True).is_sound
 
 
-def test_renaming_again_settles_it(interrupted):
+def test_renaming_again_recovers_it(interrupted):
     if "new" in interrupted.branches():
         with pytest.raises((AlreadyExists, BranchNotFound)):
             interrupted.rename_branch("dev", "new")
@@ -175,7 +175,7 @@ def test_deleting_it_by_its_newest_name_takes_the_other_along(interrupted):
     assert interrupted.verify(deep=True).is_sound
 
 
-def test_a_write_by_the_old_name_that_dies_as_well_is_settled_first(interrupted, music_place):
+def test_a_write_by_the_old_name_that_dies_too_is_recovered_first(interrupted, music_place):
     if names_of_it(interrupted) != ["dev", "new"]:
         return
     interrupted.close()

@@ -102,7 +102,7 @@ def test_blobs_come_along(tmp_path, there):
             assert clone.read_blob("P", name, "photo", branch="dev").read() == data
 
 
-def test_only_the_named_branch_and_what_it_was_made_from_is_copied(branched, music_place, there):
+def test_only_the_named_branch_and_its_ancestors_are_copied(branched, music_place, there):
     branched.create_branch("other")
     run(branched, LABEL.format("on-other"), branch="other")
     done = omnigraph.clone(music_place, there, branches=["dev"])
@@ -170,9 +170,7 @@ def test_an_interrupted_write_of_the_source_is_no_part_of_the_clone(music_place,
     run(clone, LABEL.format("half"))
 
 
-def test_a_moved_source_can_be_cloned_before_anybody_writes_it(
-    branched, music_place, there, tmp_path
-):
+def test_a_moved_source_can_be_cloned_before_it_is_written(branched, music_place, there, tmp_path):
     before = everything(branched)
     music_place.rename(tmp_path / "moved.omni")
     omnigraph.clone(tmp_path / "moved.omni", there)
@@ -190,7 +188,7 @@ def test_a_graph_is_never_overwritten(music, music_place, tmp_path, there):
     assert other.verify().is_sound
 
 
-def test_a_clone_is_not_made_inside_its_source_or_the_other_way_round(music_place):
+def test_a_clone_is_not_created_inside_its_source_or_the_other_way_round(music_place):
     for place in (music_place / "inside", music_place.parent, music_place):
         with refusal(BadRequest, "one is in the other"):
             omnigraph.clone(music_place, place)

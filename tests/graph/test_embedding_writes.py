@@ -182,7 +182,7 @@ def test_a_partial_merge_makes_the_vectors_of_texts_it_gives(graph, provider):
     assert read(graph, "Album", "b")["vibe"] == expected("Album", "title", "waves")
 
 
-def test_no_text_is_asked_for_again_when_the_branch_moves(graph, provider):
+def test_no_text_is_embedded_again_when_the_branch_moves(graph, provider):
     other = omnigraph.open(graph.uri)
     moved: list[str] = []
 
@@ -213,7 +213,7 @@ def test_a_provider_that_fails_leaves_nothing(graph, provider, tmp_path, form):
     assert len(graph.commits()) == 1
 
 
-def test_a_busy_provider_is_asked_again(graph, provider):
+def test_a_request_to_a_busy_provider_is_repeated(graph, provider):
     provider.acts = [provider.says(429, {}), provider.says(500, {}), answer_all(provider)]
     graph.load(songs("tides"), "append")
     assert len(provider.requests) == 3

@@ -81,7 +81,7 @@ def test_two_handles_take_turns(graph, s3_server) -> None:
     assert graph.recovery_pending() == []
 
 
-def test_a_graph_made_again_in_its_place_is_read_as_it_is(graph, s3_server) -> None:
+def test_a_graph_recreated_in_its_folder_is_read_as_it_is(graph, s3_server) -> None:
     named = "query n() { match { $a: Artist } return { $a.slug } }"
     graph.mutate(ADD, params={"s": "ada"})
     assert graph.query(named).rows == [{"a.slug": "ada"}]
@@ -98,7 +98,7 @@ def test_a_graph_made_again_in_its_place_is_read_as_it_is(graph, s3_server) -> N
 
 
 @pytest.mark.parametrize("verb", ["mutate", "load", "apply_schema", "merge", "open"])
-def test_a_publish_that_failed_is_finished_by_whoever_comes_next(graph, s3_server, verb) -> None:
+def test_a_publish_that_failed_is_finished_by_the_next_writer(graph, s3_server, verb) -> None:
     graph.mutate(ADD, params={"s": "ada"})
     graph.create_branch("dev")
     graph.branch("dev").mutate(ADD, params={"s": "ben"})

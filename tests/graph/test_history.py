@@ -38,7 +38,7 @@ def test_a_commit_remembers_its_actor(music, music_place):
     assert music.commit(music.commits()[1].commit_id).actor_id == "somebody"
 
 
-def test_a_commit_is_shown_from_wherever_it_was_made(music):
+def test_a_commit_is_shown_from_any_branch(music):
     music.create_branch("dev")
     made = add_artist(music, "z", branch="dev")
     assert music.commit(made.commit_id) == made
@@ -165,7 +165,7 @@ def test_a_snapshot_id_names_a_commit_or_a_version(music):
     }
 
 
-def test_a_commit_of_a_deleted_branch_is_gone_and_says_so(music):
+def test_a_commit_of_a_deleted_branch_is_reported_as_deleted(music):
     music.create_branch("dev")
     made = add_artist(music, "z", "dev")
     music.delete_branch("dev")

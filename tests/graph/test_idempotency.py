@@ -141,7 +141,7 @@ def test_a_key_belongs_to_the_input_of_a_load_in_every_form(place, tmp_path, for
     assert len(graph.nodes("Person")) == 2
 
 
-def test_an_expected_head_is_asked_for_once(place) -> None:
+def test_an_expected_head_is_checked_once(place) -> None:
     graph = omnigraph.open(place)
     head = graph.commits()[0].commit_id
     first = graph.mutate(ADD, params={"n": "b"}, expected_head=head, idempotency_key="k")
@@ -168,7 +168,9 @@ def test_handles_that_race_with_one_key_make_one_commit(place, mode) -> None:
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_write_that_a_crash_interrupts_is_made_once_when_it_is_sent_again(place, moment) -> None:
+def test_a_write_that_a_crash_interrupts_is_committed_once_when_it_is_sent_again(
+    place, moment
+) -> None:
     """Recovery finishes it with its key or undoes it; the next write finds it or makes it."""
     with observed(Trouble(moment, "commit", "*/__manifest*", instead=crash)):
         graph = omnigraph.open(place, settings=Settings(write_concurrency=1))

@@ -57,7 +57,7 @@ def test_a_branch_is_created_once(graph) -> None:
     assert graph.create_branch("third", actor="ben", idempotency_key="k").actor_id == "ben"
 
 
-def test_a_deletion_that_is_sent_again_spares_a_branch_that_was_made_since(graph) -> None:
+def test_a_deletion_that_is_sent_again_spares_a_branch_that_was_created_since(graph) -> None:
     graph.create_branch("side")
     assert not graph.delete_branch("side", idempotency_key="k").is_replayed
     made = graph.create_branch("side")

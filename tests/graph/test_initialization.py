@@ -85,7 +85,7 @@ def test_a_clean_up_that_fails_keeps_the_claim_and_the_first_error(place):
         omnigraph.init(place, SMALL, force=True)
 
 
-def test_an_answer_lost_after_a_table_was_made_is_no_failure(place):
+def test_an_answer_lost_after_a_table_was_created_is_no_failure(place):
     with observed(Trouble("after", "commit", "*/nodes/*")):
         omnigraph.init(place, SMALL)
     assert is_usable(place)
@@ -103,7 +103,7 @@ def test_failing_at_a_table_keeps_everything_for_a_look(place):
         omnigraph.open(place)
 
 
-def test_what_a_dead_attempt_left_can_be_replaced_once_its_claim_is_gone(place):
+def test_leftovers_of_a_dead_attempt_can_be_replaced_once_its_claim_has_expired(place):
     with (
         observed(Trouble("before", "commit", "*/__manifest")),
         pytest.raises(InitializationIndeterminate),
@@ -128,7 +128,7 @@ def test_a_repeated_attempt_may_have_another_schema(place):
     assert contents(graph) == [{"type": "Page", "data": {"id": "a", "n": 3, "slug": "a"}}]
 
 
-def test_an_answer_lost_after_the_manifest_was_made_is_no_failure(place):
+def test_an_answer_lost_after_the_manifest_was_created_is_no_failure(place):
     with observed(Trouble("after", "commit", "*/__manifest")):
         omnigraph.init(place, SMALL)
     assert CLAIM not in left(place)
@@ -150,7 +150,7 @@ def test_an_answer_lost_with_no_way_to_look_stays_undecided(place):
     assert is_usable(place)
 
 
-def test_the_first_commit_of_another_attempt_is_not_taken_for_ours(place, tmp_path):
+def test_the_first_commit_of_another_attempt_is_not_mistaken_for_ours(place, tmp_path):
     other = tmp_path / "other.omni"
     omnigraph.init(other, SMALL)
 
@@ -167,7 +167,7 @@ def test_the_first_commit_of_another_attempt_is_not_taken_for_ours(place, tmp_pa
     assert left(place) >= SCHEMA_FILES | {CLAIM}
 
 
-def test_failing_after_the_manifest_was_made_says_so_and_deletes_nothing(place):
+def test_failing_after_the_manifest_was_created_says_so_and_deletes_nothing(place):
     with observed(Trouble("before", "delete", CLAIM)), refusal(InitializationCommitted, "trouble"):
         omnigraph.init(place, SMALL)
     assert left(place) >= SCHEMA_FILES | {CLAIM, "__manifest"}
@@ -176,7 +176,7 @@ def test_failing_after_the_manifest_was_made_says_so_and_deletes_nothing(place):
         omnigraph.init(place, SMALL, force=True)
 
 
-def test_a_graph_that_was_made_and_cannot_be_read_back_is_not_taken_for_none(place):
+def test_a_graph_that_was_created_and_cannot_be_read_back_is_not_mistaken_for_none(place):
     def hide():
         (place / "__manifest/data").rename(place / "hidden")
 
@@ -198,7 +198,7 @@ class Afterwards(Trouble):
             super().before(action, path)
 
 
-def test_failing_to_open_a_graph_that_was_just_made_leaves_it_whole(place):
+def test_failing_to_open_a_graph_that_was_just_created_leaves_it_whole(place):
     with observed(Afterwards("before", "put_if_absent")), refusal(StorageFailure, "trouble"):
         omnigraph.init(place, SMALL)
     assert left(place) == SCHEMA_FILES | FOLDERS | LOCKS
@@ -216,7 +216,7 @@ def test_a_store_that_cannot_create_leaves_an_empty_root(place):
     assert left(place) == set()
 
 
-def test_a_graph_is_not_made_twice(place):
+def test_a_graph_is_not_created_twice(place):
     omnigraph.init(place, SMALL)
     before = list(files_below(place))
     for force in (False, True):

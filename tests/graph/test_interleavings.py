@@ -78,7 +78,7 @@ def test_a_partial_merge_keeps_what_the_other_wrote(slip_in):
     assert (ada["name"], ada["bio"], ada["born"]) == ("Mine", "o", 1970)
 
 
-def test_a_unique_value_taken_meanwhile_is_noticed(slip_in, tmp_path):
+def test_a_unique_value_written_concurrently_is_detected(slip_in, tmp_path):
     place = tmp_path / "pages.omni"
     omnigraph.init(place, PAGES)
 
@@ -96,19 +96,19 @@ def test_a_unique_value_taken_meanwhile_is_noticed(slip_in, tmp_path):
     assert ids(graph, "Page") == {"o"}
 
 
-def test_a_source_filled_up_meanwhile_is_noticed(slip_in):
+def test_a_source_filled_up_concurrently_is_detected(slip_in):
     graph = slip_in(lambda other: run(other, 'insert SignedTo {from: "cy", to: "wave"}'))
     with refusal(ConstraintViolated, "source 'cy' has 2 edges (max 1)"):
         run(graph, 'insert SignedTo {from: "cy", to: "nova"}')
 
 
-def test_an_end_deleted_meanwhile_is_noticed(slip_in):
+def test_an_end_deleted_concurrently_is_detected(slip_in):
     graph = slip_in(lambda other: run(other, 'delete Artist where slug = "dee"'))
     with refusal(ConstraintViolated, "dst 'dee' not found in Artist"):
         graph.load([edge("Influences", "ada", "dee")], "append")
 
 
-def test_an_overwrite_of_a_branch_that_moved_is_told_to_read_again(slip_in):
+def test_an_overwrite_of_a_branch_that_moved_is_asked_to_read_again(slip_in):
     graph = slip_in(lambda other: run(other, 'insert Label {slug: "o", name: "O"}'))
     before = {t.table_key: t.manifest_version for t in graph.snapshot().tables}
     take = [node("Take", studio="s", number=1)]
@@ -187,7 +187,7 @@ def test_a_write_that_lost_once_is_not_overtaken_again(slip_in):
     assert {"mine", "other0"} <= ids(graph, "Artist")
 
 
-def test_a_branch_deleted_meanwhile_is_not_found(slip_in, music):
+def test_a_branch_deleted_concurrently_is_not_found(slip_in, music):
     music.create_branch("dev")
     graph = slip_in(lambda other: other.delete_branch("dev"))
     with refusal(BranchNotFound, "'dev' not found"):
@@ -195,7 +195,7 @@ def test_a_branch_deleted_meanwhile_is_not_found(slip_in, music):
     assert graph.branches() == ["main"]
 
 
-def test_a_branch_made_again_meanwhile_is_another_one(slip_in, music):
+def test_a_branch_created_again_concurrently_is_another_one(slip_in, music):
     music.create_branch("dev")
     run(music, 'insert Artist {slug: "old", name: "O"}', branch="dev")
 
@@ -223,7 +223,7 @@ def test_a_first_write_beaten_to_its_fork_uses_the_fork_that_won(slip_in, music,
     assert forks == [table.table_branch]
 
 
-def test_a_branch_created_meanwhile_is_no_obstacle(slip_in):
+def test_a_branch_created_concurrently_is_no_obstacle(slip_in):
     graph = slip_in(lambda other: other.create_branch("dev"))
     run(graph, 'update Artist set {bio: "x"} where slug = "ada"')
     assert entities(graph, "Artist", branch="dev")["ada"]["bio"] is None

@@ -190,7 +190,7 @@ def test_a_publish_that_fails_once_is_finished_under_its_own_commit(music_place)
 
 
 @pytest.mark.parametrize("healer", ["same handle", "reopened"])
-def test_a_publish_that_keeps_failing_is_finished_by_whoever_comes_next(music_place, healer):
+def test_a_publish_that_keeps_failing_is_finished_by_the_next_writer(music_place, healer):
     with observed(Trouble("before", "commit", MANIFEST, times=2)):
         graph = opened(music_place, actor="me")
         with refusal(RecoveryRequired, "trouble") as refused:
@@ -251,7 +251,7 @@ def test_a_delete_that_cannot_mark_its_rows_changes_nothing(music_place, moment)
         ("after", "commit", MANIFEST, "finish_published"),
     ],
 )
-def test_a_write_that_stopped_is_settled_by_the_next_open(
+def test_a_write_that_stopped_is_recovered_by_the_next_open(
     music, music_place, moment, action, path, decision
 ):
     before = contents(music)
@@ -304,7 +304,7 @@ def test_a_reader_sees_only_what_was_published(music, music_place):
 
 
 @pytest.mark.parametrize("verb", ["mutate", "load", "create", "delete", "recover"])
-def test_every_verb_that_writes_settles_first(music, music_place, verb):
+def test_every_verb_that_writes_recovers_first(music, music_place, verb):
     music.create_branch("old")
     operation = stop(music_place, "before", "commit", MANIFEST)
     match verb:
@@ -326,7 +326,7 @@ def test_every_verb_that_writes_settles_first(music, music_place, verb):
     assert kinds(music) == ["RolledForward"]
 
 
-def test_a_write_on_a_branch_is_settled_there(music, music_place):
+def test_a_write_on_a_branch_is_recovered_there(music, music_place):
     music.create_branch("dev")
     run(music, 'insert Label {slug: "l", name: "L"}', branch="dev")
     main = contents(music)
@@ -397,7 +397,7 @@ def test_discarding_survives_failures_of_its_own(music, music_place, path):
     assert_settled(graph, music_place)
 
 
-def test_a_stopped_recovery_is_taken_up_again(music, music_place):
+def test_a_stopped_recovery_is_resumed(music, music_place):
     before = contents(music)
     stop(music_place, "after", "commit", EDGE_TABLE)
     for moment, action, path in (
@@ -453,7 +453,7 @@ def test_a_rollback_that_was_stopped_says_the_same_as_one_that_was_not(
     assert_settled(graph, music_place)
 
 
-def test_several_interrupted_writes_are_settled_in_their_order(music, music_place):
+def test_several_interrupted_writes_are_recovered_in_their_order(music, music_place):
     music.create_branch("dev")
     first = stop(music_place, "before", "commit", MANIFEST, branch="dev")
     kept = (music_place / "__recovery" / f"{first}.json").read_bytes()
@@ -469,7 +469,7 @@ def test_several_interrupted_writes_are_settled_in_their_order(music, music_plac
 # --- what must not be touched -------------------------------------------------------------------
 
 
-def test_a_table_moved_by_a_stranger_points_to_repair(music, music_place):
+def test_a_table_with_a_foreign_version_points_to_repair(music, music_place):
     place = table_place(music, music_place, "node:Label")
     rows = lance.dataset(place).to_table()
     lance.write_dataset(rows, place, mode="append")
@@ -488,7 +488,7 @@ def bury(graph, place):
     lance.write_dataset(rows.set_column(0, "id", pa.array(["raw"])), where, mode="append")
 
 
-def test_a_write_that_cannot_be_settled_stops_its_branch_and_no_other(music, music_place):
+def test_a_write_that_cannot_be_recovered_stops_its_branch_and_no_other(music, music_place):
     music.create_branch("dev")
     operation = stop(music_place, "after", "commit", EDGE_TABLE)
     bury(music, music_place)
@@ -532,9 +532,7 @@ def rewrite(body, members):
     ],
     ids=["damaged", "future", "altered", "foreign", "incomplete", "renamed"],
 )
-def test_an_announcement_nobody_understands_is_kept_and_stops_writers(
-    music, music_place, change, text
-):
+def test_an_unreadable_intent_is_retained_and_stops_writers(music, music_place, change, text):
     operation = stop(music_place, "after", "put", "__recovery/*")
     file = music_place / "__recovery" / f"{operation}.json"
     file.write_text(change(json.loads(file.read_text())))
@@ -586,7 +584,7 @@ def _is_of(graph, place, path):
     return str(path).startswith(table_place(graph, place, "edge:Influences"))
 
 
-def test_a_stopped_undoing_of_a_late_effect_is_taken_up_again(music, music_place):
+def test_a_stopped_revocation_of_a_late_effect_is_resumed(music, music_place):
     with observed(Trouble("after", "commit", EDGE_TABLE, instead=crash)), pytest.raises(Crash):
         run(opened(music_place), PAIR)
     where = music_place / table_place(music, music_place, "edge:Influences")

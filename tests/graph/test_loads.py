@@ -109,7 +109,7 @@ def test_edges_without_ids_are_new_ones_even_in_a_merge(music):
     assert len(ids(music, "Sampled")) == before + 1
 
 
-def test_an_overwrite_that_strands_a_kept_edge_is_refused(music):
+def test_an_overwrite_that_strands_a_retained_edge_is_refused(music):
     before = contents(music)
     with refusal(ConstraintViolated, "dst 'nova' not found in Label"):
         music.load([node("Label", slug="wave", name="W")], "overwrite")

@@ -113,7 +113,7 @@ def test_the_first_writer_at_a_new_address_leaves_no_old_one(branched, music_pla
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("at", ["__manifest/tree/*", "nodes/*/tree/*", "*address.json"])
-def test_a_writer_that_dies_while_it_settles_in_leaves_it_to_the_next(
+def test_a_writer_that_dies_while_it_records_the_new_address_leaves_it_to_the_next(
     branched, music_place, tmp_path, moment, at
 ):
     before = everything(branched)
@@ -138,7 +138,7 @@ def test_a_writer_that_dies_while_it_settles_in_leaves_it_to_the_next(
     ],
     ids=["announced", "moved", "unpublished", "published"],
 )
-def test_an_interrupted_write_is_settled_where_the_graph_is_now(
+def test_an_interrupted_write_is_recovered_at_the_new_address_of_the_graph(
     music, music_place, tmp_path, branch, moment, action, path, outcome
 ):
     music.create_branch("dev")
@@ -156,7 +156,9 @@ def test_an_interrupted_write_is_settled_where_the_graph_is_now(
     assert graph.verify(deep=True).is_sound
 
 
-def test_an_interrupted_write_of_another_graph_is_refused_and_kept(music, music_place, tmp_path):
+def test_an_interrupted_write_of_another_graph_is_refused_and_retained(
+    music, music_place, tmp_path
+):
     other = omnigraph.init(tmp_path / "other.omni", music.schema)
     other.close()
     operation = stop(music_place, "after", "commit", "*/nodes/*", write=LABEL.format("late"))

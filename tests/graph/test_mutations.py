@@ -240,7 +240,7 @@ def test_an_enum_is_checked_in_a_literal_and_in_a_parameter(music):
         )
 
 
-def test_a_value_released_by_an_earlier_update_can_be_taken(music):
+def test_a_value_released_by_an_earlier_update_can_be_reused(music):
     run(music, 'insert Artist {slug: "gil", name: "Gil"}')
     run(music, 'delete Made where from = "ada"')
     assert affected(music, 'insert Made {from:"ada", to:"tides"}') == (0, 1)

@@ -98,7 +98,7 @@ def test_a_read_only_graph_refuses_every_write(music_place):
 
 
 @BOTH_WAYS
-def test_opening_looks_for_the_newest_version_once_and_parses_no_schema(music_place, read_only):
+def test_opening_finds_the_newest_version_once_and_parses_no_schema(music_place, read_only):
     entered = []
 
     def note(frame, event, argument):
@@ -181,7 +181,7 @@ def test_a_graph_of_another_format_is_refused(music_place, stamp, texts, read_on
 
 
 @BOTH_WAYS
-def test_a_manifest_from_before_stamps_is_told_from_a_damaged_one(music_place, read_only):
+def test_a_manifest_from_before_stamps_is_distinguished_from_a_damaged_one(music_place, read_only):
     shutil.rmtree(music_place / "__manifest")
     old = pa.table({"object_id": ["x"], "object_type": ["table"]})
     lance.write_dataset(old, str(music_place / "__manifest"))
@@ -203,7 +203,9 @@ def test_a_branch_has_the_stamp_of_its_source(music):
 
 
 @BOTH_WAYS
-def test_a_branch_of_another_format_is_refused_and_the_others_go_on(music, music_place, read_only):
+def test_a_branch_of_another_format_is_refused_and_the_others_remain_usable(
+    music, music_place, read_only
+):
     ref = music.create_branch("dev")
     branch = lance.dataset(str(music_place / "__manifest/tree" / ref.incarnation))
     metadata = {k.decode(): v.decode() for k, v in branch.schema.metadata.items()}

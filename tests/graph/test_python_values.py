@@ -116,7 +116,7 @@ NOT_KEPT = {
 
 
 @pytest.mark.parametrize("case", NOT_KEPT)
-def test_a_value_without_a_place_is_refused_by_name(items, case):
+def test_a_value_that_cannot_be_stored_is_refused_by_name(items, case):
     name, value, reason = NOT_KEPT[case]
     with pytest.raises(BadRequest) as refused:
         load_item(items, **{name: value})
@@ -153,7 +153,7 @@ def test_of_plain_dictionaries_only_the_selected_members_are_read(items):
 
 
 @pytest.mark.parametrize("wrong", [7, {"type": "Item"}, None])
-def test_what_cannot_be_loaded_is_told_plainly(items, wrong):
+def test_a_value_that_cannot_be_loaded_is_reported_plainly(items, wrong):
     with pytest.raises(BadRequest, match=f"cannot load {type(wrong).__name__}"):
         items.load(wrong, "append")
 

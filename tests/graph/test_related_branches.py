@@ -64,7 +64,7 @@ def _note_opened(event: str, arguments: tuple) -> None:
 sys.addaudithook(_note_opened)
 
 
-def test_of_many_branches_only_the_one_that_goes_is_read(place):
+def test_of_many_branches_only_the_deleted_one_is_read(place):
     global _opened
     graph = omnigraph.open(place)
     others = [graph.create_branch(f"other{number}") for number in range(5)]
@@ -84,7 +84,7 @@ def test_of_many_branches_only_the_one_that_goes_is_read(place):
     assert graph.verify(deep=True).is_sound
 
 
-def test_a_parent_is_kept_until_its_children_are_gone(graph, place):
+def test_a_parent_is_retained_until_its_children_are_deleted(graph, place):
     with pytest.raises(ConflictError, match="is the source of child"):
         graph.delete_branch("dev")
     graph.delete_branch("child")
@@ -166,7 +166,7 @@ def test_a_child_that_was_never_finished_is_no_obstacle_for_long(place, moment, 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("action", ["delete_branch", "drop_tree"])
-def test_what_a_killed_deletion_leaves_goes_with_the_next_cleanup(place, moment, action):
+def test_leftovers_of_a_killed_deletion_are_removed_by_the_next_cleanup(place, moment, action):
     settings = omnigraph.Settings(cleanup_grace_s=0)  # nobody else is at work
     graph = omnigraph.open(place, settings=settings)
     doomed = graph.create_branch("doomed")

@@ -122,7 +122,7 @@ def made_again(tmp_path_factory):
 
 @pytest.mark.parametrize("handle", ["made", "opened", "stayed open"])
 @pytest.mark.parametrize("name", READS)
-def test_a_graph_made_again_at_its_place_is_read_as_it_is(
+def test_a_graph_recreated_at_its_address_is_read_as_it_is(
     made_again, expected, name, handle
 ) -> None:
     before, graphs = made_again
@@ -146,9 +146,7 @@ def moved_in(tmp_path_factory):
 
 @pytest.mark.parametrize("handle", ["opened", "stayed open"])
 @pytest.mark.parametrize("name", READS)
-def test_a_graph_put_in_the_place_of_another_is_read_as_it_is(
-    moved_in, expected, name, handle
-) -> None:
+def test_a_graph_that_replaced_another_is_read_as_it_is(moved_in, expected, name, handle) -> None:
     assert READS[name](moved_in[handle]) == expected[name]
 
 
@@ -224,7 +222,7 @@ def test_history_and_schema_are_those_of_the_graph_that_is_there(tmp_path) -> No
         graph.query("query q() { match { $p: Person } return { $p.name } }")
 
 
-def test_a_view_of_the_graph_that_is_gone_never_shows_rows_of_the_other(tmp_path) -> None:
+def test_a_view_of_the_replaced_graph_never_shows_rows_of_the_other(tmp_path) -> None:
     place = tmp_path / "people.omni"
     graph = build(place, 1)
     view = graph.at()
@@ -235,7 +233,7 @@ def test_a_view_of_the_graph_that_is_gone_never_shows_rows_of_the_other(tmp_path
             read(view)
 
 
-def test_a_branch_made_again_is_read_as_it_is(tmp_path) -> None:
+def test_a_recreated_branch_is_read_as_it_is(tmp_path) -> None:
     graph = build(tmp_path / "people.omni", 1)
     counted = "query q() { match { $p: Person  $p.grade = 3 } return { count($p) as n } }"
     for name in ("p3", "p13"):
@@ -301,7 +299,7 @@ def frames_of(graph: Any, spark) -> list:
     ]
 
 
-def test_a_frame_of_the_graph_that_is_gone_is_refused(tmp_path, spark) -> None:
+def test_a_frame_of_the_replaced_graph_is_refused(tmp_path, spark) -> None:
     place = tmp_path / "people.omni"
     graph = build(place, 1)
     used, unused = frames_of(graph, spark), frames_of(graph, spark)

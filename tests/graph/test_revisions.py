@@ -137,7 +137,7 @@ def test_explicit_names_of_nothing(music):
         music.at("main", version=1)
 
 
-def test_a_query_says_which_snapshot_a_place_was(music, story):
+def test_a_query_reports_the_snapshot_of_a_revision(music, story):
     commit = next(iter(story))
     music.tag("v1", commit.commit_id)
     count = "query q() { match { $a: Artist } return { count($a) as n } }"
@@ -184,7 +184,7 @@ def list_objects(music, commit):
     return [commit, music.tag("here", commit), dev, dev.at()]
 
 
-def test_whatever_stands_for_a_commit_is_taken_as_one(music, story):
+def test_every_object_that_names_a_commit_is_accepted_as_one(music, story):
     commit, expected = list(story.items())[-1]
     for place in list_objects(music, commit):
         assert list(music.at(place).export()) == expected, place
@@ -233,7 +233,7 @@ def test_a_time_may_be_given_as_a_datetime(music, story):
 
 
 @pytest.mark.parametrize("place", [3.5, b"main", ["main"], object()])
-def test_what_stands_for_no_commit_is_told_plainly(music, place):
+def test_a_value_that_names_no_commit_is_reported_plainly(music, place):
     for use in (music.at, music.commit, music.revert, music.restore, music.commit_changes):
         with refusal(BadRequest, f"not by a {type(place).__name__}"):
             use(place)

@@ -38,7 +38,7 @@ def days(tmp_path_factory):
     return graph
 
 
-def test_rows_are_reached_by_place(days) -> None:
+def test_rows_are_accessed_by_index(days) -> None:
     result = days.query(ALL)
     rows = list(result)
     assert (len(result), len(rows)) == (3, 3)
@@ -85,7 +85,7 @@ async def ask_async(opening, place: str) -> omnigraph.QueryResult:
         return await graph.query(ALL)
 
 
-def test_one_value_is_asked_for_by_its_name(days) -> None:
+def test_one_value_is_selected_by_its_name(days) -> None:
     count = "query q() { match { $d: Day } return { count($d) as n } }"
     assert days.query(count).scalar() == 3
     with pytest.raises(BadRequest, match="3 rows with 6 columns"):

@@ -82,7 +82,7 @@ def test_each_of_two_graphs_keeps_what_its_own_settings_allow(uris, reads, roomy
 
 
 @pytest.mark.parametrize("roomy_is_last", [False, True])
-def test_a_vector_column_is_kept_by_the_graph_that_has_room_for_it(uris, reads, roomy_is_last):
+def test_a_vector_column_is_cached_by_the_graph_that_has_room_for_it(uris, reads, roomy_is_last):
     roomy, bare = uris
     order = [(bare, 0), (roomy, 64)] if roomy_is_last else [(roomy, 64), (bare, 0)]
     with opened(*order[0]) as one, opened(*order[1]) as other:

@@ -35,7 +35,7 @@ def test_a_tag_shows_the_commit_it_names_whatever_follows(music, music_place):
     assert omnigraph.open(music_place, read_only=True).tags() == [tag]
 
 
-def test_a_tag_is_made_at_any_place(music):
+def test_a_tag_is_created_at_any_revision(music):
     first = add_artist(music, "a")
     add_artist(music, "b")
     music.create_branch("dev")
@@ -109,7 +109,7 @@ def test_cleanup_keeps_what_a_tag_names_and_no_longer_once_it_is_deleted(music):
         music.at(tagged.commit_id)
 
 
-def test_a_commit_that_is_gone_cannot_be_tagged(music):
+def test_a_deleted_commit_cannot_be_tagged(music):
     first = add_artist(music, "a")
     add_artist(music, "b")
     music.cleanup(keep=1, confirm=True)

@@ -89,7 +89,7 @@ def list_links(graph, type_name: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.parametrize("mode", ["append", "merge"])
-def test_an_edge_that_came_meanwhile_is_found_by_a_load_that_matches(links, mode):
+def test_a_concurrently_written_edge_is_found_by_a_load_that_matches(links, mode):
     def work():
         other = omnigraph.open(links.uri)
         return lambda: other.load(link(1), "merge", type="Met", match=["src", "dst"])
@@ -112,7 +112,7 @@ def test_the_data_source_finds_the_edge_that_is_there(links):
     assert edge["data"]["id"] in {one["data"]["id"] for one in links.export(["Knows"])}
 
 
-def test_the_data_source_finds_an_edge_that_came_meanwhile(links):
+def test_the_data_source_finds_a_concurrently_written_edge(links):
     made, messages = staged(links, link(1), "Knows")
     with parked("before", "commit", STAGING, lambda: lambda: made.commit(messages)) as writing:
         links.load(link(2), "append", type="Knows")
@@ -120,7 +120,7 @@ def test_the_data_source_finds_an_edge_that_came_meanwhile(links):
     assert list_links(links, "Knows") == [("a", "b", 1)]
 
 
-def test_rows_of_the_data_source_are_kept_where_edges_that_are_matched_came_meanwhile(links):
+def test_rows_of_the_data_source_are_retained_where_matched_edges_were_written_concurrently(links):
     made, messages = staged(links, [{"k": "d"}], "P")
     with parked("before", "commit", STAGING, lambda: lambda: made.commit(messages)) as writing:
         links.load(link(2), "append", type="Knows")
@@ -141,7 +141,7 @@ def test_rows_of_the_data_source_are_prepared_again_where_their_snapshot_was_cle
     assert texts(graph) == {"d0": "t3", "d1": "new", "d2": "T2", "d3": "T3", "d9": "added"}
 
 
-def test_vectors_are_made_again_where_their_snapshot_was_cleaned_away(graph, place):
+def test_vectors_are_recomputed_where_their_snapshot_was_cleaned_up(graph, place):
     def work():
         other = omnigraph.open(place, settings=graph.settings)
         return lambda: other.embed()
@@ -165,14 +165,14 @@ def test_what_the_data_source_has_staged_is_spared_by_cleanup(graph):
     assert list_heartbeats(graph._open.views.root.store) == []
 
 
-def test_a_note_of_the_data_source_goes_with_what_it_protected(graph):
+def test_a_heartbeat_of_the_data_source_is_removed_with_the_files_it_protected(graph):
     made, messages = staged(graph, ROWS)
     assert len(list_heartbeats(graph._open.views.root.store)) == 1
     made.abort(messages)
     assert list_heartbeats(graph._open.views.root.store) == []
 
 
-def test_tasks_of_one_write_share_a_note(graph):
+def test_tasks_of_one_write_share_a_heartbeat(graph):
     made, messages = staged(graph, ROWS[:1])
     messages.append(made.write(iter(pa.Table.from_pylist(ROWS[1:]).to_batches())))
     assert len(list_heartbeats(graph._open.views.root.store)) == 1
@@ -180,7 +180,7 @@ def test_tasks_of_one_write_share_a_note(graph):
     assert texts(graph)["d9"] == "added"
 
 
-def test_a_write_of_the_data_source_that_was_taken_for_dead_is_told(graph):
+def test_a_write_of_the_data_source_that_was_declared_dead_is_reported(graph):
     made, messages = staged(graph, ROWS)
     (note,) = list_heartbeats(graph._open.views.root.store)
     graph._open.views.root.store.delete(note.path)
@@ -204,14 +204,14 @@ def test_what_embedding_has_staged_is_spared_by_cleanup(graph, place):
 # --- after a write --------------------------------------------------------------------------------
 
 
-def test_embedding_tells_the_autopilot(place):
+def test_embedding_notifies_the_autopilot(place):
     policy = AutopilotSettings(enabled=True, interval_s=0)
     with omnigraph.open(place, settings=Settings(embed=MOCK, autopilot=policy)) as graph:
         graph.embed()
     assert graph._open.autopilot.last_result is not None
 
 
-def test_the_autopilot_is_not_told_where_nothing_was_written(place):
+def test_the_autopilot_is_not_notified_where_nothing_was_written(place):
     policy = AutopilotSettings(enabled=True, interval_s=0)
     with omnigraph.open(place, settings=Settings(autopilot=policy)) as graph:
         graph.mutate('query q() { delete Doc where slug = "nobody" }')
@@ -304,7 +304,7 @@ def test_a_change_for_another_head_is_not_prepared(graph):
     assert change.prepared == 0
 
 
-def test_a_mistake_in_a_mutation_is_told_before_the_head_is_looked_at(graph):
+def test_a_mistake_in_a_mutation_is_reported_before_the_head_is_read(graph):
     with pytest.raises(OmniError) as refused:
         graph.mutate("query q() { insert Nothing { a: 1 } }", expected_head="01" * 13)
     assert not isinstance(refused.value, PreconditionFailed)

@@ -86,7 +86,7 @@ def test_properties_that_were_set_before_and_after_the_crossing_all_arrive(graph
 
 
 @pytest.mark.parametrize("branch", ["main", "dev"])
-def test_an_edit_of_one_side_after_the_crossing_is_taken(graph, branch):
+def test_an_edit_of_one_side_after_the_crossing_is_applied(graph, branch):
     put(graph, "main", x(a=1))
     put(graph, "dev", x(b=1))
     cross(graph)
@@ -96,7 +96,7 @@ def test_an_edit_of_one_side_after_the_crossing_is_taken(graph, branch):
     assert (found["a"], found["b"]) == (2, 3)
 
 
-def test_a_deletion_after_the_crossing_is_taken(graph):
+def test_a_deletion_after_the_crossing_is_applied(graph):
     put(graph, "main", x(a=1))
     put(graph, "dev", x(b=1))
     graph.mutate('query q() { delete R where from = "x" }', branch="dev")
@@ -370,7 +370,7 @@ def test_where_too_many_crossings_follow_each_other_the_base_is_unknown(graph, m
     assert [read(graph)[name] for name in "abcd"] == [9, 3, 1, 0]
 
 
-def test_merges_that_make_up_a_base_are_made_once(graph, monkeypatch):
+def test_merges_that_make_up_a_base_are_computed_once(graph, monkeypatch):
     """Of three branches that cross, each merge needs two earlier ones: together 2 to the rounds."""
     names = {"main": "a", "dev": "b", "third": "c"}
     graph.create_branch("third")

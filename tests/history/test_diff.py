@@ -93,7 +93,7 @@ def test_a_diff_as_tables(generated: GeneratedHistory) -> None:
     assert plain.column_names == ["id", "op"]
 
 
-def test_a_diff_takes_every_sort_of_place(generated: GeneratedHistory) -> None:
+def test_a_diff_takes_every_kind_of_revision(generated: GeneratedHistory) -> None:
     graph = generated.graph
     first, last = graph.commits()[-1], graph.commits()[0]
     graph.tag("empty", first.commit_id)

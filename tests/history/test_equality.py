@@ -99,7 +99,7 @@ def test_columns_agree_with_the_comparison_value_by_value(seed):
 BLOBS = mark_primary_key(pa.schema([pa.field("id", pa.string()), make_blob_field("b")]), "id")
 
 
-def test_blobs_are_told_apart_by_size_and_then_by_content(tmp_path):
+def test_blobs_are_distinguished_by_size_and_then_by_content(tmp_path):
     big = b"x" * 100_000
     mine = [b"one", b"two", None, b"", big, big, b"longer"]
     theirs = [b"one", b"2wo", b"", b"", big, big[:-1] + b"y", b"long"]

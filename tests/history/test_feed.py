@@ -159,7 +159,7 @@ def test_where_a_feed_starts(tmp_path: Path) -> None:
         graph.changes("after:01ARZ3NDEKTSV4RRFFQ69G5FAV")
 
 
-def test_ids_of_any_length_are_gone_through_one_by_one(tmp_path: Path) -> None:
+def test_ids_of_any_length_are_compared_one_by_one(tmp_path: Path) -> None:
     graph = omnigraph.init(tmp_path / "g.omni", "node A { k: String @key }")
     long = "é" * 200
     keys = ["a", long, long + "x", long + "y", long + "ya" * 500, "z"]

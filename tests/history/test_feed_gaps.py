@@ -103,7 +103,7 @@ def test_a_token_of_another_kind_graph_branch_or_filter_is_refused(graph, tmp_pa
     assert graph.changes(cursor, kinds=["edge", "node"], ops=["insert", "delete", "update"])
 
 
-def test_a_branch_that_was_made_again_is_noticed(graph) -> None:
+def test_a_recreated_branch_is_detected(graph) -> None:
     graph.create_branch("dev")
     put(graph, "d", branch="dev")
     cursor = graph.changes("now", branch="dev").cursor
@@ -121,7 +121,7 @@ def test_a_branch_that_was_made_again_is_noticed(graph) -> None:
         graph.changes(cursor, branch="renamed")
 
 
-def test_a_branch_made_again_while_it_is_read_is_refused(graph) -> None:
+def test_a_branch_recreated_while_it_is_read_is_refused(graph) -> None:
     graph.create_branch("dev")
     put(graph, "d", branch="dev")
     history = open_history(BranchSnapshots(GraphRoot.at(graph.uri)), "dev", ALL_CHANGES)
@@ -156,7 +156,7 @@ def test_requests_that_make_no_sense(graph) -> None:
 # --- gaps -------------------------------------------------------------------------------------
 
 
-def test_a_gap_after_cleanup_says_which_commit_is_gone_and_a_baseline_helps(graph) -> None:
+def test_a_gap_after_cleanup_names_the_removed_commit_and_a_baseline_helps(graph) -> None:
     cursor = graph.changes("now").cursor
     lost = [put(graph, f"m{n}") for n in range(3)]
     kept = put(graph, "last")
@@ -178,7 +178,7 @@ def test_a_gap_after_cleanup_says_which_commit_is_gone_and_a_baseline_helps(grap
     assert entities == held(graph.export())
 
 
-def test_a_page_ends_before_a_gap_and_the_next_one_tells(graph) -> None:
+def test_a_page_ends_before_a_gap_and_the_next_one_reports_it(graph) -> None:
     first = graph.commits()[0]
     graph.tag("t1", first.commit_id)
     graph.tag("t0", first.parent_commit_id)
@@ -259,7 +259,7 @@ def test_consumers_that_cannot_be(graph) -> None:
     assert graph.consumers() == []
 
 
-def test_a_baseline_has_a_cursor_once_all_of_it_was_taken(graph) -> None:
+def test_a_baseline_has_a_cursor_once_all_of_it_was_read(graph) -> None:
     baseline = graph.baseline(kinds=["node"])
     with pytest.raises(BadRequest, match="once every record"):
         _ = baseline.resume_cursor

@@ -63,7 +63,7 @@ def test_traversals_on_a_warm_graph_follow_every_merge_revert_and_restore(graph)
     assert friends(graph) == ["Ben", "Cy"]
 
 
-def test_a_source_whose_tables_count_lower_is_taken_over_all_the_same(graph):
+def test_a_source_whose_tables_count_lower_is_merged_all_the_same(graph):
     """The target's tables have gone through many versions, the source's through few."""
     graph.create_branch("few")
     for number in range(12):
@@ -135,7 +135,7 @@ def test_the_first_commit_of_a_branch_is_checked_like_any_other(graph):
         graph.merge("dev")
 
 
-def test_a_refused_merge_keeps_nobody_from_writing(graph):
+def test_a_refused_merge_blocks_no_writer(graph):
     graph.create_branch("dev")
     for branch, age in (("main", 11), ("dev", 12)):
         graph.load([person("Ada", age=age)], "merge", branch=branch)
@@ -237,7 +237,7 @@ def test_of_many_who_make_one_tag_one_does(graph):
     assert len(graph.tags()) == 1
 
 
-def test_a_blob_of_a_branch_that_was_made_again_is_never_that_of_the_new_one(tmp_path):
+def test_a_blob_of_a_recreated_branch_is_never_that_of_the_new_one(tmp_path):
     graph = omnigraph.init(tmp_path / "photos", "node Photo { slug: String @key  image: Blob? }")
     blobs = []
     for payload in ("base64:b2xk", "base64:bmV3"):

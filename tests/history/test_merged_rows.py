@@ -95,7 +95,7 @@ def test_a_fast_forward_finds_a_node_that_came_back_without_its_edges(tmp_path):
         graph.merge("work", "main")
 
 
-def test_a_state_that_was_read_before_is_gone_after_cleanup_all_the_same(tmp_path):
+def test_a_state_that_was_read_before_is_removed_by_cleanup_all_the_same(tmp_path):
     settings = omnigraph.Settings(cleanup_grace_s=0)  # nobody else is at work
     graph = omnigraph.init(tmp_path / "graph", SCHEMA, settings=settings)
     for step in range(4):

@@ -201,7 +201,7 @@ def test_a_rule_for_rows_decides_about_a_deletion(graph):
     assert read(graph, "Ben") is None
 
 
-def test_newest_looks_at_each_entity_and_not_at_the_branch(graph):
+def test_newest_compares_each_entity_and_not_the_branch(graph):
     """Ben was changed last on main, Ada on dev; the newest commit of all is about neither."""
     put(graph, "dev", person("Ben", age=21))
     put(graph, "main", person("Ada", age=12), person("Ben", age=22))
@@ -223,7 +223,7 @@ def test_newest_may_be_about_one_property(graph):
     assert (found["age"], found["score"]) == (15, 4.0)
 
 
-def test_newest_follows_a_change_through_merges_to_where_it_was_made(graph):
+def test_newest_follows_a_change_through_merges_to_its_origin(graph):
     """The change came to main with a merge that is younger than the change on dev."""
     graph.create_branch("early")
     put(graph, "early", person("Ada", age=12))
@@ -241,7 +241,7 @@ def test_newest_counts_a_deletion(graph):
     assert read(graph, "Ben") is None
 
 
-def test_newest_is_told_where_cleanup_left_enough_and_refused_where_not(graph):
+def test_newest_is_inferred_where_cleanup_retained_enough_and_refused_where_not(graph):
     """Of main three states are left to choose from: before, between and after dev's change."""
     put(graph, "main", person("Ada", age=12))
     put(graph, "dev", person("Ada", age=11))
@@ -454,7 +454,7 @@ def test_the_history_of_the_source_is_part_of_the_target_after_the_merge(graph):
     assert commits[0].details["message"] == "people of dev"
 
 
-def test_a_merge_is_kept_when_its_source_is_deleted_and_cleaned_away(graph):
+def test_a_merge_is_retained_when_its_source_is_deleted_and_cleaned_up(graph):
     put(graph, "dev", person("Cy", photo="base64:aGVsbG8="))
     graph.create_branch("other")
     graph.merge("dev", "other")
@@ -469,7 +469,7 @@ def test_a_merge_is_kept_when_its_source_is_deleted_and_cleaned_away(graph):
     assert graph.verify(deep=True).is_sound
 
 
-def test_the_base_of_two_merges_of_one_branch_is_found_after_it_is_gone(graph):
+def test_the_base_of_two_merges_of_one_branch_is_found_after_its_deletion(graph):
     """Both took Ada's age from dev. What one of them did to it later is no conflict."""
     graph.create_branch("release")
     put(graph, "dev", person("Ada", age=50))
@@ -484,7 +484,7 @@ def test_the_base_of_two_merges_of_one_branch_is_found_after_it_is_gone(graph):
     assert read(graph, "Ada")["age"] == 10
 
 
-def test_a_base_that_cleanup_took_is_told(graph):
+def test_a_base_that_cleanup_removed_is_reported(graph):
     graph.create_branch("release")
     for branch in ("dev", "main", "release"):
         put(graph, branch, person(f"of {branch}"))
@@ -501,7 +501,7 @@ def test_a_base_that_cleanup_took_is_told(graph):
     assert list(graph.export()) == before
 
 
-def test_both_directions_go_on_after_a_merge(graph):
+def test_both_directions_continue_after_a_merge(graph):
     for round in range(3):
         put(graph, "dev", person(f"dev {round}"))
         put(graph, "main", person(f"main {round}"))
@@ -512,7 +512,7 @@ def test_both_directions_go_on_after_a_merge(graph):
         assert {one["data"]["name"] for one in graph.export(["Person"], branch="dev")} == everyone
 
 
-def test_a_change_made_alike_on_both_sides_is_no_conflict(graph):
+def test_an_equal_change_on_both_sides_is_no_conflict(graph):
     for branch in ("main", "dev"):
         put(graph, branch, person("Ada", age=11, photo="base64:aGk="), person("Cy", tags=[]))
     done = graph.merge("dev")

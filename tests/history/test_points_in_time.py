@@ -126,7 +126,7 @@ def test_a_branch_does_not_show_what_another_one_did_before_or_after(graph):
     assert on_dev not in {c.commit_id for c in graph.commits()}
 
 
-def test_a_version_that_cleanup_took_is_told_and_a_tagged_one_stays(graph):
+def test_a_version_that_cleanup_removed_is_reported_and_a_tagged_one_stays(graph):
     commits = []
     for age in range(4):
         graph.load([{"type": "Person", "data": {"name": "Ada", "age": age}}], "merge")
@@ -148,7 +148,7 @@ def test_a_version_that_cleanup_took_is_told_and_a_tagged_one_stays(graph):
             assert commit in (commits[0], commits[2])
 
 
-def test_a_renamed_branch_keeps_its_past_and_one_made_again_has_none(graph):
+def test_a_renamed_branch_retains_its_history_and_a_recreated_one_has_none(graph):
     graph.load([{"type": "Person", "data": {"name": "Ada", "age": 1}}], "append")
     graph.create_branch("dev")
     run(graph, "update Person set { age: 2 } where age = 1", "dev")

@@ -300,7 +300,7 @@ def test_by_entity_a_rule_for_one_property_says_nothing_about_the_rest(graph):
     assert refused(graph, **options) == [("divergent_update", "Ada", ("score", "tags"))]
 
 
-def test_a_type_that_says_so_is_merged_by_entity_whatever_is_asked_for(tmp_path):
+def test_a_type_declared_so_is_merged_by_entity_whatever_is_requested(tmp_path):
     price = "node Price{} {{ item: String @key  amount: I64  currency: String }}\n"
     rest = "node Other { slug: String @key  a: I32?  b: I32? }\n"
     graph = omnigraph.init(tmp_path / "graph", price.format(" @merge(entity)") + rest)
@@ -417,7 +417,7 @@ def test_values_that_are_easily_mistaken_for_each_other(graph, name, base, ours,
 
 
 @pytest.mark.parametrize("granularity", ["property", "entity"])
-def test_blobs_of_one_size_are_told_apart(graph, granularity):
+def test_blobs_of_one_size_are_distinguished(graph, granularity):
     put(graph, "main", person("Cy", photo="base64:YWJk"))
     put(graph, "dev", person("Cy", photo="base64:YWJl"))
     found = refused(graph, granularity=granularity)

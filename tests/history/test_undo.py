@@ -282,7 +282,7 @@ def test_a_merge_is_reverted_against_the_parent_that_is_named(graph):
     assert names(graph, "other") == {"Ada", "Ben", "of dev"}
 
 
-def test_a_merge_of_a_branch_that_is_gone_is_reverted(graph):
+def test_a_merge_of_a_deleted_branch_is_reverted(graph):
     graph.create_branch("dev")
     put(graph, person("of dev"), branch="dev")
     put(graph, person("of main"))
@@ -389,7 +389,7 @@ def test_a_branch_is_restored_to_every_commit_it_had(changed_graph, branch):
     assert changed_graph.verify(deep=True).is_sound
 
 
-def test_a_place_to_restore_is_named_in_any_way(changed_graph):
+def test_a_revision_to_restore_is_named_in_any_way(changed_graph):
     """A tag, the beginning of a commit id, a version and a time."""
     start = changed_graph.tags()[0].commit_id
     wanted = content(changed_graph, commit=start)
@@ -467,7 +467,7 @@ def test_a_preview_of_a_restore_counts_and_writes_nothing(changed_graph):
         ("main", "nowhere", BranchNotFound),
     ],
 )
-def test_an_unknown_commit_or_branch_is_told(graph, verb, place, branch, error):
+def test_an_unknown_commit_or_branch_is_reported(graph, verb, place, branch, error):
     with pytest.raises(error):
         getattr(graph, verb)(place, branch=branch)
 
@@ -480,7 +480,7 @@ def test_an_unknown_commit_or_branch_is_told(graph, verb, place, branch, error):
         ("restore", OmniError),
     ],
 )
-def test_a_state_that_cleanup_took_is_told(graph, verb, error):
+def test_a_state_that_cleanup_removed_is_reported(graph, verb, error):
     wanted = put(graph, person("Cy"))
     for number in range(4):
         put(graph, person(f"p{number}"))

@@ -87,7 +87,7 @@ def test_a_graph_of_networkx_is_imported_with_its_types(tmp_path):
     assert again.has_edge(("Person", "1"), ("City", "oslo"))
 
 
-def test_what_networkx_has_and_a_graph_has_not_is_told(tmp_path):
+def test_features_of_networkx_without_an_equivalent_are_reported(tmp_path):
     source = networkx.Graph(name="friends")
     source.add_edge("a", "b", weight=0.5)
     done = omnigraph.import_networkx(tmp_path / "g.omni", source)

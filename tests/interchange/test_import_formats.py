@@ -269,7 +269,7 @@ def test_an_import_is_one_commit_with_all_of_it_or_none(tmp_path):
         ("x.graphml", "<graphml>", "as GraphML"),
     ],
 )
-def test_a_file_that_cannot_be_read_is_told_plainly(tmp_path, name, content, problem):
+def test_a_file_that_cannot_be_read_is_reported_plainly(tmp_path, name, content, problem):
     (tmp_path / name).write_text(content)
     with pytest.raises(BadRequest, match=problem):
         omnigraph.infer_schema(tmp_path / name)
@@ -284,12 +284,12 @@ def test_a_file_that_cannot_be_read_is_told_plainly(tmp_path, name, content, pro
         ({}, "nothing to propose from"),
     ],
 )
-def test_what_is_no_source_is_told_plainly(sources, problem):
+def test_a_value_that_is_no_source_is_reported_plainly(sources, problem):
     with pytest.raises(BadRequest, match=problem):
         omnigraph.infer_schema(sources)
 
 
-def test_networkx_that_is_not_installed_is_told_plainly(tmp_path, monkeypatch):
+def test_a_missing_networkx_is_reported_plainly(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "networkx", None)
     with pytest.raises(MissingPackage, match="pip install networkx"):
         omnigraph.import_networkx(tmp_path / "g.omni", object())

@@ -109,7 +109,7 @@ def test_a_delimiter_may_be_given(tmp_path):
     assert "  n: I64\n" in proposal.source
 
 
-def test_types_of_arrow_are_kept():
+def test_types_of_arrow_are_preserved():
     table = pa.table(
         {
             "key": ["a", "b"],
@@ -189,7 +189,7 @@ def test_a_reference_to_rows_that_are_not_there_stays_a_property(tmp_path):
     assert "  author_id: String\n" in proposal.source
 
 
-def test_rows_that_nothing_identifies_are_told(tmp_path):
+def test_rows_without_an_identifier_are_reported(tmp_path):
     (tmp_path / "events.csv").write_text("kind,n\na,1\na,1\n")
     proposal = omnigraph.infer_schema(tmp_path / "events.csv")
     assert "guess: no column identifies a row" in proposal.source

@@ -22,7 +22,7 @@ def opened(place, **changes):
     return omnigraph.open(place, actor="tester", settings=settings)
 
 
-def test_it_is_off_unless_asked_for(place):
+def test_it_is_off_unless_requested(place):
     graph = omnigraph.open(place)
     assert not graph.settings.autopilot.enabled
     write_a_little(graph, 70)
@@ -82,7 +82,7 @@ def test_it_is_not_tried_again_before_its_time(place):
     assert len(fragments(graph, BOOK)) == 8
 
 
-def test_what_goes_wrong_is_reported_and_no_write_fails_for_it(place):
+def test_a_failure_is_reported_and_no_write_fails_for_it(place):
     with opened(place) as graph:
         write_a_little(graph, 6)
         graph._open.autopilot.wait()
@@ -95,7 +95,7 @@ def test_what_goes_wrong_is_reported_and_no_write_fails_for_it(place):
 
 
 @pytest.mark.parametrize("kind", ["update", "delete", "merge"])
-def test_writers_of_all_kinds_go_on_while_it_works(place, kind):
+def test_writers_of_all_kinds_continue_while_it_works(place, kind):
     """Each of them reads rows before it changes them, and none is told to start over."""
     with opened(place) as graph:
         statements = {
@@ -112,7 +112,7 @@ def test_writers_of_all_kinds_go_on_while_it_works(place, kind):
     assert rows_of(graph)
 
 
-def test_closing_waits_for_the_turn_that_is_being_taken(place):
+def test_closing_waits_for_the_running_turn(place):
     graph = opened(place)
     write_a_little(graph, 4)
     graph.close()

@@ -97,7 +97,7 @@ def test_a_policy_that_means_nothing_is_refused(library, policy):
         library.cleanup(**policy, confirm=True)
 
 
-def test_without_confirmation_nothing_goes_and_the_answer_is_what_would(library):
+def test_without_confirmation_nothing_is_removed_and_the_answer_is_what_would_be(library):
     write_a_little(library)
     before, files = manifest_versions(library), len(list_versions_of_all(library))
     proposed = library.cleanup(keep=1)
@@ -193,7 +193,7 @@ def test_a_fork_keeps_its_own_commits(library):
     assert len(versions(library, BOOK, "dev")) == 2
 
 
-def test_what_a_deleted_branch_leaves_goes_at_once(library):
+def test_leftovers_of_a_deleted_branch_are_removed_at_once(library):
     library.create_branch("dev")
     write_a_little(library, branch="dev")
     fork = entry(library, BOOK, "dev")
@@ -219,7 +219,7 @@ def test_keeping_more_than_an_earlier_cleanup_did_finds_nothing_missing(tmp_path
         assert len(graph.nodes("Person")) == 4
 
 
-def test_a_fork_nothing_shows_goes_and_the_legitimate_one_beside_it_stays(library, impatient):
+def test_an_unreferenced_fork_is_removed_and_the_legitimate_one_beside_it_stays(library, impatient):
     library.create_branch("dev")
     write_a_little(library, branch="dev")
     stray = open_writable(snapshot(library), entry(library, BOOK, "dev"))
@@ -243,7 +243,7 @@ def test_a_fork_that_is_being_prepared_is_left_alone(place, library):
     assert find_name(library, "n", "dev") == "N"
 
 
-def test_a_fork_that_cannot_be_removed_now_goes_another_time(library, place):
+def test_a_fork_that_cannot_be_removed_now_is_removed_later(library, place):
     library.create_branch("dev")
     write_a_little(library, branch="dev")
     library.delete_branch("dev")
@@ -257,7 +257,7 @@ def test_a_fork_that_cannot_be_removed_now_goes_another_time(library, place):
     assert again.reclaimed
 
 
-def test_what_could_not_go_with_its_name_goes_with_a_cleanup(library, place, impatient):
+def test_files_not_removed_with_their_name_are_removed_by_a_cleanup(library, place, impatient):
     ref = library.create_branch("dev")
     write_a_little(library, 1, branch="dev")
     left = place / "__manifest/tree" / ref.incarnation
@@ -272,7 +272,7 @@ def test_what_could_not_go_with_its_name_goes_with_a_cleanup(library, place, imp
     assert library.verify(deep=True).findings == ()
 
 
-def test_a_folder_without_a_reference_goes(library, impatient):
+def test_a_folder_without_a_reference_is_removed(library, impatient):
     library.create_branch("dev")
     write_a_little(library, branch="dev")
     fork = entry(library, BOOK, "dev")
@@ -293,7 +293,9 @@ def stray_file(graph):
     return f"{opened.location.uri}/data/{written[0].files[0].path}"
 
 
-def test_files_of_a_dead_writer_go_with_the_second_cleanup_after_the_grace(library, impatient):
+def test_files_of_a_dead_writer_are_removed_by_the_second_cleanup_after_the_grace(
+    library, impatient
+):
     stray = stray_file(library)
     first = impatient.cleanup(keep=1, confirm=True)
     assert Path(stray).exists()
@@ -331,7 +333,9 @@ def test_files_that_get_a_version_after_all_stay(library, impatient, place):
     ],
     ids=["insert", "update", "delete"],
 )
-def test_a_write_whose_files_were_taken_starts_over(place, library, impatient, branch, statements):
+def test_a_write_whose_files_were_removed_starts_over(
+    place, library, impatient, branch, statements
+):
     library.create_branch("dev")
     expected = omnigraph.open(place)
     expected.create_branch("judge", source=branch)
@@ -363,7 +367,7 @@ def test_a_clock_that_jumps_while_a_write_is_prepared_changes_nothing(library, d
             assert commit_write(write, hold).commit is not None
 
 
-def test_half_written_files_of_killed_processes_go(library, impatient, place):
+def test_half_written_files_of_killed_processes_are_removed(library, impatient, place):
     left = [
         place / ".omnigraph-tmp-0123",
         place / "_refs/branches/.omnigraph-tmp-4567",
@@ -379,7 +383,7 @@ def test_half_written_files_of_killed_processes_go(library, impatient, place):
     assert not any(file.exists() for file in left)
 
 
-def test_input_nobody_loads_any_more_and_tables_nobody_knows_go(library, impatient, place):
+def test_input_of_ended_loads_and_unknown_tables_are_removed(library, impatient, place):
     staged, unknown = place / STAGING / "x/part", place / "nodes/00000000000000ff-00000000000000ff"
     staged.parent.mkdir(parents=True)
     staged.write_bytes(b"rows")
@@ -409,7 +413,7 @@ def test_drift_of_main_must_be_repaired_first(library, place):
     assert everything(place) >= before
 
 
-def test_a_version_a_branch_shows_and_that_is_gone_stops_it_before_anything_goes(library, place):
+def test_a_missing_version_of_a_branch_stops_it_before_anything_is_removed(library, place):
     library.create_branch("dev")
     write_a_little(library)
     one = entry(library, BOOK, "dev")
@@ -421,7 +425,7 @@ def test_a_version_a_branch_shows_and_that_is_gone_stops_it_before_anything_goes
     assert everything(place) >= before
 
 
-def test_a_branch_that_cannot_be_read_stops_it_before_anything_goes(library, place):
+def test_a_branch_that_cannot_be_read_stops_it_before_anything_is_removed(library, place):
     ref = library.create_branch("dev")
     write_a_little(library)
     shutil.rmtree(f"{library.uri}/__manifest/tree/{ref.incarnation}")
@@ -448,7 +452,7 @@ class Disturbed(ReachabilityScan):
         raise StorageFailure(StorageKind.NOT_FOUND, "it was there a moment ago")
 
 
-def test_branches_that_come_and_go_while_it_looks_are_no_error(library):
+def test_branches_created_and_deleted_while_it_lists_are_no_error(library):
     marker = Disturbed(library, 12, branches_move=True)
     assert len(marker.mark().refs) == 13
     assert marker.looks == 13
@@ -461,7 +465,7 @@ def test_what_cannot_be_read_while_nothing_moves_is_an_error_soon(library):
     assert marker.looks == 5
 
 
-def test_an_intent_that_cannot_be_read_stops_it_before_anything_goes(library, place):
+def test_an_intent_that_cannot_be_read_stops_it_before_anything_is_removed(library, place):
     write_a_little(library)
     (place / "__recovery").mkdir(exist_ok=True)
     (place / "__recovery/01BROKEN.json").write_text("{")
@@ -473,7 +477,7 @@ def test_an_intent_that_cannot_be_read_stops_it_before_anything_goes(library, pl
     assert everything(place) >= before
 
 
-def test_a_write_that_cannot_be_settled_stops_it_before_anything_goes(library, place):
+def test_a_write_that_cannot_be_recovered_stops_it_before_anything_is_removed(library, place):
     with watched(At("before", "commit", MANIFEST, fail(KeyboardInterrupt()))):
         graph = omnigraph.open(place)
         with pytest.raises(KeyboardInterrupt):
@@ -485,7 +489,7 @@ def test_a_write_that_cannot_be_settled_stops_it_before_anything_goes(library, p
     assert everything(place) >= before
 
 
-def test_an_interrupted_write_is_settled_and_its_versions_are_safe(library, place):
+def test_an_interrupted_write_is_recovered_and_its_versions_are_safe(library, place):
     write_a_little(library)
     with watched(At("before", "commit", MANIFEST, fail(KeyboardInterrupt()))):
         graph = omnigraph.open(place)
@@ -556,7 +560,7 @@ def test_a_manifest_that_cannot_be_cleaned_keeps_all_it_shows(library, place):
 # --- beside others --------------------------------------------------------------------------------
 
 
-def test_a_commit_that_is_no_longer_there_is_no_place_to_start_a_branch_at(library):
+def test_a_branch_cannot_start_at_a_removed_commit(library):
     write_a_little(library)
     old = library.commits()[4]
     library.cleanup(keep=1, confirm=True)
@@ -565,7 +569,7 @@ def test_a_commit_that_is_no_longer_there_is_no_place_to_start_a_branch_at(libra
     assert library.branches() == ["main"]
 
 
-def test_a_branch_started_at_an_old_commit_meanwhile_keeps_all_of_it(place, library):
+def test_a_branch_started_at_an_old_commit_concurrently_retains_all_of_it(place, library):
     write_a_little(library)
     old = library.commits()[4]
     expected = rows_at(library, old)
@@ -586,7 +590,7 @@ def test_a_branch_started_at_an_old_commit_meanwhile_keeps_all_of_it(place, libr
     assert expected
 
 
-def test_a_cleanup_that_waited_for_a_writer_looks_again(place, library):
+def test_a_cleanup_that_waited_for_a_writer_lists_again(place, library):
     """A cleanup does not decide by what it read before it acquired the fence."""
     write_a_little(library)
     done = []
@@ -626,7 +630,7 @@ def test_a_writer_on_an_old_version_starts_over_however_much_was_removed(place, 
     assert library.verify(deep=True).findings == ()
 
 
-def test_a_note_of_the_newest_version_that_is_outdated_does_not_mislead(library):
+def test_an_outdated_hint_of_the_newest_version_does_not_mislead(library):
     """A process that died after a commit leaves the note of the one before."""
     write_a_little(library, 2)
     one = entry(library, READER)
@@ -641,7 +645,9 @@ def test_a_note_of_the_newest_version_that_is_outdated_does_not_mislead(library)
     run(library, 'insert Reader {slug: "after", name: "A"}')
 
 
-def test_a_commit_that_slept_while_its_number_was_cleaned_away_is_noticed(library, monkeypatch):
+def test_a_commit_suspended_while_its_version_number_was_cleaned_up_is_detected(
+    library, monkeypatch
+):
     """A commit that Lance accepts below the newest version is not a commit."""
     monkeypatch.setattr(table_commit, "SUSPEND_THRESHOLD_S", 0.0)
     handle = table(library, READER)

@@ -104,7 +104,7 @@ def check(location: TableLocation, model: dict[str, int]) -> None:
         assert found == sorted(id for id, n in model.items() if n == value), value
 
 
-def test_a_task_is_told_what_lance_would_tell_it(location):
+def test_a_task_receives_what_lance_would_pass_it(location):
     write(location, {f"k{number}": number for number in range(10)})
     write(location, {"k3": 33, "new": 1}, ["k7"])
     fragments = [fragment.metadata for fragment in open_newest(location).native.get_fragments()]
@@ -137,7 +137,7 @@ def test_a_large_fragment_is_not_copied_for_the_few_rows_after_it(location):
     assert [f.rows for f in open_newest(location).fragments()] == [70_005]
 
 
-def test_a_fragment_of_which_much_is_deleted_is_written_anew(location):
+def test_a_fragment_with_many_deletions_is_rewritten(location):
     write(location, {f"k{n}": n for n in range(100)})
     write(location, {}, [f"k{n}" for n in range(5)])
     assert not compact(location)
@@ -227,7 +227,7 @@ def test_fragments_of_an_inherited_index_are_left_alone_on_a_branch(location):
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("with_vectors", [False, True])
-def test_random_lives_with_maintenance_at_any_moment(location, seed, with_vectors):
+def test_random_histories_with_maintenance_at_any_moment(location, seed, with_vectors):
     print(f"seed {seed}")
     chance, model = random.Random(seed), {}
     here = location
@@ -277,7 +277,7 @@ def test_random_lives_with_maintenance_at_any_moment(location, seed, with_vector
         check(here, model)
 
 
-def test_lance_refuses_to_merge_what_an_index_by_row_ids_tells_apart(location):
+def test_lance_refuses_to_merge_fragments_that_an_index_by_row_ids_distinguishes(location):
     """Red: `plan_groups` need not keep such fragments apart any more."""
     write(location, {"a": 1})
     write(location, {"b": 2})

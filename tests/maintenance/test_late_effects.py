@@ -60,7 +60,7 @@ def assert_undone(graph, before):
     assert graph.verify(deep=True).findings == ()
 
 
-def test_optimizing_undoes_it_and_goes_on_with_the_table(late):
+def test_optimizing_revokes_it_and_continues_with_the_table(late):
     before = rows_of(late)
     done = by_key(late.optimize().tables)
     assert (done[READER].skipped, done[READER].committed) == (None, True)

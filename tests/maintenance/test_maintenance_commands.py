@@ -59,7 +59,7 @@ def test_optimize_takes_a_branch_and_names_drift(command, library):
     assert command("optimize", "--branch", "nowhere").code == 1
 
 
-def test_ensuring_nothing_of_a_server_is_asked(command):
+def test_ensuring_nothing_requests_nothing_of_a_server(command):
     for verb in ("optimize", "cleanup", "repair", "verify", "maintain"):
         done = subprocess.run(
             quick_command(verb, "https://example.org/graph"),

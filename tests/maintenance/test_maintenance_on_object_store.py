@@ -86,7 +86,7 @@ def test_a_graph_in_a_bucket_is_optimized_cleaned_and_verified(graph, s3_server)
     run(late, 'update Book set {year: 3} where slug = "a"')
 
 
-def test_what_a_sleeper_may_still_act_on_stays(graph):
+def test_files_that_a_suspended_writer_may_still_use_stay(graph):
     write_a_little(graph)
     before = versions(graph, READER)
     graph.cleanup(keep=1, confirm=True)
@@ -120,7 +120,7 @@ def test_a_cleanup_of_which_requests_are_refused_takes_nothing_that_is_needed(
     assert len(versions(graph, BOOK)) <= 2
 
 
-def test_leftovers_in_a_bucket_go(graph, s3_server):
+def test_leftovers_in_a_bucket_are_removed(graph, s3_server):
     graph.create_branch("dev")
     write_a_little(graph, branch="dev")
     fork = entry(graph, BOOK, "dev")

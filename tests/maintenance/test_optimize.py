@@ -56,7 +56,7 @@ def test_small_fragments_become_one_and_every_declared_index_is_built(library):
     assert [*done] == [*sorted(TABLES), "__manifest"]
 
 
-def test_the_one_commit_is_recorded_for_whoever_asked(library):
+def test_the_one_commit_is_recorded_for_the_requesting_actor(library):
     write_a_little(library)
     result = library.optimize(actor="keeper")
     assert result.commit == library.commits()[0]
@@ -132,7 +132,7 @@ def test_blobs_are_the_same_after_their_table_was_compacted(library):
             assert library.read_blob("Book", slug, "cover").read() == data
 
 
-def test_rows_keep_the_versions_at_which_they_were_made_and_changed(library):
+def test_rows_keep_the_versions_at_which_they_were_created_and_changed(library):
     write_a_little(library)
     run(library, 'update Book set {year: 7} where slug = "x1"')
     columns = ["id", "_row_created_at_version", "_row_last_updated_at_version", "_rowid"]
@@ -141,7 +141,7 @@ def test_rows_keep_the_versions_at_which_they_were_made_and_changed(library):
     assert table(library, BOOK).scan(columns).sort_by("id").to_pylist() == before
 
 
-def test_settings_that_delete_versions_are_stripped_and_no_version_goes(library):
+def test_settings_that_delete_versions_are_stripped_and_no_version_is_removed(library):
     write_a_little(library)
     stranger = native(library, BOOK)
     versions = [v["version"] for v in stranger.version_refs()]
@@ -157,7 +157,7 @@ def test_settings_that_delete_versions_are_stripped_and_no_version_goes(library)
     assert set(versions) <= set(left)
 
 
-def test_a_table_moved_by_a_stranger_is_skipped_with_both_versions(library):
+def test_a_table_with_a_foreign_version_is_skipped_with_both_versions(library):
     write_a_little(library)
     native(library, BOOK).delete("slug = 'x0'")
     done = by_key(library.optimize().tables)
@@ -178,7 +178,7 @@ def test_pieces_of_the_history_are_merged_and_say_the_same(library):
     assert not by_key(library.optimize().tables)["__manifest"].committed
 
 
-def test_an_interrupted_write_is_settled_first(library, place):
+def test_an_interrupted_write_is_recovered_first(library, place):
     with watched(At("before", "commit", MANIFEST, fail(KeyboardInterrupt()))):
         graph = omnigraph.open(place)
         with pytest.raises(KeyboardInterrupt):
@@ -199,7 +199,7 @@ def test_an_intent_that_cannot_be_read_stops_it_before_anything_moves(library, p
     assert library.snapshot() == seen
 
 
-def test_a_write_that_cannot_be_settled_is_named(library, place):
+def test_a_write_that_cannot_be_recovered_is_named(library, place):
     """Ours below a stranger's: finishing or undoing it could destroy what the stranger did."""
     with watched(At("before", "commit", MANIFEST, fail(KeyboardInterrupt()))):
         graph = omnigraph.open(place)
@@ -291,7 +291,7 @@ def die_at_publish(place, verb, moment="before"):
 @pytest.mark.parametrize("healer", ["who opens it", "who does the same"])
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("verb", VERBS)
-def test_work_that_stopped_at_its_publish_is_shown_by_whoever_comes_next(
+def test_work_that_stopped_at_its_publish_is_published_by_the_next_writer(
     place, library, verb, moment, healer
 ):
     write_a_little(library)
@@ -321,7 +321,7 @@ def test_work_that_stopped_at_its_publish_is_shown_by_whoever_comes_next(
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_stranger_beside_interrupted_maintenance_is_left_alone(place, library, verb):
+def test_a_foreign_version_beside_interrupted_maintenance_is_left_alone(place, library, verb):
     write_a_little(library)
     before = rows_of(library)
     die_at_publish(place, verb)
@@ -335,7 +335,7 @@ def test_a_stranger_beside_interrupted_maintenance_is_left_alone(place, library,
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_stranger_on_top_of_interrupted_maintenance_stops_it(place, library, verb):
+def test_a_foreign_version_on_top_of_interrupted_maintenance_stops_it(place, library, verb):
     write_a_little(library)
     before = rows_of(library)
     die_at_publish(place, verb)
@@ -411,7 +411,7 @@ def die_while_writing(place):
             run(victim, 'insert Reader {slug: "zed", name: "Z"}')
 
 
-def test_a_writer_that_died_while_fragments_were_merged_is_settled_on_the_way(place, library):
+def test_a_writer_that_died_while_fragments_were_merged_is_recovered_too(place, library):
     write_a_little(library)
 
     def work():
@@ -430,7 +430,7 @@ def test_a_writer_that_died_while_fragments_were_merged_is_settled_on_the_way(pl
     assert library.verify(deep=True).findings == ()
 
 
-def test_a_writer_that_died_meanwhile_and_cannot_be_settled_stops_the_rest(place, library):
+def test_a_writer_that_died_concurrently_and_cannot_be_recovered_stops_the_rest(place, library):
     write_a_little(library)
 
     def work():
@@ -471,7 +471,7 @@ def test_a_write_prepared_before_the_tables_were_optimized_does_not_fail(place, 
     assert table(library, BOOK).scan(["year"], "slug = 'x1'").column(0).to_pylist() == [5]
 
 
-def test_a_write_that_insists_on_its_head_is_told_of_the_new_commit(place, library):
+def test_a_write_that_insists_on_its_head_reports_the_new_commit(place, library):
     write_a_little(library)
     head_before = library.snapshot().graph_commit_id
     library.optimize()
@@ -526,7 +526,7 @@ def test_a_branch_does_not_copy_what_an_inherited_index_covers(library):
 # --- indexes alone --------------------------------------------------------------------------------
 
 
-def test_indexes_alone_can_be_asked_for(library):
+def test_indexes_alone_can_be_requested(library):
     write_a_little(library)
     pending = library.ensure_indices()
     assert [one.property for one in pending] == ["feel"]
@@ -554,7 +554,7 @@ def test_building_indexes_loses_against_a_write_and_starts_over(place, library):
 
 
 @pytest.mark.parametrize("nth", [1, 2])
-def test_indexes_half_in_place_are_taken_back_and_whole_ones_published(place, library, nth):
+def test_incomplete_indexes_are_rolled_back_and_complete_ones_published(place, library, nth):
     write_a_little(library)
     before = rows_of(library)
     died = At("before", "commit", "*/[ne][od][dg]es/*", fail(KeyboardInterrupt()), nth=nth)

@@ -84,7 +84,7 @@ def clean(place: Path, settings: Settings) -> None:
 
 
 @pytest.mark.parametrize(("job", "moment", "path"), LONG_WORK)
-def test_long_work_that_sleeps_finds_all_its_files(place, busy, job, moment, path):
+def test_suspended_long_work_finds_all_its_files(place, busy, job, moment, path):
     before = {branch: len(rows_of(busy, branch)) for branch in ("main", "dev")}
     with asleep(place, job, moment, path) as suspended:
         shift_of(place).write_text(str(2 * DAY))
@@ -98,7 +98,7 @@ def test_long_work_that_sleeps_finds_all_its_files(place, busy, job, moment, pat
 
 
 @pytest.mark.parametrize(("job", "moment", "path"), LONG_WORK[::2])
-def test_what_long_work_leaves_goes_once_it_is_dead(place, busy, job, moment, path):
+def test_leftovers_of_long_work_are_removed_once_it_is_dead(place, busy, job, moment, path):
     with asleep(place, job, moment, path) as suspended:
         clean(place, IMPATIENT)
         suspended.kill()
@@ -111,7 +111,7 @@ def test_what_long_work_leaves_goes_once_it_is_dead(place, busy, job, moment, pa
 
 
 @pytest.mark.parametrize("moment", ["before write_fragments", "after write_fragments"])
-def test_a_small_write_that_slept_for_days_starts_over_if_it_must(place, busy, moment):
+def test_a_small_write_suspended_for_days_starts_over_if_it_must(place, busy, moment):
     before = rows_of(busy)
     with asleep(place, "mutate", moment, "*/nodes/*") as suspended:
         clean(place, Settings())
@@ -122,7 +122,7 @@ def test_a_small_write_that_slept_for_days_starts_over_if_it_must(place, busy, m
     assert opened(place).verify(deep=True).findings == ()
 
 
-def test_a_small_write_that_slept_for_less_is_not(place, busy):
+def test_a_small_write_suspended_for_less_is_not(place, busy):
     before = rows_of(busy)
     with asleep(place, "mutate", "before write_fragments", "*/nodes/*") as suspended:
         clean(place, Settings())

@@ -138,12 +138,12 @@ def live(place, seed):
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_nothing_reachable_goes_and_nothing_else_stays(tmp_path, seed):
+def test_nothing_reachable_is_removed_and_nothing_else_stays(tmp_path, seed):
     live(tmp_path / "graph.omni", seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(100, 140))
-def test_nothing_reachable_goes_and_nothing_else_stays_in_many_lives(tmp_path, seed):
+def test_nothing_reachable_is_removed_and_nothing_else_stays_in_many_histories(tmp_path, seed):
     live(tmp_path / "graph.omni", seed)
     shutil.rmtree(tmp_path / "graph.omni")

@@ -85,7 +85,7 @@ def test_the_record_of_a_compacted_btree_can_be_read(compacted):
     assert newest.read_version == entry(compacted, BOOK).version
 
 
-def test_rows_deleted_by_a_stranger_are_refused_until_somebody_insists(library):
+def test_rows_deleted_by_a_foreign_writer_are_refused_until_forced(library):
     native(library, READER).delete("slug = 'ann'")
     refused = library.repair(confirm=True)
     one = by_key(refused.tables)[READER]
@@ -128,7 +128,7 @@ def test_a_refused_table_does_not_keep_the_others_from_being_accepted(library):
     assert rows[READER].action is RepairAction.REFUSED
 
 
-def test_a_record_that_is_gone_proves_nothing(library):
+def test_a_missing_record_proves_nothing(library):
     write_a_little(library)
     before = entry(library, BOOK).version
     compact(table(library, BOOK))
@@ -145,7 +145,7 @@ def test_force_needs_confirmation(library):
         library.repair(force=True)
 
 
-def test_a_write_that_cannot_be_settled_comes_first(library, place):
+def test_a_write_that_cannot_be_recovered_comes_first(library, place):
     with watched(At("before", "commit", MANIFEST, fail(KeyboardInterrupt()))):
         graph = omnigraph.open(place)
         with pytest.raises(KeyboardInterrupt):
@@ -157,7 +157,7 @@ def test_a_write_that_cannot_be_settled_comes_first(library, place):
 
 
 @pytest.mark.parametrize("confirm", [False, True])
-def test_an_interrupted_write_is_settled_first_and_is_no_drift(library, place, confirm):
+def test_an_interrupted_write_is_recovered_first_and_is_no_drift(library, place, confirm):
     with watched(At("before", "commit", MANIFEST, fail(KeyboardInterrupt()))):
         graph = omnigraph.open(place)
         with pytest.raises(KeyboardInterrupt):
@@ -180,7 +180,7 @@ def test_an_interrupted_write_is_settled_first_and_is_no_drift(library, place, c
     ],
     ids=["optimize", "ensure indices", "repair", "repair by force"],
 )
-def test_a_version_that_is_gone_is_neither_optimized_nor_repaired_away(library, place, look_after):
+def test_a_missing_version_is_neither_optimized_nor_repaired_away(library, place, look_after):
     write_a_little(library)
     shown = entry(library, BOOK)
     Path(place, shown.path, name_version_file(shown.version)).unlink()

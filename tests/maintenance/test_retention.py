@@ -47,7 +47,7 @@ COMMITS = [commit(10 - n, age_s=n * 10) for n in range(10)]
         (1, 0, 3),
     ],
 )
-def test_what_either_limit_protects_is_kept(keep, older_than, expected):
+def test_commits_that_either_limit_protects_are_retained(keep, older_than, expected):
     kept = Retention(keep, older_than).list_retained(COMMITS, NOW)
     assert kept == COMMITS[:expected]
 
@@ -102,7 +102,7 @@ def test_notes_that_cannot_be_read_only_delay():
     assert OrphanCandidates(store, lambda: NOW, grace_s=0).due(["a"]) == ["a"]
 
 
-def test_the_notes_are_empty_when_there_is_nothing_to_note():
+def test_the_candidates_are_empty_when_there_are_no_orphans():
     store = MemoryObjectStore()
     noted = OrphanCandidates(store, lambda: NOW, grace_s=0)
     noted.due(["a"])

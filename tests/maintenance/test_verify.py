@@ -68,7 +68,7 @@ def test_drift_is_found(library):
     assert checks(library.verify()) == {("drift", "main", READER)}
 
 
-def test_a_version_that_is_gone_is_found(library, place):
+def test_a_missing_version_is_found(library, place):
     one = entry(library, BOOK)
     file = f"{one.path}/_versions/{(1 << 64) - 1 - one.version:020d}.manifest"
     (place / file).unlink()
@@ -135,7 +135,7 @@ def test_a_branch_that_cannot_be_read_does_not_hide_the_others(library, place):
     assert ("drift", "main", READER) in found
 
 
-def test_an_interrupted_write_is_noted_and_what_it_moved_is_no_drift(library, place):
+def test_an_interrupted_write_is_reported_and_its_table_versions_are_no_drift(library, place):
     with watched(At("before", "commit", MANIFEST, fail(KeyboardInterrupt()))):
         graph = omnigraph.open(place)
         with pytest.raises(KeyboardInterrupt):
@@ -145,7 +145,7 @@ def test_an_interrupted_write_is_noted_and_what_it_moved_is_no_drift(library, pl
     assert "pending_write" in {note.check for note in result.notes}
 
 
-def test_leftovers_are_noted(library, place):
+def test_leftovers_are_reported(library, place):
     library.create_branch("dev")
     library.load([book("d")], "append", branch="dev")
     library.delete_branch("dev")
@@ -184,7 +184,7 @@ def test_it_stays_if_it_may_be_what_explains_a_table_ahead_of_the_graph(broken, 
     assert (broken / "__recovery/01BROKEN.json").exists()
 
 
-def test_an_intent_of_a_newer_format_is_looked_at_as_one_that_cannot_be_read(place, library):
+def test_an_intent_of_a_newer_format_is_handled_as_unreadable(place, library):
     (place / "__recovery").mkdir(exist_ok=True)
     (place / "__recovery/01NEWER.json").write_text(json.dumps({"schema_version": 99}))
     quarantine(place, "01NEWER")

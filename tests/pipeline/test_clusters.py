@@ -56,7 +56,7 @@ def test_a_load_on_executors_of_their_own(tmp_path):
     assert said.split() == ["spark", "5", "50"]
 
 
-def test_executors_without_the_packages_are_told_apart_from_broken_ones(tmp_path):
+def test_executors_without_the_packages_are_distinguished_from_broken_ones(tmp_path):
     """The bare interpreter has nothing installed."""
     bare = Path(sys.base_prefix) / "bin" / "python3"
     probe = [str(bare), "-I", "-c", "import pyarrow"]

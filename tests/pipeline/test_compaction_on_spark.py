@@ -239,7 +239,7 @@ def test_an_order_for_a_version_that_was_removed_delivers_nothing(library):
     assert delivered[1] is not None
 
 
-def test_executors_that_look_at_another_place_are_an_error(spark, library, monkeypatch, tmp_path):
+def test_executors_that_read_another_path_are_an_error(spark, library, monkeypatch, tmp_path):
     class Elsewhere(SparkTasks):
         def run_all(self, jobs, *, stage=""):
             nowhere = TableLocation(str(tmp_path / "nowhere"))

@@ -180,7 +180,7 @@ def test_renaming_a_column_keeps_the_others(new_graph):
     assert (record["data"]["name"], record["data"]["age"]) == ("ada", 36)
 
 
-def test_a_broken_rule_and_a_taken_id_are_named_with_their_file(new_graph, tmp_path):
+def test_a_broken_rule_and_an_existing_id_are_named_with_their_file(new_graph, tmp_path):
     graph = new_graph(SCHEMA)
     graph.load(RECORDS[:3], "append")
     for name, row in (("p1.csv", "zoe,1"), ("p2.csv", "ada,2"), ("k.csv", "ada,gone")):
@@ -193,7 +193,7 @@ def test_a_broken_rule_and_a_taken_id_are_named_with_their_file(new_graph, tmp_p
         graph.load(tmp_path / "k.csv", "append", type="Knows")
 
 
-def test_a_key_given_twice_is_told_with_both_places(new_graph, tmp_path):
+def test_a_duplicate_key_is_reported_with_both_positions(new_graph, tmp_path):
     graph = new_graph(SCHEMA)
     (tmp_path / "a.csv").write_text("name,age\nq1,1\nq2,2\n")
     (tmp_path / "b.csv").write_text("name,age\nq3,3\nq4,4\nq1,5\n")
@@ -205,7 +205,7 @@ def test_a_key_given_twice_is_told_with_both_places(new_graph, tmp_path):
         graph.load(tmp_path / "a.csv", "merge", type="Person")
 
 
-def test_an_id_given_twice_is_told_with_both_places(new_graph, tmp_path):
+def test_a_duplicate_id_is_reported_with_both_positions(new_graph, tmp_path):
     graph = new_graph(SCHEMA)
     graph.load(RECORDS[:3], "append")
     (tmp_path / "k.csv").write_text("id,from,to\ne1,ada,ben\n")
@@ -221,7 +221,7 @@ def test_a_selected_column_that_is_missing_is_a_mistake(new_graph):
         load(new_graph(SCHEMA), table, "append", "inline", type="Person", select=["agee"])
 
 
-def test_a_column_nobody_named_is_a_mistake(new_graph):
+def test_an_unnamed_column_is_a_mistake(new_graph):
     table = pa.table({"name": ["ada"], "noise": [1]})
     with pytest.raises(BadRequest, match="column 'noise' is not a property of Person"):
         load(new_graph(SCHEMA), table, "append", "inline", type="Person")

@@ -48,7 +48,7 @@ def test_little_input_is_loaded_in_the_process(given, tmp_path):
     assert result.wire()["engine_reason"] == result.engine_reason
 
 
-def test_an_engine_that_was_asked_for_is_used(tmp_path):
+def test_a_requested_engine_is_used(tmp_path):
     graph = make_graph(tmp_path, load_bytes=0)
     result = graph.load(PEOPLE, "append", engine="local")
     assert (result.engine, result.engine_reason) == ("local", "asked for")
@@ -122,7 +122,7 @@ def test_a_machine_without_spark_loads_in_the_process(tmp_path, missing, reason)
     assert done.returncode == 0, done.stderr
 
 
-def test_spark_that_was_asked_for_and_is_not_installed_says_how_to_get_it(tmp_path):
+def test_requested_spark_that_is_not_installed_says_how_to_get_it(tmp_path):
     graph = omnigraph.init(tmp_path / "g.omni", SCHEMA)
     code = (
         "import sys; sys.modules['pyspark'] = None\n"

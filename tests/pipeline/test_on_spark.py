@@ -85,7 +85,7 @@ def test_the_same_rows_are_left_out_on_spark(paired_templates, tmp_path, spark):
         compare_left(paired_templates, tmp_path, seed, ("inline", "spark"))
 
 
-def test_keys_divided_among_workers_are_all_looked_at(templates, tmp_path, spark, monkeypatch):
+def test_keys_divided_among_workers_are_all_checked(templates, tmp_path, spark, monkeypatch):
     tiny = Sizes(keys_per_task=4, keys_worth_a_task=2, rows_per_task=4)
     monkeypatch.setattr("omnigraph.pipeline.bulk_load.SIZES", tiny)
     for seed in range(300, 303):
@@ -233,7 +233,7 @@ def test_the_command_line_loads_on_spark(tmp_path):
     assert len(list(graph.export())) == 39
 
 
-def test_vectors_are_made_on_executors_as_they_are_in_the_process(spark, tmp_path):
+def test_vectors_are_computed_on_executors_as_they_are_in_the_process(spark, tmp_path):
     schema = 'node Note { slug: String @key  text: String  v: Vector(3) @embed("text") }'
     settings = Settings(embed=EmbedSettings(provider=EmbedProvider.MOCK))
     records = [{"type": "Note", "data": {"slug": f"n{i}", "text": f"t {i % 7}"}} for i in range(20)]

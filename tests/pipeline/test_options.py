@@ -82,7 +82,7 @@ BAD = [
 GOOD = [json.dumps(person("gus")), json.dumps(knows("gus", "ada", id="k2"))]
 
 
-def test_bad_rows_are_left_out_when_asked(graph):
+def test_bad_rows_are_skipped_on_request(graph):
     data = "\n".join([GOOD[0], *BAD, GOOD[1]]).encode()
     result = load(graph, data, "append", "inline", on_error="skip")
     assert set(people(graph)) == {"ada", "ben", "gus"}
@@ -93,7 +93,7 @@ def test_bad_rows_are_left_out_when_asked(graph):
     assert sorted(p.line for p in result.skipped.first) == list(range(2, 2 + len(BAD)))
 
 
-def test_every_refused_record_goes_to_the_file_of_rejects(graph, tmp_path):
+def test_every_refused_record_is_written_to_the_file_of_rejects(graph, tmp_path):
     data = "\n".join([GOOD[0], *BAD, GOOD[1]]).encode()
     rejects = tmp_path / "rejects.jsonl"
     load(graph, data, "append", "inline", on_error="skip", rejects=rejects)
@@ -324,7 +324,7 @@ def test_work_divided_into_many_buckets_ends_the_same_way(templates, tmp_path, m
 # --- branches and races --------------------------------------------------------------------------
 
 
-def test_a_branch_is_made_and_only_its_own_tables_are_forked(graph):
+def test_a_branch_is_created_and_only_its_own_tables_are_forked(graph):
     result = load(graph, [person("cy")], "append", "inline", branch="work", base="main")
     assert (result.branch, result.branch_created) == ("work", True)
     assert set(people(graph, "work")) == {"ada", "ben", "cy"}
@@ -409,7 +409,7 @@ def test_an_expected_commit_that_is_not_the_head_refuses_the_load(graph):
     assert normal(graph.export()) == before
 
 
-def test_a_large_file_goes_through_the_tasks_by_itself(graph, tmp_path, monkeypatch):
+def test_a_large_file_is_loaded_by_tasks_automatically(graph, tmp_path, monkeypatch):
     path = tmp_path / "in.jsonl"
     path.write_text(json.dumps(person("cy")) + "\n")
     assert graph.load(path, "append").stages == ()
@@ -421,7 +421,7 @@ def test_a_large_file_goes_through_the_tasks_by_itself(graph, tmp_path, monkeypa
     assert set(people(graph)) == {"ada", "ben", "cy", "dee", "eve"}
 
 
-def test_options_that_exclude_each_other_are_refused_before_a_branch_is_made(graph):
+def test_options_that_exclude_each_other_are_refused_before_a_branch_is_created(graph):
     for wrong in ({"partial": True}, {"on_error": "ignore"}):
         with pytest.raises(BadRequest):
             graph.load([person("cy")], "append", branch="side", base="main", **wrong)
@@ -444,7 +444,7 @@ def test_empty_input_makes_no_commit(graph):
     assert graph.commits() == before
 
 
-def test_rows_to_leave_out_are_found_anew_after_a_lost_race(graph, monkeypatch):
+def test_rows_to_skip_are_found_again_after_a_lost_race(graph, monkeypatch):
     other = omnigraph.open(graph.uri)
     racing(monkeypatch, graph, lambda n: other.load([person("cy", age=1)], "append"))
     load(graph, [person("cy", age=2), person("dee")], "append", "inline", on_error="skip")

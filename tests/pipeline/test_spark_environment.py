@@ -72,7 +72,7 @@ def test_an_address_of_another_kind_is_refused(remote):
         require_server(remote)
 
 
-def test_behind_a_proxy_nobody_is_asked(monkeypatch, closed_port):
+def test_behind_a_proxy_no_host_is_requested(monkeypatch, closed_port):
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy.example:3128")
     require_server(f"sc://127.0.0.1:{closed_port}")
 

@@ -60,7 +60,7 @@ def wait_until_gone(pid: int) -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at processes in /proc")
-def test_a_worker_whose_reader_has_gone_leaves_no_trace() -> None:
+def test_a_worker_whose_reader_has_ended_leaves_no_trace() -> None:
     with TemporaryDirectory() as folder:  # the address of a socket has to be short
         assert ask_and_leave(OURS, folder) == ""
         said = ask_and_leave(THEIRS, folder)

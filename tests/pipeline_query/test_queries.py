@@ -135,7 +135,7 @@ def test_a_sum_that_does_not_fit_is_refused(spark, graph):
         graph.query(text, engine="spark", session=spark).to_arrow()
 
 
-def test_an_engine_nobody_knows_is_refused(graph):
+def test_an_unknown_engine_is_refused(graph):
     with pytest.raises(BadRequest, match="local, spark"):
         graph.query("query q() { match { $a: Person } return { $a.name } }", engine="fast")
 

@@ -121,7 +121,7 @@ def test_a_stream_that_starts_now_misses_nothing_from_its_first_batch_on(graph) 
     assert [row["commit"] for row in rows] == [later]
 
 
-def test_a_stream_of_what_is_available_ends_where_that_was_asked(graph) -> None:
+def test_a_stream_of_what_is_available_ends_where_it_was_requested(graph) -> None:
     made = [put(graph, f"k{n}") for n in range(3)]
     reader = stream(graph, startingAfter="beginning", maxCommitsPerTrigger="2")
     reader.prepareForTriggerAvailableNow()
@@ -157,7 +157,7 @@ def test_offsets_belong_to_one_branch_one_graph_and_one_filter(graph, tmp_path: 
             next_batch(reader, at)
 
 
-def test_a_gap_says_how_to_go_on_and_a_baseline_is_the_way(graph) -> None:
+def test_a_gap_says_how_to_continue_and_a_baseline_is_the_way(graph) -> None:
     put(graph, "a")
     at, _ = take_all(stream(graph, startingAfter="beginning"))
     for n in range(6):
@@ -187,7 +187,7 @@ def test_rows_that_cleanup_removes_behind_the_plan_are_a_gap_too(graph) -> None:
         [list(reader.read(task)) for task in tasks]
 
 
-def test_what_a_consumer_has_not_read_is_kept_for_it(graph) -> None:
+def test_changes_that_a_consumer_has_not_read_are_retained_for_it(graph) -> None:
     reader = stream(graph, consumer="replica", consumerExpires="2d")
     at, _ = next_batch(reader, reader.initialOffset())
     (noted,) = graph.consumers()
@@ -215,7 +215,7 @@ def test_a_stream_without_commits_keeps_its_consumer_alive(graph) -> None:
         assert datetime.datetime.now() < deadline, "it is noted again while it is polled"
 
 
-def test_what_a_stream_cannot_be_asked_is_refused(graph) -> None:
+def test_an_option_that_a_stream_does_not_support_is_refused(graph) -> None:
     with pytest.raises(BadRequest, match="option 'endingAt' is for batch reads only"):
         stream(graph, endingAt="now")
     with pytest.raises(BadRequest, match="set option 'changes' to 'true'"):

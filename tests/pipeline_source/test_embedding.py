@@ -82,7 +82,7 @@ def test_tasks_write_what_one_process_writes(request_for, tmp_path):
     assert leftovers(request) == ["alone.jsonl"]
 
 
-def test_a_bad_line_is_named_by_its_place_in_the_whole_file(request_for):
+def test_a_bad_line_is_named_by_its_position_in_the_whole_file(request_for):
     items = records(20)
     request = request_for(items)
     lines = request.input.read_text().splitlines()
@@ -121,7 +121,7 @@ def test_texts_are_sent_in_batches(request_for):
     assert len({tuple(vector) for vector in found}) > 1
 
 
-def test_a_run_that_goes_on_pays_for_no_text_twice(request_for):
+def test_a_resumed_run_pays_for_no_text_twice(request_for):
     with running_provider() as provider:
         refusing = provider.says(400, {"error": "no"})
         request = request_for(records(20), is_resumable=True)
@@ -139,7 +139,7 @@ def test_a_run_that_goes_on_pays_for_no_text_twice(request_for):
     assert leftovers(request) == []
 
 
-def test_without_resume_nothing_is_kept(request_for):
+def test_without_resume_nothing_is_retained(request_for):
     with running_provider() as provider:
         provider.acts = [answering(provider), provider.says(400, {})]
         request = request_for(records(20))
@@ -148,7 +148,7 @@ def test_without_resume_nothing_is_kept(request_for):
     assert leftovers(request) == []
 
 
-def test_equal_texts_are_asked_for_once(request_for):
+def test_equal_texts_are_embedded_once(request_for):
     with running_provider() as provider:
         provider.acts = [answering(provider)]
         same = [{"type": "Doc", "data": {"slug": f"d{n}", "title": "T"}} for n in range(5)]
@@ -233,13 +233,13 @@ def test_types_and_a_spec_narrow_down_what_is_filled(graph):
             graph.embed(spec=bad)
 
 
-def test_all_vectors_can_be_made_anew(graph):
+def test_all_vectors_can_be_recomputed(graph):
     done = graph.embed(reembed_all=True)
     assert done.embedded == 5 + 6
     assert vectors(graph)["d1"][0] != [1.0, 0.0, 0.0]
 
 
-def test_a_failed_run_over_a_graph_is_gone_on_with(graph, tmp_path):
+def test_a_failed_run_over_a_graph_is_resumed(graph, tmp_path):
     with running_provider() as provider:
         settings = Settings(embed=provider.settings())
         same = omnigraph.open(graph.uri, settings=settings)

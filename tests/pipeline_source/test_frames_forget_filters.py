@@ -40,7 +40,7 @@ def test_a_count_after_a_filtered_count_counts_everything(frame):
     assert counts == [100, 10, 100]
 
 
-def test_a_condition_spark_keeps_to_itself_is_asked_of_every_row(frame):
+def test_a_condition_spark_does_not_push_down_is_evaluated_on_every_row(frame):
     assert frame.where("age >= 90").count() == 10
     assert frame.where("upper(k) like 'P1%'").count() == 11
 

@@ -56,7 +56,7 @@ def template(tmp_path):
 
 
 @pytest.mark.crash
-def test_an_epoch_that_died_right_before_it_was_noted_is_not_repeated(template, tmp_path):
+def test_an_epoch_that_died_right_before_it_was_recorded_is_not_repeated(template, tmp_path):
     """Four cuts: before anything, early, late, and one behind the end."""
     for writes in (0, 3, 7, 9):
         cut(template, tmp_path, writes)

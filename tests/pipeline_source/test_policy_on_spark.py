@@ -66,7 +66,7 @@ def test_who_may_not_read_gets_no_source(graph, rules):
         GraphSource({"path": graph.uri, "policy": rules, "type": "Person"})
 
 
-def test_a_write_is_asked_about(graph, rules):
+def test_a_write_is_authorized(graph, rules):
     graph.create_branch("dev")
     given = {"path": graph.uri, "actor": "bot", "policy": rules, "type": "Person"}
     with pytest.raises(PolicyDenied):

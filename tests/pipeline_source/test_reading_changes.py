@@ -41,7 +41,7 @@ def generated(tmp_path_factory) -> GeneratedHistory:
 
 
 @pytest.mark.parametrize("rows", [1, 3, 1000])
-def test_rows_are_what_the_feed_tells_however_they_are_divided(
+def test_rows_equal_the_feed_however_they_are_divided(
     generated: GeneratedHistory, rows: int
 ) -> None:
     for branch in generated.branches:
@@ -146,7 +146,7 @@ def test_columns_are_chosen_by_name(graph) -> None:
         source(graph, columns="opp").schema()
 
 
-def test_a_range_goes_from_one_commit_to_another(graph) -> None:
+def test_a_range_is_from_one_commit_to_another(graph) -> None:
     first, second, third, fourth = [one.commit_id for one in graph.commits()[3::-1]]
     assert {row["commit"] for row in read(graph, startingAfter=first)} == {second, third, fourth}
     middle = read(graph, startingAfter=first, endingAt=third)
@@ -160,7 +160,7 @@ def test_a_range_goes_from_one_commit_to_another(graph) -> None:
     assert read(graph, startingAfter=cursor) == []
 
 
-def test_the_end_of_a_range_is_fixed_when_the_frame_is_made(graph) -> None:
+def test_the_end_of_a_range_is_fixed_when_the_frame_is_created(graph) -> None:
     made = source(graph, startingAfter="beginning")
     head = graph.commits()[0].commit_id
     graph.mutate('query q() { insert Person { key: "later" } }')
@@ -169,7 +169,7 @@ def test_the_end_of_a_range_is_fixed_when_the_frame_is_made(graph) -> None:
     assert max(found, key=lambda row: row["position"])["commit"] == head
 
 
-def test_what_cannot_be_asked_is_refused(graph) -> None:
+def test_an_unsupported_request_is_refused(graph) -> None:
     for options, text in (
         ({"startingAftr": "now"}, "no such option 'startingAftr'; did you mean 'startingAfter'"),
         ({"where": "age > 1"}, "option 'where' cannot be used with option 'changes'"),

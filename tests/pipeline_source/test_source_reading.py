@@ -136,7 +136,7 @@ def test_a_condition_names_the_ends_of_an_edge_by_word_or_by_column(graph):
         ("upper(key) = 3", "expected `and`, `or` or the end"),
     ],
 )
-def test_a_condition_that_cannot_be_asked_is_refused_with_its_place(graph, where, text):
+def test_a_condition_that_is_not_supported_is_refused_with_its_position(graph, where, text):
     with pytest.raises(CompileError, match=text) as refused:
         source(graph, type="Person", where=where).schema()
     assert "<where>:1:" in str(refused.value)
@@ -224,7 +224,7 @@ def test_options_that_make_no_sense_say_so(graph, options, text):
         source(graph, **options).schema()
 
 
-def test_a_read_without_a_place_is_refused():
+def test_a_read_without_an_address_is_refused():
     with pytest.raises(BadRequest, match="where the graph is"):
         GraphSource({"type": "Person"})
 

@@ -69,7 +69,7 @@ def test_a_frame_of_a_range_has_typed_images_and_can_be_filtered(spark, graph) -
     assert found[0] == "2"
 
 
-def test_a_stream_goes_on_from_its_checkpoint(spark, graph, tmp_path: Path) -> None:
+def test_a_stream_continues_from_its_checkpoint(spark, graph, tmp_path: Path) -> None:
     register(spark)
     options = {"startingAfter": "beginning", "maxCommitsPerTrigger": "1", "consumer": "copy"}
     first = run(spark, graph, tmp_path, **options)
@@ -81,7 +81,7 @@ def test_a_stream_goes_on_from_its_checkpoint(spark, graph, tmp_path: Path) -> N
     assert [(batch, commit) for batch, commit, _ in second] == [(2, made[0]), (3, made[1])]
 
 
-def test_a_gap_stops_the_stream_and_says_how_to_go_on(spark, graph, tmp_path: Path) -> None:
+def test_a_gap_stops_the_stream_and_says_how_to_continue(spark, graph, tmp_path: Path) -> None:
     register(spark)
     run(spark, graph, tmp_path, startingAfter="beginning")
     for n in range(4):
@@ -91,7 +91,7 @@ def test_a_gap_stops_the_stream_and_says_how_to_go_on(spark, graph, tmp_path: Pa
         run(spark, graph, tmp_path, startingAfter="beginning")
 
 
-def test_a_stream_that_cannot_be_made_says_why(spark, graph, tmp_path: Path) -> None:
+def test_a_stream_that_cannot_be_created_says_why(spark, graph, tmp_path: Path) -> None:
     """Spark's own process stumbles over a reader that was refused; the reason is still told."""
     register(spark)
     with pytest.raises(StreamingQueryException, match="option 'endingAt' is for batch reads only"):

@@ -50,7 +50,7 @@ def test_a_frame_with_a_given_schema_is_pinned_when_it_is_first_used(session, gr
     assert [frame.count(), frame.where("age >= 0").count()] == [20, 20]
 
 
-def test_a_view_is_what_it_was_until_it_is_made_again(session, growing):
+def test_a_view_is_unchanged_until_it_is_created_again(session, growing):
     statement = (
         "create or replace temporary view pinned_people using omnigraph "
         f"options (path '{growing.uri}', type 'Person')"
@@ -75,7 +75,7 @@ def test_a_query_as_a_frame_is_pinned_too(session, growing):
     assert [frame.count(), frame.where("`p.k` >= 'p'").count()] == [10, 10]
 
 
-def test_a_frame_of_a_graph_that_was_made_again_at_its_place_is_refused(session, growing):
+def test_a_frame_of_a_graph_that_was_recreated_at_its_address_is_refused(session, growing):
     used, unused = load(session, growing), load(session, growing)
     assert used.count() == 10
     shutil.rmtree(growing.uri.removeprefix("file://"))

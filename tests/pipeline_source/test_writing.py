@@ -92,7 +92,7 @@ def test_an_overwrite_replaces_all_rows_of_the_type(graph):
     assert len(graph.nodes("Person")) == 10
 
 
-def test_a_write_goes_to_a_branch(graph):
+def test_a_write_is_committed_to_a_branch(graph):
     graph.create_branch("draft")
     write(graph, [{"key": "x"}], type="Person", branch="draft")
     assert "x" in keys(graph, branch="draft")

@@ -52,7 +52,7 @@ def test_the_truth_table_of_the_documentation(actor: str, action: Action) -> Non
 
 
 @pytest.mark.parametrize("action", list(Action))
-def test_strangers_and_nobody_may_do_nothing(action: Action) -> None:
+def test_unknown_actors_and_no_actor_may_do_nothing(action: Action) -> None:
     policy = bundle(LIBRARY)
     for branch, target in itertools.product((None, "main", "dev"), repeat=2):
         stranger = decide(policy, STRANGER, action, branch=branch, target_branch=target)

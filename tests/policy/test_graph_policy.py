@@ -208,7 +208,7 @@ def test_only_readers_of_main_learn_that_a_state_is_missing(maria: Graph) -> Non
         maria.as_actor("will").at(branch="nothing")
 
 
-def test_a_view_asks_its_policy_once(maria: Graph) -> None:
+def test_a_view_evaluates_its_policy_once(maria: Graph) -> None:
     decisions: list[Decision] = []
     view = maria.as_actor("bot", observe=decisions.append).at()
     assert [row["p.name"] for row in view.query(ALL_PEOPLE).rows] == ["Ada", "Ben"]
@@ -225,7 +225,7 @@ def test_every_verb_of_a_graph_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("verb", [name for name, (action, _) in VERBS.items() if action])
-def test_a_verb_is_denied_to_who_may_not_and_to_nobody(verb: str, maria: Graph) -> None:
+def test_a_verb_is_denied_to_an_unauthorized_actor_and_to_none(verb: str, maria: Graph) -> None:
     action, call = VERBS[verb]
     for graph in (maria.as_actor("eve"), maria.as_actor(None)):
         with pytest.raises(PolicyDenied) as caught:
@@ -243,7 +243,7 @@ def test_a_verb_is_allowed_to_who_may(verb: str, maria: Graph) -> None:
     VERBS[verb][1](again)
 
 
-def test_nothing_is_asked_without_a_policy(place: Path) -> None:
+def test_nothing_is_evaluated_without_a_policy(place: Path) -> None:
     graph = omnigraph.open(place)
     assert graph.policy is None
     assert len(graph.query(ALL_PEOPLE).rows) == 2
@@ -273,7 +273,7 @@ def test_a_denied_write_changes_nothing(maria: Graph) -> None:
     assert maria.tags() == []
 
 
-def test_protected_branches_are_told_apart(maria: Graph) -> None:
+def test_protected_branches_are_distinguished(maria: Graph) -> None:
     maria.create_branch("dev")
     will = maria.as_actor("will")
     assert will.mutate(RENAME, branch="dev").affected_nodes == 1
@@ -285,7 +285,7 @@ def test_protected_branches_are_told_apart(maria: Graph) -> None:
     assert maria.branches() == ["main", "dev"]
 
 
-def test_the_actor_of_a_call_is_the_one_that_is_asked_about(maria: Graph) -> None:
+def test_the_actor_of_a_call_is_the_one_that_is_authorized(maria: Graph) -> None:
     with pytest.raises(PolicyDenied) as caught:
         maria.mutate(RENAME, actor="rita")
     assert caught.value.actor == "rita"
@@ -422,7 +422,7 @@ def test_a_hidden_blob_is_not_read(bot: Graph) -> None:
         bot.read_blob("Person", "Ada", "picture")
 
 
-def test_changes_tell_nothing_of_what_is_hidden(maria: Graph, bot: Graph) -> None:
+def test_changes_disclose_nothing_of_what_is_hidden(maria: Graph, bot: Graph) -> None:
     start = head(maria)
     maria.mutate('query q() { update Person set { email: "new@example.org" } where name = "Ada" }')
     maria.mutate('query q() { update Person set { age: 37 } where name = "Ada" }')

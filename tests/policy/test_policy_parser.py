@@ -39,7 +39,7 @@ def mistakes(text: str, kind: BundleKind = BundleKind.GRAPH) -> list[str]:
 @pytest.mark.parametrize(
     ("text", "expected"), [c[1:] for c in read_cases()], ids=[c[0] for c in read_cases()]
 )
-def test_mistakes_are_told_with_their_places(text: str, expected: list[str]) -> None:
+def test_mistakes_are_reported_with_their_positions(text: str, expected: list[str]) -> None:
     assert mistakes(text) == expected
 
 

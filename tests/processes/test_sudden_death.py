@@ -64,7 +64,7 @@ def check_survivors(place, events, branch="main"):
 
 
 @PLACES
-def test_killed_writers_lose_nothing_they_were_told_of(start_workers, place):
+def test_killed_writers_lose_no_acknowledged_write(start_workers, place):
     chance = Random(seed_of_this_run())
     events = kill_under_load(start_workers, place, chance, count=2, kills=3)
     check_survivors(place, events)

@@ -95,7 +95,7 @@ def test_merges_of_one_key_all_commit_and_the_last_one_stays(start_workers, plac
 
 
 @COUNTS
-def test_updates_of_one_row_are_acknowledged_or_told_to_read_again(start_workers, place, count):
+def test_updates_of_one_row_are_acknowledged_or_asked_to_read_again(start_workers, place, count):
     workers = start_workers(count)
     for number, worker in enumerate(workers):
         worker.start("update", by=f"w{number}", key="one", count=rounds(count))

@@ -43,7 +43,7 @@ def test_the_state_follows_from_tokens_and_policy(tokens, policy, unauthenticate
         assert classify() is state
 
 
-def test_without_tokens_it_refuses_to_start_unless_told_to(people) -> None:
+def test_without_tokens_it_refuses_to_start_unless_configured_to(people) -> None:
     done = boot("--store", str(people))
     assert done.returncode == 1
     assert done.stdout == ""
@@ -74,7 +74,7 @@ def test_an_address_has_a_host_and_a_port(text) -> None:
     assert str(Address("::1", 80)) == "[::1]:80"
 
 
-def test_a_graph_is_called_as_its_folder_or_as_it_is_told() -> None:
+def test_a_graph_is_named_after_its_folder_or_as_configured() -> None:
     called = {text: Store.parse(text) for text in ("a/people.omni", "s3://b/g=team-a", "y=1/g/")}
     assert called == {
         "a/people.omni": Store("a/people.omni", "people"),
@@ -83,7 +83,7 @@ def test_a_graph_is_called_as_its_folder_or_as_it_is_told() -> None:
     }
 
 
-def test_an_address_that_is_taken_is_refused(people) -> None:
+def test_an_address_in_use_is_refused(people) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         done = boot("--store", str(people), "--unauthenticated", "--bind", address)
@@ -185,7 +185,7 @@ def test_health_answers_without_a_token_and_names_no_graph(people) -> None:
         assert server.get("/openapi.json").status == 200
 
 
-def test_stdout_has_one_line_and_the_log_is_json_where_that_is_asked_for(people) -> None:
+def test_stdout_has_one_line_and_the_log_is_json_where_requested(people) -> None:
     with serving(people, OMNIGRAPH_LOG_FORMAT="json") as server:
         server.post("query", {"query": ALL}, headers={"X-Request-Id": "abc-1"})
         # The line of a request follows its answer.

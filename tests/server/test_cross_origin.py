@@ -76,7 +76,7 @@ def test_without_the_flag_no_page_reads_anything(shared) -> None:
         *("https://a.org:x", "https://a.org,", "https://a.org https://b.org"),
     ],
 )
-def test_only_whole_origins_are_taken(text: str) -> None:
+def test_only_whole_origins_are_accepted(text: str) -> None:
     with pytest.raises(BadRequest, match="OMNIGRAPH_CORS_ORIGINS"):
         read_options(ServeFlags(stores=("x",), settings={"cors_origins": text}), {})
 

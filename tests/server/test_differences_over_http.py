@@ -70,7 +70,7 @@ def test_an_entity_is_shown_with_all_it_was(server) -> None:
     assert server.get("history?type=Person").status == 400
 
 
-def test_a_place_gives_the_snapshot_to_read_it_by(server) -> None:
+def test_a_revision_resolves_to_its_snapshot(server) -> None:
     before = server.get("snapshot?at=main").body["snapshot_id"]
     server.post("mutate", {"query": ADD, "params": {"name": "Cy"}})
     server.post("mutate", {"query": ADD, "params": {"name": "Di"}})

@@ -101,7 +101,7 @@ def test_every_error_has_a_status_and_a_code_and_hides_places(kind) -> None:
         assert answer.body["code"] == "internal"
 
 
-def test_what_nobody_thought_of_shows_nothing() -> None:
+def test_an_unexpected_error_discloses_nothing() -> None:
     answer = describe_error(RuntimeError(SECRET), "r1")
     assert answer.status == 500
     assert SECRET not in json.dumps(answer.body)

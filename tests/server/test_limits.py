@@ -101,7 +101,7 @@ def test_an_answer_in_one_document_has_a_limit_and_a_stream_has_none(people) -> 
         assert len(lines.lines) == 52
 
 
-def test_readers_that_do_not_read_hold_up_nobody_but_the_next_export(people) -> None:
+def test_readers_that_do_not_read_block_only_the_next_export(people) -> None:
     records = ({"type": "Person", "data": {"name": f"{n:06}" + "x" * 2_000}} for n in range(20_000))
     omnigraph.open(people).load(records, "append")
     given = {"OMNIGRAPH_SERVER_STREAMS": "2", "OMNIGRAPH_SERVER_READ_THREADS": "1"}
@@ -144,7 +144,7 @@ def test_a_reader_that_stops_reading_is_cut_off_and_so_is_a_body_that_does_not_c
             half.close()
 
 
-def test_metrics_are_served_where_they_are_asked_for_and_nowhere_else(people, tmp_path) -> None:
+def test_metrics_are_served_where_enabled_and_nowhere_else(people, tmp_path) -> None:
     audit = tmp_path / "audit.jsonl"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

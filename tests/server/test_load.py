@@ -89,7 +89,7 @@ def _read_peak(pid: int) -> int:
     return found[0] if found else 0
 
 
-def test_stalled_readers_and_half_sent_bodies_hold_nobody_up(people) -> None:
+def test_stalled_readers_and_half_sent_bodies_block_no_request(people) -> None:
     """More of them than there are threads, and everybody else is answered."""
     records = ({"type": "Person", "data": {"name": f"{n:06}" + "x" * 2_000}} for n in range(5_000))
     with omnigraph.open(people) as graph:

@@ -5,7 +5,7 @@ from urllib.parse import quote
 from server.serving import ADD
 
 
-def test_a_tag_is_made_read_and_deleted(server) -> None:
+def test_a_tag_is_created_read_and_deleted(server) -> None:
     head = server.get("commits").body["commits"][0]["graph_commit_id"]
     made = server.post("tags", {"name": "release/1"})
     assert (made.status, made.body["graph_commit_id"]) == (200, head)
@@ -39,7 +39,7 @@ def test_a_consumer_is_set_listed_and_deleted(server) -> None:
     assert server.get("consumers").body["consumers"] == []
 
 
-def test_a_branch_is_renamed_and_made_from_a_commit(server) -> None:
+def test_a_branch_is_renamed_and_created_from_a_commit(server) -> None:
     first = server.get("commits").body["commits"][-1]["graph_commit_id"]
     made = server.post("branches", {"name": "past", "commit": first})
     assert (made.status, made.body["from"]) == (200, "main")

@@ -57,7 +57,7 @@ def test_the_digest_of_what_is_served_follows_policies_and_queries(people, tmp_p
         assert reload() == first
 
 
-def test_metrics_tell_of_storage_and_of_writes_that_wait(people) -> None:
+def test_metrics_report_storage_and_waiting_writes(people) -> None:
     class Crash(BaseException):
         """The writer is gone."""
 

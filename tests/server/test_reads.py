@@ -55,7 +55,7 @@ def test_a_query_without_rows_has_a_schema_in_every_format(shared) -> None:
     assert pa.ipc.open_stream(io.BytesIO(streamed.data)).read_all().schema.names == ["p.age"]
 
 
-def test_mistakes_in_a_query_are_reported_with_their_place(shared) -> None:
+def test_mistakes_in_a_query_are_reported_with_their_position(shared) -> None:
     answer = shared.post("query", {"query": "query q() { match { $p: Persn } return { $p.name } }"})
     assert answer.status == 400
     assert answer.body["kind"] == "compile_error"

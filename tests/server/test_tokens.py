@@ -39,7 +39,7 @@ def test_a_single_token_is_added_to_the_others() -> None:
     assert tokens.find_actor("a", NOW) == "maria"
 
 
-def test_no_token_is_kept() -> None:
+def test_no_token_is_stored() -> None:
     assert "hush" not in repr(load({"maria": "hush"}))
 
 
@@ -81,7 +81,9 @@ def test_sources_that_cannot_be_read_are_refused(given, said) -> None:
     assert "hush" not in caught.value.message
 
 
-def test_the_wire_tells_a_missing_token_from_an_invalid_one_and_nothing_else(people) -> None:
+def test_the_wire_distinguishes_a_missing_token_from_an_invalid_one_and_nothing_else(
+    people,
+) -> None:
     with serving(people, flags=(), **{TOKENS: '{"maria": "hush"}'}) as server:
         for headers, said in (
             ({}, "missing bearer token"),

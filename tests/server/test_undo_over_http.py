@@ -39,7 +39,7 @@ def test_a_branch_is_set_to_what_it_was_at_a_tag(server) -> None:
     assert (unchanged["outcome"], unchanged["commit"]) == ("unchanged", None)
 
 
-def test_a_contradiction_is_told_and_decided(server) -> None:
+def test_a_contradiction_is_reported_and_decided(server) -> None:
     change = 'query q($a: I32) { update Person set { age: $a } where name = "Ada" }'
     first = server.post("mutate", {"query": change, "params": {"a": 1}}).body["commit"]
     server.post("mutate", {"query": change, "params": {"a": 2}})

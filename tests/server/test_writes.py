@@ -17,7 +17,7 @@ def names(server) -> list[str]:
     return [row["p.name"] for row in server.post("query", {"query": ALL}).body["rows"]]
 
 
-def test_a_mutation_answers_with_the_commit_it_made(server) -> None:
+def test_a_mutation_answers_with_its_commit(server) -> None:
     done = server.post("mutate", {"query": ADD, "params": {"name": "Cy"}}).body
     assert (done["affected_nodes"], done["query_name"], done["actor_id"]) == (1, "add", None)
     assert (
@@ -92,7 +92,7 @@ def test_a_key_is_refused_by_writes_that_take_none(server) -> None:
     assert refused == {one.operation for one in ROUTES if one.is_write and not one.takes_key}
 
 
-def test_a_write_with_a_key_is_made_once(server) -> None:
+def test_a_write_with_a_key_is_committed_once(server) -> None:
     key = {"Idempotency-Key": "add cy/1"}
     body = {"query": ADD, "params": {"name": "Cy"}}
     first = server.post("mutate", body, headers=key)
@@ -204,7 +204,7 @@ def test_who_may_not_load_is_refused_before_the_body_is_read(people) -> None:
                 connection.close()
 
 
-def test_the_actor_is_whoever_the_token_says(people) -> None:
+def test_the_actor_is_the_one_of_the_token(people) -> None:
     graph = omnigraph.open(people)
     graph.close()
     with serving(people) as server:

@@ -24,7 +24,7 @@ names = st.text(st.sampled_from("abZ09.-_/é界"), min_size=1, max_size=60)
     "name",
     ["main", "a", "a/b", "a/b/c", "v1.2", "x_y-z", "__run__1", ".hidden", "Größe", "a" * 200],
 )
-def test_an_allowed_name_is_kept(name):
+def test_an_allowed_name_is_unchanged(name):
     assert normalize_branch(name) == name
 
 
@@ -80,7 +80,7 @@ def test_the_name_of_the_system_is_refused_everywhere(name):
             normalize(name)
 
 
-def test_main_is_neither_made_nor_deleted():
+def test_main_is_neither_created_nor_deleted():
     with pytest.raises(BadRequest, match="'main' cannot be created"):
         normalize_new_branch(" main ")
     with pytest.raises(BadRequest, match="'main' cannot be deleted"):

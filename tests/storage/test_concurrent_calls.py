@@ -42,7 +42,7 @@ def test_no_more_happen_at_a_time_than_allowed():
     assert ended == [True]
 
 
-def test_a_failure_is_raised_where_the_result_is_asked_for():
+def test_a_failure_is_raised_where_the_result_is_requested():
     with ConcurrentCalls(2) as beside:
         failed = beside.start(lambda: 1 // 0)
         with pytest.raises(ZeroDivisionError):
@@ -126,7 +126,7 @@ def run_program(program, *arguments):
     assert "Traceback" not in done.stderr
 
 
-def test_a_write_while_the_interpreter_ends_is_made_in_turn(tmp_path):
+def test_a_write_while_the_interpreter_ends_is_run_in_turn(tmp_path):
     run_program(ENDING, tmp_path / "graph")
     names = [record for record in omnigraph.open(tmp_path / "graph").export() if "type" in record]
     assert sorted(record["data"]["name"] for record in names) == ["first", "last"]

@@ -12,7 +12,7 @@ from omnigraph.identity import (
 from omnigraph.storage import layout
 
 
-def test_a_table_lives_under_its_identity():
+def test_a_table_is_stored_under_its_identity():
     identity = TableIdentity(TypeId(0x2A), TableIncarnationId(1))
     assert layout.make_table_path(EntityKind.EDGE, identity) == (
         "edges/000000000000002a-0000000000000001"

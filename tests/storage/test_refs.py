@@ -52,7 +52,7 @@ def test_a_branch_deleted_while_others_are_listed_is_left_out():
     assert [ref.name for ref in list_refs(store)] == ["main", "b"]
 
 
-def test_a_name_is_made_once_and_may_be_deleted_twice():
+def test_a_name_is_created_once_and_may_be_deleted_twice():
     store = MemoryObjectStore()
     create_ref(store, branch("a"))
     with pytest.raises(AlreadyExists, match="'a'"):
@@ -98,7 +98,7 @@ class SilentStore(MemoryObjectStore):
         raise OutcomeUnknown("cannot tell", "no answer came")
 
 
-def test_a_lost_answer_is_settled_by_reading():
+def test_a_lost_answer_is_resolved_by_reading():
     store, first = SilentStore(), branch("a")
     assert REF_RECORDS.create(store, first)
     stored = REF_RECORDS.find_stored(store, "a")

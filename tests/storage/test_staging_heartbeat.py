@@ -48,32 +48,32 @@ def changed(store: MemoryObjectStore, before: str | None) -> str | None:
     raise AssertionError("it never changed")
 
 
-def test_a_note_is_there_as_long_as_the_work_goes_on(root):
+def test_a_heartbeat_exists_as_long_as_the_work_continues(root):
     with keep_heartbeat(root) as note:
         assert len(list_heartbeats(root.store)) == 1
         note.check()
     assert list_heartbeats(root.store) == []
 
 
-def test_a_note_whose_author_lives_is_not_removed(root):
+def test_a_heartbeat_of_a_live_writer_is_not_removed(root):
     with keep_heartbeat(root) as note:
         assert buried(root) == [False]
         note.check()
 
 
-def test_the_note_of_a_dead_author_is_removed(root):
+def test_the_heartbeat_of_a_dead_writer_is_removed(root):
     root.store.put(f"{HEARTBEATS}/{NAME}", b"")
     assert buried(root) == [True]
     assert list_heartbeats(root.store) == []
 
 
-def test_what_is_no_note_is_left_alone(root):
+def test_a_file_that_is_no_heartbeat_is_left_alone(root):
     root.store.put(f"{HEARTBEATS}/.keep", b"")
     root.store.put(f"{HEARTBEATS}/readme.txt", b"")
     assert list_heartbeats(root.store) == []
 
 
-def test_an_author_whose_note_was_taken_away_is_told(root, tmp_path):
+def test_a_writer_whose_heartbeat_was_removed_is_stopped(root, tmp_path):
     with keep_heartbeat(root) as note:
         for file in (tmp_path / HEARTBEATS).iterdir():
             file.unlink()
@@ -81,7 +81,7 @@ def test_an_author_whose_note_was_taken_away_is_told(root, tmp_path):
             note.check()
 
 
-def test_a_note_that_was_taken_back_protects_nothing(root):
+def test_a_released_heartbeat_protects_nothing(root):
     note = start_heartbeat(root)
     note.end()
     note.end()
@@ -89,7 +89,7 @@ def test_a_note_that_was_taken_back_protects_nothing(root):
         note.check()
 
 
-def test_where_files_cannot_be_locked_a_note_keeps_changing(tmp_path):
+def test_where_files_cannot_be_locked_a_heartbeat_keeps_changing(tmp_path):
     root = GraphRoot.at(str(tmp_path), Settings(writer_fence=FenceMode.OFF))
     with keep_heartbeat(root) as note:
         (found,) = list_heartbeats(root.store)
@@ -102,7 +102,7 @@ def beating(store: MemoryObjectStore) -> Heartbeat:
     return _RenewedHeartbeat.create(store, make_heartbeat_path(NAME), beat_s=0.01)
 
 
-def test_a_beating_note_changes_as_long_as_its_author_lives():
+def test_a_renewed_heartbeat_changes_as_long_as_its_writer_runs():
     store = MemoryObjectStore()
     note = beating(store)
     first = changed(store, None)
@@ -111,7 +111,7 @@ def test_a_beating_note_changes_as_long_as_its_author_lives():
     assert list_heartbeats(store) == []
 
 
-def test_a_note_that_was_removed_does_not_come_back():
+def test_a_removed_heartbeat_does_not_come_back():
     root = GraphRoot(MemoryObjectStore())
     note = beating(root.store)
     assert buried(root) == [True]
@@ -122,7 +122,7 @@ def test_a_note_that_was_removed_does_not_come_back():
     note.end()
 
 
-def test_who_lost_the_fence_meanwhile_removes_nothing_after_the_note(root):
+def test_a_writer_that_lost_the_fence_removes_nothing_after_the_heartbeat(root):
     root.store.put(f"{HEARTBEATS}/{NAME}", b"")
     (note,) = list_heartbeats(root.store)
     with root.acquire_fence() as hold:
@@ -131,14 +131,14 @@ def test_who_lost_the_fence_meanwhile_removes_nothing_after_the_note(root):
         remove_dead_heartbeat(root.store, note, hold, lambda _: True)
 
 
-def test_two_notes_are_two(root):
+def test_two_heartbeats_are_two(root):
     other = replace(root)
     with keep_heartbeat(root), keep_heartbeat(other):
         assert len(list_heartbeats(root.store)) == 2
 
 
 @pytest.mark.parametrize("named", ["__writer.lock", "../../outside", "__maintenance/at_work/", "é"])
-def test_a_pointer_leads_to_notes_and_nowhere_else(root, named):
+def test_a_pointer_leads_to_heartbeats_and_nowhere_else(root, named):
     root.store.put("__staging/work/note", named.encode())
     with pytest.raises(ManifestCorrupt, match="names no heartbeat"):
         continue_heartbeat(root, "__staging/work/note")

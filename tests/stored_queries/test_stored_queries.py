@@ -85,7 +85,7 @@ def test_queries_are_read_from_files_and_folders(tmp_path: Path) -> None:
         load_registry(tmp_path / "missing.gq")
 
 
-def test_a_name_that_stands_in_two_files_and_every_mistake_are_told() -> None:
+def test_a_name_in_two_files_and_every_mistake_are_reported() -> None:
     one = "query a() { match { $p: Person } return { $p.name } }"
     with pytest.raises(CompileError) as caught:
         registry_of(one, f"\n{one}", "query b( {")

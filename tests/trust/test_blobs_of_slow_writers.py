@@ -75,7 +75,7 @@ def hidden(files: list[Path]) -> Iterator[None]:
 @FENCES
 @pytest.mark.parametrize("key", BODIES)
 @pytest.mark.parametrize("is_taken_at_once", [True, False], ids=["at once", "before the fence"])
-def test_a_write_whose_blob_file_was_taken_starts_over(
+def test_a_write_whose_blob_file_was_removed_starts_over(
     place, monkeypatch, fence, key, is_taken_at_once
 ):
     def clean(day: int) -> None:

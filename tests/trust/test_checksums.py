@@ -110,7 +110,7 @@ def test_every_file_of_a_fresh_graph_has_a_checksum(place):
 
 
 @pytest.mark.parametrize("written", [0, -1])
-def test_reads_compare_files_when_asked_to(place, written):
+def test_reads_verify_files_on_request(place, written):
     flip(data_file(place, written), 40)
     verifying = Settings.from_environment({"OMNIGRAPH_VERIFY_READS": "true"})
     with (
@@ -149,7 +149,7 @@ def test_a_newer_manifest_version_known_elsewhere_is_found_without_checksums(pla
     assert "branch 'late' starts at it" in found.message
 
 
-def test_cleanup_refuses_while_the_manifest_version_a_branch_starts_at_is_gone(place):
+def test_cleanup_refuses_while_the_manifest_version_a_branch_starts_at_is_missing(place):
     """It names files of the parent, which nothing else keeps there."""
     start = max(place.glob("__manifest/tree/*/_versions/*.manifest"))
     content = start.read_bytes()
@@ -258,7 +258,7 @@ def test_a_damaged_schema_of_a_table_is_a_typed_error(place, stored, damaged):
         graph.query(rows)
 
 
-def test_a_graph_that_was_moved_is_not_taken_for_damaged(place, tmp_path):
+def test_a_graph_that_was_moved_is_not_reported_as_damaged(place, tmp_path):
     """The first writer at an address writes it into the versions of every branch."""
     moved = tmp_path / "elsewhere"
     place.rename(moved)
@@ -296,7 +296,7 @@ def test_damage_is_not_cloned(place, tmp_path):
     assert omnigraph.open(tmp_path / "clone").verify(deep=True, history=True).is_sound
 
 
-def test_a_copy_that_was_made_while_the_graph_was_written_says_what_to_do(place, tmp_path):
+def test_a_copy_of_a_graph_under_writes_says_what_to_do(place, tmp_path):
     """Its log was copied later than its versions, and knows of one that is not there."""
     copy = tmp_path / "copy"
     shutil.copytree(place, copy)
@@ -328,7 +328,7 @@ def test_a_damaged_list_of_what_nothing_refers_to_only_delays_its_removal(place)
 
 
 @pytest.mark.parametrize("at", ["Infinity", "null", '"soon"', "[" * 100_000])
-def test_a_list_of_what_nothing_refers_to_with_a_time_that_is_none_is_started_anew(place, at):
+def test_a_list_of_orphan_candidates_with_an_invalid_time_is_started_again(place, at):
     file = place / "__maintenance" / "unreferenced.json"
     file.write_text(f'{{"version": 2, "first_seen": {{"nodes/x": {{"at": {at}, "notes": []}}}}}}')
     with omnigraph.open(place) as graph:

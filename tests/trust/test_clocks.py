@@ -154,7 +154,7 @@ def test_cleanup_refuses_while_a_file_that_is_shown_is_missing_and_names_it(tmp_
     assert [path for path in before if not path.exists()] == []
 
 
-def test_sightings_of_a_clock_ahead_do_not_wait_for_it(tmp_path):
+def test_orphan_candidates_of_a_clock_ahead_do_not_wait_for_it(tmp_path):
     place = tmp_path / "g.omni"
     with omnigraph.init(place, SCHEMA) as graph:
         graph.load([{"type": "Person", "data": {"name": "Ada"}}], "append")
@@ -184,7 +184,7 @@ def test_no_writer_is_about_to_commit_while_table_versions_are_removed(tmp_path)
     assert held == [True]
 
 
-def test_what_no_version_names_stays_with_versions_that_go_where_the_fence_may_be_lost(tmp_path):
+def test_unreferenced_files_stay_with_removed_versions_where_the_fence_may_be_lost(tmp_path):
     """Lance would take it along once it is a week old, by a clock that may be wrong."""
     place = make_people(tmp_path)
     (table,) = (place / "nodes").iterdir()
@@ -205,7 +205,7 @@ def test_what_no_version_names_stays_with_versions_that_go_where_the_fence_may_b
         assert graph.verify(deep=True).findings == ()
 
 
-def test_nor_does_it_go_when_room_is_made_on_a_full_disk(tmp_path):
+def test_nor_is_it_removed_when_space_is_freed_on_a_full_disk(tmp_path):
     place = make_people(tmp_path)
     (table,) = (place / "nodes").iterdir()
     with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
@@ -277,7 +277,7 @@ def test_removing_by_list_takes_what_lance_would(tmp_path, are_old):
         assert graph.verify(deep=True, history=True).findings == ()
 
 
-def test_files_are_not_read_to_find_what_goes(tmp_path):
+def test_files_are_not_read_to_find_what_to_remove(tmp_path):
     """The version a branch starts at stays without files that only it needs; nobody reads it."""
     place = tmp_path / "g.omni"
     make_versions_with_files_of_every_kind(place)
@@ -322,7 +322,7 @@ def test_versions_are_listed_before_they_are_removed_where_the_fence_may_be_lost
     assert {one for one in paths if f"{table.name}/_versions/" in one}
 
 
-def test_a_write_whose_files_were_taken_for_old_ones_starts_over(tmp_path):
+def test_a_write_whose_files_were_removed_as_old_ones_starts_over(tmp_path):
     place = make_people(tmp_path)
 
     def set_the_clock_and_clean() -> None:
@@ -352,7 +352,9 @@ with_clock(place, DAY_US, 60.0, FenceMode.OFF).cleanup(keep=1, confirm=True)
 """
 
 
-def test_a_publish_that_slept_covers_nothing_that_others_wrote(tmp_path, monkeypatch):
+def test_a_publish_of_a_suspended_writer_overwrites_nothing_that_others_wrote(
+    tmp_path, monkeypatch
+):
     place = make_people(tmp_path)
     with omnigraph.open(place) as graph:
         graph.create_branch("side", commit=graph.commits()[-1].commit_id)

@@ -129,7 +129,7 @@ def test_a_query_gives_a_typed_error_or_the_right_answer(ground, case):
 
 
 @cases("write")
-def test_a_write_gives_a_typed_error_or_is_made(ground, case):
+def test_a_write_raises_a_typed_error_or_is_committed(ground, case):
     ground.afresh()
     case.applied(ground.place)
     for branch in BRANCHES:

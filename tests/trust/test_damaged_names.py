@@ -66,7 +66,7 @@ def test_a_record_under_the_name_of_another_is_found(graph, kind):
     assert not graph.verify().is_sound
 
 
-def test_records_without_a_checksum_are_taken_as_they_are(graph):
+def test_records_without_a_checksum_are_accepted_as_they_are(graph):
     """Earlier builds wrote none."""
     for kind in ("tags", "consumers"):
         path = record(graph, kind)
@@ -84,7 +84,7 @@ def test_records_without_a_checksum_are_taken_as_they_are(graph):
 @pytest.mark.parametrize(
     ("kind", "check"), [("tags", "tag_record"), ("consumers", "consumer_record")]
 )
-def test_a_lost_record_is_found_and_cleanup_keeps_what_it_kept(graph, kind, check):
+def test_a_lost_record_is_found_and_cleanup_retains_what_it_protected(graph, kind, check):
     path = record(graph, kind)
     kept = path.read_bytes()
     path.unlink()
@@ -120,7 +120,7 @@ def test_what_was_deleted_is_not_missed(graph):
     assert (verified.findings, verified.notes) == ((), ())
 
 
-def test_a_lost_mark_and_a_lost_request_are_noted(graph):
+def test_a_lost_mark_and_a_lost_request_are_reported(graph):
     graph.create_branch("side", idempotency_key="one")
     graph.create_branch("child", source="side", idempotency_key="two")
     for lost in (record(graph, "related"), min((Path(graph.uri) / "_refs/requests").iterdir())):

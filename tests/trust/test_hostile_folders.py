@@ -166,7 +166,9 @@ def test_cleanup_does_not_remove_old_files_of_a_folder_linked_within_a_table(
     assert f"{folder / 'x'} is a symbolic link" in refused
 
 
-def test_a_planted_note_does_not_make_cleanup_delete_a_folder_elsewhere(graph, tmp_path):
+def test_a_planted_orphan_candidate_does_not_make_cleanup_delete_a_folder_elsewhere(
+    graph, tmp_path
+):
     outside = tmp_path / "elsewhere"
     (outside / "photos").mkdir(parents=True)
     (outside / "photos" / "one.jpg").write_bytes(b"precious")
@@ -181,7 +183,7 @@ def test_a_planted_note_does_not_make_cleanup_delete_a_folder_elsewhere(graph, t
     assert "symbolic link" in json.dumps(result.wire())
 
 
-def test_a_planted_checksum_of_something_else_is_not_looked_at(graph):
+def test_a_planted_checksum_of_something_else_is_not_read(graph):
     """A stranger can compute what makes a line of the log whole."""
     newest = len(list(graph.glob("__manifest/_versions/*.manifest")))
     planted = [

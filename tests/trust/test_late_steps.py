@@ -52,7 +52,7 @@ graph.mutate('query q() { insert City { name: "Bern" } }')
 """
 
 
-def test_a_late_removal_of_a_new_table_does_not_meet_one_that_was_made_since(tmp_path):
+def test_a_late_removal_of_a_new_table_does_not_meet_one_that_was_created_since(tmp_path):
     place = make_people(tmp_path)
     with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
         open_late(place).apply_schema(CITIES)
@@ -66,7 +66,7 @@ def test_a_late_removal_of_a_new_table_does_not_meet_one_that_was_made_since(tmp
         assert graph.verify(deep=True).findings == ()
 
 
-def test_every_attempt_to_add_a_type_has_a_place_of_its_own(tmp_path):
+def test_every_attempt_to_add_a_type_has_an_address_of_its_own(tmp_path):
     place = make_people(tmp_path)
     made = []
     for _ in range(2):
@@ -110,7 +110,7 @@ def test_a_branch_that_a_cleanup_is_about_to_remove_gets_no_name(tmp_path):
         assert graph.verify(deep=True).findings == ()
 
 
-def test_who_names_a_branch_late_finds_that_another_attempt_has_made_it(tmp_path):
+def test_a_late_attempt_to_name_a_branch_finds_that_another_one_created_it(tmp_path):
     place = make_people(tmp_path)
     sleep = At("before", "put_if_absent", BRANCH_RECORDS, lambda: others_do(place, CREATE_AGAIN))
     with watched(sleep):
@@ -122,7 +122,7 @@ def test_who_names_a_branch_late_finds_that_another_attempt_has_made_it(tmp_path
         assert names(graph, "side") == {"Ada", "Ben", "Cy", "Dee"}
 
 
-def test_a_branch_that_was_made_and_renamed_is_not_made_again(tmp_path):
+def test_a_branch_that_was_created_and_renamed_is_not_created_again(tmp_path):
     place = make_people(tmp_path)
     with watched(At("after", "put_if_absent", BRANCH_RECORDS, stop)), pytest.raises(Stopped):
         open_late(place).create_branch("side", idempotency_key="k")
@@ -142,7 +142,7 @@ graph.create_branch("side")
 """
 
 
-def test_a_refusal_that_is_noted_late_does_not_replace_an_answer(tmp_path):
+def test_a_refusal_that_is_recorded_late_does_not_replace_an_answer(tmp_path):
     place = make_people(tmp_path)
     with omnigraph.open(place) as graph:
         graph.create_branch("side")
@@ -197,7 +197,7 @@ def test_a_clone_that_finishes_late_does_not_finish_another(tmp_path):
         assert graph.verify(deep=True).findings == ()
 
 
-def test_a_clone_that_was_started_over_meanwhile_does_not_go_on(tmp_path):
+def test_a_clone_that_was_started_over_concurrently_does_not_continue(tmp_path):
     source, there = make_people(tmp_path), tmp_path / "there.omni"
     said = []
     start_over = OPENS + CLONE_HALFWAY
@@ -224,7 +224,7 @@ omnigraph.open(sys.argv[2]).mutate('query q() { insert Person { name: "Dee" } }'
 """
 
 
-def test_starting_a_clone_over_late_spares_one_that_was_finished_meanwhile(tmp_path):
+def test_starting_a_clone_over_late_spares_one_that_was_finished_concurrently(tmp_path):
     source, there = make_people(tmp_path), tmp_path / "there.omni"
     with watched(At("before", "put", "*_versions*", stop)), pytest.raises(Stopped):
         omnigraph.clone(source, there)
@@ -252,7 +252,7 @@ def test_a_claim_that_was_released_and_not_removed_is_in_nobodys_way(tmp_path):
         assert graph.verify(deep=True).findings == ()
 
 
-def test_settling_in_late_brings_no_version_back_that_was_removed(tmp_path):
+def test_recording_a_new_address_late_restores_no_removed_version(tmp_path):
     place = make_people(tmp_path)
     with omnigraph.open(place) as graph:
         graph.create_branch("side")

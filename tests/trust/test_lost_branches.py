@@ -96,7 +96,7 @@ def test_a_branch_that_lost_its_record_can_be_given_up_by_its_id(place):
     assert marks(place) == []
 
 
-def test_a_deleted_branch_is_not_taken_for_lost(place):
+def test_a_deleted_branch_is_not_mistaken_for_a_lost_one(place):
     with omnigraph.open(place) as graph:
         graph.delete_branch("side")
         assert graph.verify().is_sound
@@ -104,7 +104,7 @@ def test_a_deleted_branch_is_not_taken_for_lost(place):
 
 
 @pytest.mark.parametrize("nth", [1, 2])
-def test_a_deletion_that_was_interrupted_is_not_taken_for_a_loss(place, nth):
+def test_a_deletion_that_was_interrupted_is_not_mistaken_for_a_loss(place, nth):
     """Between the mark and the record, and between the record and the branch of the manifest."""
     at = At("before", "delete", record_of(Path()).as_posix(), stop)
     if nth == 2:
@@ -134,7 +134,7 @@ def test_a_branch_that_was_marked_and_lived_on_is_protected_again_after_a_cleanu
     assert len(lost(place)) == 1
 
 
-def test_a_creation_that_was_interrupted_is_not_taken_for_a_loss(place):
+def test_a_creation_that_was_interrupted_is_not_mistaken_for_a_loss(place):
     with watched(At("after", "create_branch", MANIFEST, stop)):
         graph = omnigraph.open(place)
         with pytest.raises(Stopped):
@@ -145,7 +145,7 @@ def test_a_creation_that_was_interrupted_is_not_taken_for_a_loss(place):
         assert graph.verify(deep=True).is_sound
 
 
-def test_an_interrupted_write_to_a_branch_that_lost_its_record_is_kept(place):
+def test_an_interrupted_write_to_a_branch_that_lost_its_record_is_retained(place):
     """Settled as one of a deleted branch it would cost the branch the tables it forked."""
     with watched(At("after", "commit", MANIFEST, stop)):
         graph = omnigraph.open(place)
@@ -208,7 +208,7 @@ def test_a_ref_of_the_manifest_without_a_folder_does_not_stop_cleanup(place):
     assert not (place / "__manifest" / "_refs" / "branches" / f"{id}.json").exists()
 
 
-def test_a_branch_that_was_taken_while_its_creator_slept_is_not_there_by_name_either(place):
+def test_a_branch_removed_while_its_creator_was_suspended_is_not_found_by_name_either(place):
     refs = place / "__manifest" / "_refs" / "branches"
     before = set(refs.iterdir())
 

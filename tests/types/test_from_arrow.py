@@ -50,7 +50,7 @@ TAKEN = {
 
 
 @pytest.mark.parametrize(("scalar", "array", "expected"), TAKEN.values(), ids=TAKEN)
-def test_a_column_that_means_the_type_is_taken(scalar, array, expected):
+def test_a_column_of_a_compatible_type_is_accepted(scalar, array, expected):
     type = PropertyType(scalar)
     converted = convert_column(array, type)
     assert converted.errors == ()
@@ -125,7 +125,7 @@ def test_vectors_are_converted_from_lists_of_any_numbers():
     assert convert_column(pa.array([1.0]), wanted).errors == ((0, "expects Vector(2), got double"),)
 
 
-def test_a_blob_column_is_taken_as_it_is():
+def test_a_blob_column_is_accepted_unchanged():
     cells = [{"data": b"x", "uri": None}, None]
     array = pa.array(cells, to_arrow_type(PropertyType(Scalar.BLOB)))
     assert convert_column(array, PropertyType(Scalar.BLOB)).array.to_pylist() == cells

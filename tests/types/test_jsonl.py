@@ -304,7 +304,7 @@ def test_problems_beyond_the_limit_are_counted_only():
     assert parsed.problem_counts == {(None, "malformed"): 50}
 
 
-def test_absent_is_told_from_null_where_asked():
+def test_absent_is_distinguished_from_null_where_requested():
     lines = (node("Album", status="a", released=None), node("Album", status="b", vibe=[1, 2, 3]))
     assert read(*lines).rows["node:Album"].presence is None
     presence = read(*lines, with_presence=True).rows["node:Album"].presence
@@ -314,7 +314,7 @@ def test_absent_is_told_from_null_where_asked():
     ]
 
 
-def test_presence_follows_the_rows_that_are_kept():
+def test_presence_follows_the_retained_rows():
     parsed = read(node("Album", vibe=[1]), node("Album", status="b"), with_presence=True)
     rows = parsed.rows["node:Album"]
     assert rows.presence["status"].to_pylist() == [True]

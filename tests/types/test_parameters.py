@@ -113,7 +113,7 @@ def test_a_required_parameter_must_be_given():
     assert coerce_parameters([("x", of(Scalar.I64, nullable=True))], None) == {"x": None}
 
 
-def test_a_parameter_nobody_declared_is_refused():
+def test_an_undeclared_parameter_is_refused():
     with pytest.raises(ParameterError, match="param 'y': unknown parameter"):
         coerce_parameters([], {"y": 1})
 

@@ -82,7 +82,7 @@ def test_threads_that_read_into_a_new_type_at_once_all_read_it() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_decoder_is_made_once() -> None:
+def test_a_decoder_is_built_once() -> None:
     assert struct_decoding.find_decoder(dict[str, int]) is struct_decoding.find_decoder(
         dict[str, int]
     )

@@ -224,7 +224,7 @@ def test_integers_beyond_the_calendar_are_refused():
         render_datetimes(pa.array([MAX_MILLISECONDS + 1], pa.timestamp("ms", "UTC")))
 
 
-def test_an_instant_without_a_zone_is_taken_as_utc():
+def test_an_instant_without_a_zone_is_read_as_utc():
     assert render_datetime(datetime(2024, 1, 2, 3, 4, 5, 678_999)) == "2024-01-02T03:04:05.678Z"
     eastern = timezone(timedelta(hours=2))
     assert render_datetime(datetime(2024, 1, 2, 1, tzinfo=eastern)) == "2024-01-01T23:00:00.000Z"

@@ -58,7 +58,7 @@ def test_constraints_are_sorted_and_say_where_they_were_written(music):
     assert made == (Constraint(ConstraintKind.UNIQUE, ("dst", "src")),)
 
 
-def test_a_constraint_written_twice_is_kept_once():
+def test_a_constraint_written_twice_is_recorded_once():
     node = compile_text("node A { x: I32 @unique @unique(x) @unique(x, x) @index(x) @index(x) }")
     assert node.catalog.nodes["A"].constraints == (
         Constraint(ConstraintKind.INDEX, ("x",)),
@@ -124,7 +124,7 @@ def test_an_old_name_given_by_one_of_two_interfaces_holds():
     assert draft.property_renames[(TypeKind.NODE, "A", "x")] == "w"
 
 
-def test_metadata_is_sorted_and_kept_as_text():
+def test_metadata_is_sorted_and_stored_as_text():
     draft = compile_text(
         'node A @z(1, b=2, a="x") @instruction("do") @a(name) @rename_from("B") @a { }'
     )
@@ -176,7 +176,7 @@ def test_spans_say_where_declarations_stand():
     assert draft.span_of((TypeKind.EDGE, "E"), "z").start == text.index("z:")
 
 
-def test_a_tree_made_by_hand_may_not_give_a_key_a_value():
+def test_a_tree_built_by_hand_may_not_give_a_key_a_value():
     key = schema_ast.AnnotationDecl("key", schema_ast.SchemaLiteral("string", "x"))
     prop = schema_ast.PropertyDecl("x", PropertyType(Scalar.STRING), (key,))
     file = schema_ast.SchemaFile((schema_ast.NodeDecl("A", (), (), (prop,)),))

@@ -185,7 +185,7 @@ def test_the_state_record_comes_back():
     }
 
 
-def test_the_texts_a_state_record_vouches_for_are_known_by_their_hashes():
+def test_the_texts_of_a_state_record_are_identified_by_their_hashes():
     catalog = created(MUSIC)
     source, ir = "the text", encode_ir(catalog)
     state = encode_state(SchemaState.of(catalog, source))

@@ -67,7 +67,7 @@ def test_an_enum_key_needs_one_index_only():
     assert indexes(catalog.nodes["A"]) == [("id", "btree"), ("k", "btree")]
 
 
-def test_an_index_said_twice_is_built_once():
+def test_an_index_declared_twice_is_built_once():
     catalog = created("node A { k: I32 @key  b: I32? @index  @index(b)  @index(k) }")
     assert indexes(catalog.nodes["A"]) == [("id", "btree"), ("b", "btree"), ("k", "btree")]
 

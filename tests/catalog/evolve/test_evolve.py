@@ -39,7 +39,7 @@ def test_a_plan_leads_to_a_catalog_with_the_accepted_identity_domain():
     assert plan.first_unsupported is None
 
 
-def test_a_plan_tells_what_is_worth_knowing_before_taking_it():
+def test_a_plan_reports_its_effects_before_it_is_applied():
     accepted = created("node A { x: String  y: I32? }")
     plan = plan_migration(accepted, draft('node A @rename_from("B") { x: String @uniqe }'))
     wire: dict[str, Any] = plan.plan.wire()
@@ -50,7 +50,7 @@ def test_a_plan_tells_what_is_worth_knowing_before_taking_it():
     ]
 
 
-def test_a_plan_does_not_change_what_it_is_made_from():
+def test_a_plan_does_not_change_its_input():
     accepted = created("node A { x: String }")
     plan_migration(accepted, draft("node B { x: String }"))
     assert accepted == created("node A { x: String }")

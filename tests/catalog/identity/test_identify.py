@@ -153,7 +153,7 @@ def test_new_properties_are_numbered_by_their_owners_id():
     assert catalog.nodes["A"].table_incarnation == first + 4
 
 
-def test_a_hint_of_an_interface_renames_what_it_injects_and_asks_nothing_of_a_new_implementer():
+def test_a_hint_of_an_interface_renames_what_it_injects_and_is_not_required_of_implementers():
     accepted = created("interface Named { name: String }\nnode Doc implements Named { k: String }")
     identified = identify_next(
         draft(
@@ -197,7 +197,7 @@ def test_a_hint_points_at_its_declaration():
     assert "y: I32?" in found.render()
 
 
-def test_an_interface_can_be_told_to_continue_another_although_the_language_has_no_word_for_it():
+def test_an_interface_can_continue_another_although_the_language_has_no_word_for_it():
     accepted = created("interface Named { name: String }\nnode Doc implements Named { k: String }")
     desired = draft("interface Titled { name: String }\nnode Doc implements Titled { k: String }")
     hinted = replace(desired, type_renames={(TypeKind.INTERFACE, "Titled"): "Named"})

@@ -56,7 +56,7 @@ def test_a_code_names_its_family():
         assert re.fullmatch(rf"OG-{entry.family}-\d{{3}}", code)
 
 
-def test_the_families_without_codes_are_kept_free():
+def test_the_families_without_codes_are_reserved():
     used = {entry.family for entry in SCHEMA_LINT_CODES.values()}
     assert set(LintFamily) - used == {
         LintFamily.CONSTRAINT_DELETION,

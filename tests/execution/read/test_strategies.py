@@ -105,7 +105,7 @@ class Sized:
         self.nbytes = nbytes
 
 
-def test_the_least_recently_used_entry_goes_first():
+def test_the_least_recently_used_entry_is_evicted_first():
     cache = Topology(limit_bytes=100)
     for key in "abcd":
         cache.get((key,), lambda: Sized(25))
@@ -115,14 +115,14 @@ def test_the_least_recently_used_entry_goes_first():
     assert cache.size_bytes == 100
 
 
-def test_an_entry_too_large_to_share_the_cache_is_not_kept():
+def test_an_entry_too_large_to_share_the_cache_is_not_cached():
     cache = Topology(limit_bytes=100)
     assert cache.get(("big",), lambda: Sized(26)).nbytes == 26
     assert not cache.holds(("big",))
     assert cache.size_bytes == 0
 
 
-def test_an_entry_is_built_once_however_many_ask():
+def test_an_entry_is_built_once_for_concurrent_requests():
     cache, built, started = Topology(), [], threading.Barrier(6)
 
     def build() -> Sized:
@@ -219,7 +219,7 @@ def test_rows_changed_and_deleted_are_read_as_they_are_now(tmp_path):
 
 
 @pytest.mark.parametrize("traversal", TraversalMethod)
-def test_nodes_named_by_id_are_found_however_often_they_are_asked_for(star_uri, traversal):
+def test_nodes_named_by_id_are_found_however_often_they_are_requested(star_uri, traversal):
     reading = Reading(star_uri, traversal)
     one = "query q($id: String) { match { $a: P { id: $id } } return { $a, $a.age } }"
     some = (

@@ -44,7 +44,7 @@ def nodes_of(root, kind):
 PAIRS = "match { $a: P $b: P } return { $a, $b, $a.name, $b.name }"
 
 
-def test_the_first_rows_come_before_the_last_are_made(uri):
+def test_the_first_rows_are_returned_before_the_last_are_computed(uri):
     reading = Reading(uri)
     result = reading.run(PAIRS)
     join = nodes_of(result.profile.root, CrossJoin)[0]
@@ -74,7 +74,7 @@ def test_a_limit_stops_what_is_below_it(uri):
     assert result.profile.of(top).rows < PEOPLE * 25
 
 
-def test_batches_are_no_larger_than_asked_for(uri):
+def test_batches_are_no_larger_than_requested(uri):
     reading = Reading(uri)
     reading.given = replace(reading.given, batch_rows=700)
     for query in (

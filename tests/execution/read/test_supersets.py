@@ -54,7 +54,7 @@ def test_an_optional_part_gives_nulls_where_it_is_missing(music):
     ]
 
 
-def test_an_optional_part_nobody_has_gives_only_nulls(music):
+def test_an_optional_part_without_a_match_gives_only_nulls(music):
     query = (
         "match { $a: Artist "
         "optional { $a influences{1,2} $x hops $h $x.born < 1900 $x $w:made $b } } "

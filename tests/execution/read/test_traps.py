@@ -76,7 +76,7 @@ def test_false_is_smaller_than_true(music):
     assert music.tuples(query) == [(False, True)]
 
 
-def test_whether_a_blob_is_there_can_be_asked_anywhere(music):
+def test_a_blob_can_be_tested_for_null_anywhere(music):
     with_cover, without = ["embers"], ["static", "tidal", "tides"]
     for body, expected in {
         "$b: Album not { $b.cover is null }": with_cover,

@@ -139,7 +139,7 @@ def test_equal_distances_are_in_the_order_of_the_ids(location, partitions):
 
 
 @pytest.mark.parametrize("scale", [1e-25, 1e25], ids=["tiny", "huge"])
-def test_numbers_whose_squares_single_precision_cannot_hold_are_told_apart(location, scale):
+def test_numbers_whose_squares_single_precision_cannot_hold_are_distinguished(location, scale):
     vectors = {f"d{n:04}": [scale * (n + 1), 0.0] for n in range(3_000)}
     table = created(location, vector_rows(vectors, 2))
     assert ids(table, [0, 0], keep=4) == ["d0000", "d0001", "d0002", "d0003"]

@@ -109,7 +109,7 @@ def test_formatting_twice_changes_nothing_more(path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_comments_anywhere_are_kept_and_change_no_meaning(seed: int) -> None:
+def test_comments_anywhere_are_preserved_and_change_no_meaning(seed: int) -> None:
     chance = random.Random(seed)
     path = chance.choice(SOUND_FILES)
     parse, formatter = PARTS[path.suffix]

@@ -50,7 +50,7 @@ def test_a_constraint_word_with_parentheses_is_a_body_constraint():
     )
 
 
-def test_literals_are_kept_as_written():
+def test_literals_are_preserved_as_written():
     node = only('node A @x("a\\"b\\n", b=-1.50, c=007, d=true, e=2E5) @y(name) {}')
     first, second = node.annotations
     assert first.argument == SchemaLiteral("string", 'a"b\n')
@@ -63,7 +63,7 @@ def test_literals_are_kept_as_written():
     assert second.argument == NameRef("name")
 
 
-def test_range_bounds_are_kept_as_written():
+def test_range_bounds_are_preserved_as_written():
     node = only("node A { @range(a, -1..2.50) @range(a, ..0) @range(a, 0 .. ) }")
     assert [clause.arguments[1] for clause in node.body] == [
         RangeBounds("-1", "2.50"),

@@ -16,13 +16,13 @@ def test_a_tree_is_what_its_printed_text_parses_to(tree):
 
 
 @pytest.mark.parametrize("path", VALID, ids=lambda path: path.stem)
-def test_printing_keeps_the_tree_and_settles_the_layout(path):
+def test_printing_preserves_the_tree_and_fixes_the_layout(path):
     tree = parse_schema(SourceText(path.read_text("utf-8")))
     printed = print_schema(tree)
     assert parse_schema(SourceText(printed)) == tree
     assert print_schema(parse_schema(SourceText(printed))) == printed
 
 
-def test_the_layout_is_the_one_kept_here():
+def test_the_layout_is_the_recorded_one():
     tree = parse_schema(SourceText((CASES / "valid" / "music.pg").read_text("utf-8")))
     assert print_schema(tree) == (CASES / "printed" / "music.pg").read_text("utf-8")

@@ -62,7 +62,7 @@ def test_a_file_that_does_not_parse_has_no_results():
     assert report.exit_code == 1
 
 
-def test_a_type_error_is_told_with_its_query():
+def test_a_type_error_is_reported_with_its_query():
     report = lint(
         """query good() { match { $a: Artist } return { $a } }
 query bad() { match { $a: Artist $a flies $b } return { $a.nom } }"""
@@ -127,7 +127,7 @@ def test_conditions_and_blocks_connect():
     assert findings(text) == []
 
 
-def test_an_interface_is_looked_at_type_by_type():
+def test_an_interface_is_checked_type_by_type():
     text = 'query q() { match { $x: Named } return { $x } order { bm25($x.name, "x") } }'
     assert findings(text, "library.pg") == [
         ("L206", "info", "Book.name is ranked by bm25() and declares no @index"),

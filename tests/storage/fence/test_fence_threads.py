@@ -46,7 +46,7 @@ def test_one_thread_holds_at_a_time(make_fence):
     assert epochs == sorted(set(epochs))
 
 
-def test_a_second_thread_is_told_who_is_in_the_way(make_fence):
+def test_a_second_thread_learns_who_holds_the_fence(make_fence):
     with make_fence().acquire(600), pytest.raises(WriterBusy, match="this process"):
         make_fence().acquire(0.05)
 
@@ -63,7 +63,7 @@ def test_a_hold_ends_with_its_block_even_after_an_error(make_fence):
         assert not again.took_over
 
 
-def test_a_fair_lock_serves_in_the_order_of_asking():
+def test_a_fair_lock_serves_in_the_order_of_requests():
     lock, order = FairLock(), []
     assert lock.acquire(0)
     threads = []

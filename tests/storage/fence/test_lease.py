@@ -166,7 +166,7 @@ def test_a_busy_lease_names_its_holder(store, clock):
     assert 5 <= raised.value.waited_s < 8
 
 
-def test_a_watch_goes_on_from_one_wait_to_the_next(store, clock):
+def test_a_watch_continues_from_one_wait_to_the_next(store, clock):
     fence_on(store, clock).acquire(0)
     watcher = fence_on(OtherRoot(store), clock, "other")
     for _ in range(4):
@@ -245,7 +245,7 @@ def test_a_check_that_took_too_long_is_not_trusted(store, clock):
 
 
 @pytest.mark.parametrize("lost", ["before", "after"])
-def test_an_acquisition_whose_answer_was_lost_is_settled_by_looking(store, clock, lost):
+def test_an_acquisition_whose_answer_was_lost_is_confirmed_by_reading(store, clock, lost):
     store.lose = lost
     with fence_on(store, clock).acquire(5) as hold:
         assert hold.epoch == 1
@@ -285,7 +285,7 @@ def test_a_vanished_lease_is_a_lost_one(store, clock):
     ],
     ids=["empty", "text", "a list", "depths", "newer", "incomplete"],
 )
-def test_a_damaged_or_unknown_lease_is_never_taken_for_free(store, clock, content):
+def test_a_damaged_or_unknown_lease_is_never_mistaken_for_a_free_one(store, clock, content):
     store.put(WRITER_LEASE, content)
     with pytest.raises(StorageFailure) as raised:
         fence_on(store, clock).acquire(0)

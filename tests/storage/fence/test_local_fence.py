@@ -61,7 +61,7 @@ def test_a_damaged_record_does_not_stop_writers(tmp_path, content):
         assert not hold.took_over
 
 
-def test_what_a_dead_writer_left_is_told_from_what_we_left(tmp_path):
+def test_the_record_of_a_dead_writer_is_distinguished_from_our_own(tmp_path):
     ours, other = LocalFence(tmp_path), LocalFence(tmp_path)
     with ours.acquire(0) as hold:
         assert hold.epoch == 1
@@ -84,7 +84,7 @@ def test_a_lock_file_that_was_replaced_is_a_lost_fence(tmp_path):
             hold.check()
 
 
-def test_a_root_that_is_gone_is_a_typed_failure_and_frees_the_turn(tmp_path):
+def test_a_deleted_root_is_a_typed_failure_and_frees_the_turn(tmp_path):
     fence = LocalFence(tmp_path / "gone")
     for _ in range(2):
         with pytest.raises(StorageFailure) as raised:

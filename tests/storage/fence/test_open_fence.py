@@ -47,14 +47,14 @@ def test_a_bucket_is_fenced_by_a_lease(server, mode):
         hold.check()
 
 
-def test_a_lease_has_the_term_that_was_asked_for(server):
+def test_a_lease_has_the_requested_term(server):
     settings = replace(server.settings, lease_term_s=6.0)
     root = GraphRoot.at(server.root, settings)
     with root.acquire_fence():
         assert json.loads(root.store.get(WRITER_LEASE))["term_s"] == 6.0
 
 
-def test_threads_are_kept_apart_even_when_the_fence_is_off(tmp_path):
+def test_threads_exclude_each_other_even_when_the_fence_is_off(tmp_path):
     fence = open_with(LocalObjectStore(tmp_path), FenceMode.OFF)
     assert isinstance(fence, ProcessFence)
     assert not fence.spans_processes

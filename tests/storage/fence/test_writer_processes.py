@@ -86,7 +86,7 @@ def test_a_stalled_holder_is_overtaken_and_finds_out(start_writer, request, tmp_
     assert other.ask("release") == "released"
 
 
-def test_a_stalled_holder_that_nobody_overtook_goes_on(start_writer, tmp_path):
+def test_a_stalled_holder_without_a_successor_continues(start_writer, tmp_path):
     stalled = start_writer("lease", tmp_path, TERM_S)
     stalled.ask("acquire 600")
     stalled.send(signal.SIGSTOP)
@@ -95,7 +95,7 @@ def test_a_stalled_holder_that_nobody_overtook_goes_on(start_writer, tmp_path):
     assert stalled.ask("check") == "ours"
 
 
-def test_short_waits_take_over_too_when_the_holder_is_plainly_gone(start_writer, tmp_path):
+def test_short_waits_take_over_too_when_the_holder_has_exited(start_writer, tmp_path):
     first, second = pair(start_writer, (("lease", tmp_path, TERM_S), None))
     first.ask("acquire 600")
     first.kill()
@@ -125,7 +125,7 @@ def test_many_processes_all_make_progress_and_lose_nothing(start_writer, tmp_pat
 
 
 @pytest.mark.slow
-def test_sixteen_busy_processes_starve_nobody(start_writer, tmp_path):
+def test_none_of_sixteen_busy_processes_starves(start_writer, tmp_path):
     count, rounds = 16, 100
     (tmp_path / "counter").write_text("0")
     writers = [start_writer("local", tmp_path) for _ in range(count)]

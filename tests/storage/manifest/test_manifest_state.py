@@ -93,7 +93,7 @@ def test_a_state_survives_its_rows(state: ManifestState) -> None:
 
 
 @given(states(), states())
-def test_what_is_kept_of_a_state_is_used_for_its_successors_only(
+def test_the_cached_part_of_a_state_is_used_for_its_successors_only(
     state: ManifestState, other: ManifestState
 ) -> None:
     for one in (state, replace(state, versions={}), replace(state, heads=other.heads), other):

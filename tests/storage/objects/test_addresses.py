@@ -82,7 +82,7 @@ def test_credentials_in_an_address_are_refused_and_not_repeated():
     assert "hush-hush" not in raised.value.message
 
 
-def test_lance_is_told_how_to_reach_the_bucket():
+def test_lance_is_configured_to_reach_the_bucket():
     aws = AwsSettings(
         region="eu-west-1",
         access_key_id="k",

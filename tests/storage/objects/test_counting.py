@@ -54,7 +54,7 @@ def test_an_observer_hears_of_a_write_before_it_and_after_its_effect():
     ]
 
 
-def test_a_store_is_observed_only_while_somebody_asks(tmp_path):
+def test_a_store_is_observed_only_while_an_observer_is_installed(tmp_path):
     recorder = Recorder()
     install_observer(recorder)
     try:

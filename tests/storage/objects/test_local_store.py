@@ -198,7 +198,7 @@ def test_a_probe_leaves_foreign_probes_alone(store):
     assert store.get(probe_path("a")) == b"foreign"
 
 
-def test_a_probe_gives_up_after_four_taken_names(store):
+def test_a_probe_gives_up_after_four_existing_names(store):
     for name in "abcd":
         store.put(probe_path(name), b"foreign")
     with pytest.raises(StorageFailure):

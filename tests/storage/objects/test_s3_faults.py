@@ -71,14 +71,14 @@ def test_a_creation_that_met_another_is_decided_by_what_is_there(server, store):
     assert not store.put_if_absent("claim", b"mine")
 
 
-def test_the_same_bytes_from_another_writer_are_not_taken_for_ours(server, store):
+def test_the_same_bytes_from_another_writer_are_not_mistaken_for_ours(server, store):
     other = S3ObjectStore(parse_address(server.root), server.settings.aws)
     assert other.put_if_absent("claim", b"same")
     server.fail_before(500)
     assert not store.put_if_absent("claim", b"same")
 
 
-def test_a_creation_nobody_answers_for_is_an_unknown_outcome(server, store):
+def test_a_creation_without_an_answer_is_an_unknown_outcome(server, store):
     for _ in range(4):
         server.fail_before(500)
     with pytest.raises(OutcomeUnknown):
@@ -109,7 +109,7 @@ def test_a_replacement_in_doubt_and_overwritten_since_is_an_unknown_outcome(serv
         store.put_if_match("state", b"two", tag)
 
 
-def test_a_refused_replacement_asks_only_once(server, store):
+def test_a_refused_replacement_is_requested_only_once(server, store):
     store.put("state", b"one")
     server.requests.clear()
     assert not store.put_if_match("state", b"two", '"of something else"')

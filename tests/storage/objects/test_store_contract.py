@@ -161,7 +161,7 @@ def test_a_listing_is_complete_beyond_one_page(store):
     assert store.list("many") == ()
 
 
-def test_what_is_removed_without_waiting_for_the_disk_is_gone_at_once(store):
+def test_a_removal_that_does_not_wait_for_the_disk_is_visible_at_once(store):
     store.put("a", b"1")
     store.delete("a", durably=False)
     store.delete("a", durably=False)

@@ -224,7 +224,7 @@ def all_histories():
         yield from (kinds for kinds in product(KINDS, repeat=size) if kinds.count("ours") < 2)
 
 
-def test_a_write_is_undone_among_what_nobody_waits_for_and_never_with_the_work_of_others():
+def test_a_write_is_undone_among_ended_operations_and_never_with_the_work_of_others():
     """All that a restore to the pin takes away is ours, or of operations that are over."""
     for kinds, is_fork in product(all_histories(), (False, True)):
         history = [make_record(kind, BASE + 1 + place) for place, kind in enumerate(kinds)]

@@ -199,13 +199,13 @@ def test_a_member_that_changed_since_it_was_written_is_noticed(member):
         decode(value)
 
 
-def test_a_member_nobody_writes_is_refused():
+def test_an_unknown_member_is_refused():
     with pytest.raises(ManifestCorrupt, match="crc33"):
         decode({**body(), "crc33": 7})
 
 
 @pytest.mark.parametrize("part", ["changes", "requires"])
-def test_a_member_nobody_writes_is_refused_in_a_part(part):
+def test_an_unknown_member_is_refused_in_a_part(part):
     value = body()
     value[part]["unheard_of"] = 7
     with pytest.raises(ManifestCorrupt, match="unheard_of"):
@@ -376,7 +376,7 @@ def test_intents_come_in_the_order_of_their_operations():
     assert found == list_operations(store)
 
 
-def test_an_intent_that_vanishes_while_we_look_is_settled_already():
+def test_an_intent_that_vanishes_while_it_is_read_is_recovered_already():
     store = store_of_intents(1, 2, 3)
     found = []
     for intent in list_pending_intents(store):

@@ -126,11 +126,11 @@ def test_where_the_planned_transaction_stands(history, pin, expected):
         pytest.param([ended(5)], BASE, Ownership.NONE, id="nothing of ours"),
     ],
 )
-def test_where_it_stands_among_versions_nobody_waits_for(history, pin, expected):
+def test_its_position_is_found_among_versions_of_ended_operations(history, pin, expected):
     assert find_ownership(history, TABLE, pin, frozenset({"over"})) is expected
 
 
-def test_a_gap_in_a_fork_is_never_taken_for_the_work_of_others():
+def test_a_gap_in_a_fork_is_never_mistaken_for_the_work_of_others():
     """Foreign versions there are removed with the fork."""
     fork = structs.replace(TABLE, branch="01ARZ3NDEKTSV4RRFFQ69G5FAV", is_fork=True)
     assert find_ownership([gap(5), theirs(6)], fork, 6) is Ownership.UNVERIFIABLE

@@ -78,7 +78,7 @@ def test_values_are_read_by_row_id_and_by_range(table):
         read_blobs(table, "body", [99])
 
 
-def test_a_scan_gives_descriptors_unless_bytes_are_asked_for(table):
+def test_a_scan_returns_descriptors_unless_bytes_are_requested(table):
     described = table.scan(["body"]).schema.field("body").type
     assert pa.types.is_struct(described)
     assert table.scan(["id"], "body IS NULL").to_pydict() == {"id": ["null"]}
@@ -88,7 +88,7 @@ def test_blob_columns_are_recognised(table):
     assert [is_blob(field) for field in table.schema] == [False, True, False]
 
 
-def test_blob_arrays_are_made_from_any_binary_array():
+def test_blob_arrays_are_built_from_any_binary_array():
     plain = pa.chunked_array([pa.array([b"a", None]), pa.array([b""])])
     assert make_blob_array(plain).storage.field("data").to_pylist() == [b"a", None, b""]
     assert make_blob_array(plain).is_valid().to_pylist() == [True, False, True]

@@ -30,7 +30,7 @@ from storage.tables import race_workers
 from storage.tables.table_fixtures import SCHEMA, change, content, create, identity, rows, ulids
 
 
-def test_a_missing_table_is_told_by_looking(location):
+def test_a_missing_table_is_detected_by_reading(location):
     for attempt in (lambda: open_table(location, 1), lambda: open_newest(location)):
         with pytest.raises(StorageFailure, match="no table at") as failure:
             attempt()
@@ -202,7 +202,7 @@ def test_a_history_with_a_gap_leaves_the_outcome_unknown(location):
     assert find_latest_version(location) == 3
 
 
-def test_losing_the_race_to_create_is_told_from_failing(location, failing_commits):
+def test_losing_the_race_to_create_is_distinguished_from_failing(location, failing_commits):
     staged = stage_create(location, SCHEMA, **identity())
     failing_commits(OSError("Commit conflict for version 1: …"))
     with pytest.raises(AlreadyExists):

@@ -89,7 +89,7 @@ def test_the_file_of_a_version_is_whole_only_to_its_last_byte(location):
         assert not sum_complete_version(location, version, staged.uuid, table.version)
 
 
-def test_a_version_of_another_transaction_or_base_is_not_taken_for_ours(location):
+def test_a_version_of_another_transaction_or_base_is_not_mistaken_for_ours(location):
     table = create(location, {"a": 1})
     ours, other = (stage_changes(table, rows({"b": 2}), **identity()) for _ in range(2))
     version = commit_exact(ours).version
@@ -124,7 +124,7 @@ def measure(given: pa.Table) -> LongBlobs:
         ((70_000, SHARED_BLOB_BYTES + 1, 5_000_000, SHARED_BLOB_BYTES), 3),
     ],
 )
-def test_the_blob_files_of_rows_go_with_their_fragment(location, sizes, count):
+def test_the_blob_files_of_rows_are_removed_with_their_fragment(location, sizes, count):
     """The number of blob files is derived from the rows, or a missing last one would pass."""
     table = commit_exact(stage_create(location, SCHEMA, **identity())).table
     given, root = blobs(*sizes), Path(location.native_uri)

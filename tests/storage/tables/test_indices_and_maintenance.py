@@ -86,7 +86,7 @@ def test_an_index_of_the_same_name_is_replaced(location):
     assert (only.indexed_rows, only.unindexed_rows) == (2, 0)
 
 
-def test_coverage_tells_what_is_not_indexed_yet(location):
+def test_coverage_reports_what_is_not_indexed_yet(location):
     table = index(create(location, {"a": 1, "b": 2}), BY_ID)
     table = change(table, {"a": 10, "c": 3})
     (by_id,) = describe_indices(table)

@@ -24,7 +24,7 @@ def ref(location, name) -> Path:
     return Path(location.uri) / "_refs" / "branches" / f"{name}.json"
 
 
-def test_a_branch_starts_at_the_version_it_was_made_from(location):
+def test_a_branch_starts_at_the_version_it_was_created_from(location):
     table = change(create(location, {"a": 1}), {"b": 2})
     change(table, {"c": 3})
     name = ulids.next()
@@ -48,7 +48,7 @@ def test_a_branch_of_a_branch_reads_all_its_ancestors(location):
     assert list_branches(location)[second].parent_branch == first
 
 
-def test_a_taken_name_is_refused(location):
+def test_an_existing_name_is_refused(location):
     create(location, {"a": 1})
     name = ulids.next()
     branch = change(create_branch(location, name, None, 1), {"b": 2})
@@ -119,7 +119,7 @@ def test_residue_without_any_version_is_cleared_as_well(location):
     assert content(create_branch(location, name, None, 1)) == {"a": 1}
 
 
-def test_a_ref_without_a_tree_can_be_deleted_and_made_again(location):
+def test_a_ref_without_a_tree_can_be_deleted_and_recreated(location):
     create(location, {"a": 1})
     name = ulids.next()
     create_branch(location, name, None, 1)

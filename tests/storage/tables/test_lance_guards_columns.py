@@ -55,7 +55,7 @@ def fragments(table):
     return [fragment.metadata for fragment in table.get_fragments()]
 
 
-def test_a_schema_from_arrow_is_numbered_in_order_whatever_it_asks_for():
+def test_a_schema_from_arrow_is_numbered_in_order_whatever_it_requests():
     """Red: re-read "Numbers of columns"."""
     asked = pa.field("a", pa.int32(), metadata={"lance:field_id": "7"})
     assert numbers(LanceSchema.from_pyarrow(pa.schema([asked]))) == {"a": 0}

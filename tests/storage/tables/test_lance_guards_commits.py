@@ -54,7 +54,7 @@ def test_an_inline_merge_of_one_new_key_has_one_winner_and_other_keys_both_land(
     assert lance_directly.ids(lance_directly.newest(dataset)) == ["a", "k", "other"]
 
 
-def test_the_file_of_a_version_tells_its_transaction_without_being_opened(tmp_path):
+def test_the_file_of_a_version_names_its_transaction_without_being_opened(tmp_path):
     """Red: re-read "Version files"; commits are right all the same, and slower."""
     location = TableLocation(str(tmp_path / "table"))
     staged = stage_create(location, SCHEMA, rows({"a": 1}), **identity())
@@ -136,7 +136,7 @@ def test_a_second_create_at_version_zero_is_refused(location):
         commit_exact(late)
 
 
-def test_a_minted_identity_is_kept_on_main_and_on_a_branch(location):
+def test_a_minted_identity_is_retained_on_main_and_on_a_branch(location):
     """Red: re-read "Identity of a transaction"."""
     create(location, {"a": 1})
     branch = create_branch(location, ulids.next(), None, 1)
@@ -185,7 +185,7 @@ def test_cleanup_blinds_the_check_of_a_stale_writer(dataset):
     assert lance_directly.ids(lance_directly.newest(dataset)) == ["a", "n0", "n1", "n2"]
 
 
-def test_an_update_is_compared_with_the_newest_version_whatever_is_gone(location):
+def test_an_update_is_compared_with_the_newest_version_whatever_was_removed(location):
     """Red: re-read "Cleanup blinds conflict detection": the anchor of a ledger relies on it."""
     table = create(location, {"a": 1})
     (first,) = (fragment.metadata for fragment in table.native.get_fragments())
@@ -202,7 +202,7 @@ def test_an_update_is_compared_with_the_newest_version_whatever_is_gone(location
     assert lance_directly.commit(table.native, Transaction(1, blind)).version == 5
 
 
-def test_our_commit_looks_before_it_leaps(location):
+def test_our_commit_checks_for_conflicts_first(location):
     """Red: re-read "Cleanup blinds conflict detection"."""
     table = create(location, {})
     stale = stage_changes(table, rows({"stale": 9}), **identity())
@@ -234,7 +234,7 @@ def test_a_commit_does_not_look_for_its_files(dataset, tmp_path):
         landed.to_table()
 
 
-def test_the_record_of_a_version_lives_in_the_version_file_too(dataset, tmp_path):
+def test_the_record_of_a_version_is_in_the_version_file_too(dataset, tmp_path):
     """Red: re-read "Identity of a transaction": losing _transactions would lose history."""
     for file in (tmp_path / "table" / "_transactions").iterdir():
         file.unlink()

@@ -156,7 +156,7 @@ def test_a_failed_compaction_leaves_a_reservation_and_a_plain_error(dataset):
     assert lance_directly.ids(newest) == ["b", "c"]
 
 
-def test_history_needs_the_shim_and_tells_reservations_only_by_their_namelessness(location):
+def test_history_needs_the_shim_and_distinguishes_reservations_only_by_their_missing_name(location):
     """Red: re-read "History"; the shim may have become needless, or insufficient."""
     table = create(location, {"a": 1})
     staged = stage_indices(table, [IndexSpec("by_id", "id", LanceIndexKind.BTREE)], **identity())
@@ -420,7 +420,7 @@ def _indexed(place, deleted: str) -> LanceDataset:
     return made
 
 
-def test_a_session_takes_a_table_made_again_at_its_address_for_the_one_before(tmp_path):
+def test_a_session_mistakes_a_table_recreated_at_its_address_for_the_one_before(tmp_path):
     """Red: re-read "Sessions"; one session for all generations may be enough."""
     place, session = tmp_path / "table", lance.Session()
     before = _indexed(place, "x13")
@@ -435,7 +435,7 @@ def test_a_session_takes_a_table_made_again_at_its_address_for_the_one_before(tm
     assert fresh.count_rows("grade = 3") == 3
 
 
-def test_a_version_tells_when_it_was_made_and_in_public_only_by_the_local_clock(dataset):
+def test_a_version_records_its_creation_time_and_in_public_only_by_the_local_clock(dataset):
     """Red: re-read "Times"."""
     made_at = dataset._ds.current_version()["timestamp"]
     public = dataset.get_version()["timestamp"]

@@ -141,7 +141,7 @@ def test_blobs_survive_compaction_and_inline_merges_with_their_neighbours(tmp_pa
     assert read(dataset) == expected
 
 
-def test_a_change_feed_asked_of_a_newer_handle_misses_updates(tmp_path):
+def test_a_change_feed_read_from_a_newer_handle_misses_updates(tmp_path):
     """Red: re-read "Change feed"; the end version may no longer have to be checked out."""
     dataset = lance_directly.create(tmp_path / "table", {"a": 1, "b": 2})
     for value in (10, 11):
@@ -152,7 +152,7 @@ def test_a_change_feed_asked_of_a_newer_handle_misses_updates(tmp_path):
     assert exact.get_updated_rows().read_all().num_rows == 1
 
 
-def test_rows_of_a_fragment_are_taken_by_their_position_among_those_left(tmp_path):
+def test_rows_of_a_fragment_are_taken_by_their_position_among_the_live_rows(tmp_path):
     """Red: re-read "Taking rows"; positions may count deleted rows, or come in any order."""
     dataset = lance_directly.create(tmp_path / "table", {"a": 1, "b": 2, "c": 3, "d": 4})
     dataset.delete("id IN ('a', 'c')")
@@ -163,7 +163,7 @@ def test_rows_of_a_fragment_are_taken_by_their_position_among_those_left(tmp_pat
     assert fragment.take([0], columns=["id", "_rowid", "_rowaddr"]).column_names == ["id"]
 
 
-def test_a_row_id_that_is_kept_is_listed_in_the_metadata(dataset):
+def test_a_retained_row_id_is_listed_in_the_metadata(dataset):
     """Red: re-read "Kept row ids"; an update may be able to keep them for nothing."""
     update = rows({f"a{number}": 9 for number in (1, 3)})
     dataset.merge_insert("id").when_matched_update_all().execute(update)
@@ -180,7 +180,7 @@ def test_an_expression_fails_beside_a_column_it_does_not_name(tmp_path):
     assert dataset.to_table(filter="`id` IN ('a')").num_rows == 1
 
 
-def test_sorting_by_a_column_that_is_not_asked_for_fails(dataset):
+def test_sorting_by_a_column_that_is_not_requested_fails(dataset):
     """Red: re-read "Filters"; the row id need not be asked for any more."""
     with pytest.raises(ValueError, match="TakeExec"):
         dataset.scanner(columns=["id"], order_by=["value"]).to_table()

@@ -121,7 +121,9 @@ def remove_versions(table: Table, *versions: int) -> None:
 
 
 @pytest.mark.parametrize("left", ["the newest", "what merged the lineage"])
-def test_a_publish_that_slept_is_refused_whatever_versions_are_gone(ledger, left, monkeypatch):
+def test_a_publish_of_a_suspended_writer_is_refused_whatever_versions_are_removed(
+    ledger, left, monkeypatch
+):
     """It looked before the others came, so it does not know that there is anything to look for."""
     table = publish(publish(ledger, 1), 2)
     late = stage_publish(read_state(table), rows({"s": 7}), rows({"late": 7}))
@@ -137,7 +139,7 @@ def test_a_publish_that_slept_is_refused_whatever_versions_are_gone(ledger, left
     assert lineage(publish(newest, 5)) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_branch_has_the_anchor_of_what_it_was_made_from(ledger):
+def test_a_branch_has_the_anchor_of_its_source(ledger):
     table = publish(ledger, 1)
     branch = create_branch(table.location, ulids.next(), None, table.version)
     late = stage_publish(read_state(branch), rows({"s": 7}), rows({"late": 7}))
@@ -271,7 +273,7 @@ def test_our_own_compaction_refuses_a_ledger(ledger):
         write_groups(ledger, [[fragment.id for fragment in ledger.fragments()]])
 
 
-def test_branches_of_a_ledger_go_their_own_ways(ledger):
+def test_branches_of_a_ledger_are_independent(ledger):
     table = publish(publish(ledger, 1), 2)
     branch = create_branch(table.location, ulids.next(), None, table.version)
     assert state(branch) == {"s": 2, "t": -2}

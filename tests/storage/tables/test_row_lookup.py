@@ -99,7 +99,7 @@ def test_an_insert_under_fresh_ids_is_followed_as_well(location, process):
     check(table, ["a", "b", "c"])
 
 
-def test_a_commit_of_somebody_else_is_noticed(location, process):
+def test_a_commit_of_another_writer_is_detected(location, process):
     create(location, {"a": 1})
     check(process.opens(location), ["a"])
     change(open_newest(location), {"a": 5, "b": 2})
@@ -109,7 +109,7 @@ def test_a_commit_of_somebody_else_is_noticed(location, process):
     check(table, ["a", "b"])
 
 
-def test_a_commit_on_top_of_one_that_was_not_looked_at_is_not_mistaken(location, process):
+def test_a_commit_on_top_of_one_that_was_not_read_is_not_mistaken(location, process):
     """Between two of our commits somebody moved the rows the directory remembers."""
     create(location, {"a": 1, "b": 2})
     check(process.opens(location), ["a"])
@@ -162,7 +162,7 @@ def test_a_table_that_was_emptied_starts_afresh(location, process):
     check(process.changes(table, {"a": 4}), ["a", "b"])
 
 
-def test_an_overwrite_is_read_anew(location, process):
+def test_an_overwrite_is_read_again(location, process):
     create(location, {"a": 1, "b": 2})
     table = process.opens(location)
     check(table, ["a"])
@@ -194,7 +194,9 @@ def test_large_fragments_are_left_to_lance(location, process, monkeypatch):
     assert reads_of(table, ["a", "f"]) == 0
 
 
-def test_a_large_fragment_that_lost_its_last_row_is_no_longer_asked(location, process, monkeypatch):
+def test_a_large_fragment_that_lost_its_last_row_is_no_longer_searched(
+    location, process, monkeypatch
+):
     monkeypatch.setattr(directories, "SMALL_FRAGMENT_ROWS", 1)
     create(location, {"a": 1, "b": 2})
     table = process.changes(process.opens(location), {"e": 5})
@@ -241,7 +243,7 @@ def test_a_lookup_of_many_keys_is_a_scan(location, process):
     check(table, [*many, "missing"])
 
 
-def test_a_commit_of_many_rows_is_read_anew(location, process):
+def test_a_commit_of_many_rows_is_read_again(location, process):
     create(location, {"a": 1})
     table = process.opens(location)
     check(table, ["a"])
@@ -249,7 +251,7 @@ def test_a_commit_of_many_rows_is_read_anew(location, process):
     check(table, ["a", "k0", f"k{MAX_LOOKUP_KEYS}", "missing"])
 
 
-def test_a_commit_of_rows_too_large_for_one_file_is_read_anew(location, process, monkeypatch):
+def test_a_commit_of_rows_too_large_for_one_file_is_read_again(location, process, monkeypatch):
     create(location, {"a": 1, "b": 2})
     table = process.opens(location)
     check(table, ["a"])
@@ -274,7 +276,7 @@ def test_branches_have_directories_of_their_own(location, process):
     assert found(fork, ["m", "f"], ["id"]) == [{"id": "f"}]
 
 
-def test_a_directory_that_was_given_up_is_made_again(tmp_path, process):
+def test_an_abandoned_directory_is_built_again(tmp_path, process):
     places = [TableLocation(str(tmp_path / str(n))) for n in range(MAX_CACHED_DIRECTORIES + 1)]
     for place in places:
         create(place, {"a": 1})

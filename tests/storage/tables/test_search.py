@@ -117,7 +117,7 @@ def test_each_word_has_one_stem():
     assert stem_words([]) == []
 
 
-def test_stop_words_are_told_apart():
+def test_stop_words_are_distinguished():
     assert drop_stop_words(["the", "night", "of", "above"]) == {"night"}
 
 

@@ -106,7 +106,7 @@ def test_rows_of_a_branch_stay_on_it(location):
     assert content(open_newest(location)) == {"a": 1}
 
 
-def test_what_is_large_nested_or_unfit_goes_the_general_way(location):
+def test_large_nested_or_unfit_rows_use_the_general_writer(location):
     table = create(location, {"a": 1})
     huge = rows({"x" * (MAX_SMALL_BYTES + 1): 1})
     unfit = rows({"a": 1}).cast(pa.schema([("id", pa.string()), ("value", pa.int32())]))

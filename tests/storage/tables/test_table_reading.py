@@ -78,7 +78,7 @@ def test_batches_give_every_row_in_stored_order(location):
     assert [v for batch in batches for v in batch.column(0).to_pylist()] == list(range(100))
 
 
-def test_rows_are_taken_by_row_id_in_the_order_asked(location):
+def test_rows_are_taken_by_row_id_in_the_requested_order(location):
     table = change(create(location, {"a": 1, "b": 2, "c": 3}), deletes=("b",))
     taken = table.take_row_ids([2, 99, 1, 0], ["id", "_rowid"])
     assert taken.to_pydict() == {"id": ["c", "a"], "_rowid": [2, 0]}
@@ -139,7 +139,7 @@ def test_a_lookup_works_beside_columns_of_any_type(tmp_path):
     assert table.lookup("when", when, ["id", "_rowid"]).to_pydict() == {"id": ["a"], "_rowid": [0]}
 
 
-def test_a_lookup_in_an_empty_table_has_the_columns_asked_for(location):
+def test_a_lookup_in_an_empty_table_has_the_requested_columns(location):
     found = create(location).lookup("id", pa.array(["a"]), ["value", "_rowid", "_rowaddr"])
     assert found.schema.names == ["value", "_rowid", "_rowaddr"]
     assert found.num_rows == 0

@@ -73,7 +73,7 @@ def race(*staged) -> Counter:
         return Counter(pool.map(outcome, staged))
 
 
-def test_a_table_lives_there_as_on_a_disk(location):
+def test_a_table_is_stored_there_as_on_a_disk(location):
     assert not is_table(location)
     table = change(change(create(location), {"a": 1, "b": 2}), {"a": 3}, deletes=("b",))
     assert is_table(location)
@@ -85,7 +85,7 @@ def test_a_table_lives_there_as_on_a_disk(location):
     ]  # fmt: skip
 
 
-def test_absence_is_told_by_looking(location):
+def test_absence_is_detected_by_reading(location):
     with pytest.raises(StorageFailure, match="no table at") as failure:
         open_table(location, 1)
     assert failure.value.kind is StorageKind.NOT_FOUND
@@ -135,7 +135,7 @@ def test_a_ledger_publishes_and_merges(location):
     assert sorted(read_lineage(table, ["value"]).column("value").to_pylist()) == [0, 1, 2, 3, 4]
 
 
-def test_wrong_credentials_or_endpoint_are_told_apart_from_absence(location):
+def test_wrong_credentials_or_endpoint_are_distinguished_from_absence(location):
     unreachable = dict(location.storage_options or {}) | {
         "aws_endpoint": "http://127.0.0.1:9",
         "client_max_retries": "0",
@@ -145,7 +145,7 @@ def test_wrong_credentials_or_endpoint_are_told_apart_from_absence(location):
     assert failure.value.kind in (StorageKind.TRANSIENT, StorageKind.UNKNOWN)
 
 
-def test_a_blob_file_that_is_gone_is_missed_before_and_after_it_was_listed(location):
+def test_a_deleted_blob_file_is_reported_before_and_after_it_was_listed(location):
     schema = mark_primary_key(
         pa.schema([pa.field("id", pa.string()), make_blob_field("body")]), "id"
     )

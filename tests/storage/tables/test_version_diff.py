@@ -106,7 +106,7 @@ def test_a_table_that_is_not_there_has_no_rows(location):
     assert check(None, None) == []
 
 
-def test_many_deletions_are_told_apart_from_few(location):
+def test_many_deletions_are_distinguished_from_few(location):
     """Few deleted rows are listed in a file of one form, many in another."""
     table = create(location, {f"id{number:05d}": number for number in range(20_000)})
     many = tuple(f"id{number:05d}" for number in range(0, 20_000, 3))
@@ -118,7 +118,7 @@ def test_many_deletions_are_told_apart_from_few(location):
     assert len(check(one_less, few_left)) == 13_331
 
 
-def test_rows_come_in_the_order_they_are_asked_for(location):
+def test_rows_are_returned_in_the_requested_order(location):
     table = change(create(location, NUMBERED), {"new": 5}, ("id0003",))
     places = _addresses(table)
     asked = ["new", "id2999", "id0000", "id1500"]

@@ -225,7 +225,7 @@ def test_a_whole_write_whose_branch_moved_on_is_undone(interrupted):
     assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
-def test_a_restore_that_was_made_before_is_recognised_and_not_made_again(interrupted):
+def test_an_existing_restore_is_recognised_and_not_repeated(interrupted):
     written = interrupted.announce(PERSON, CITY)
     written.move(PERSON)
     (table, _) = written.plan.changes.moved
@@ -253,7 +253,7 @@ def test_a_restore_that_comes_after_the_write_was_finished_is_undone(interrupted
     check_order(interrupted.place, omnigraph.open(interrupted.place))
 
 
-def test_a_write_that_is_announced_when_its_base_is_long_gone_is_abandoned(interrupted):
+def test_a_write_whose_base_was_removed_before_its_intent_is_abandoned(interrupted):
     """Its writer slept before the announcement, and cleanup removed what came after its base."""
     written = interrupted.announce(PERSON)
     interrupted.root.store.delete(make_intent_path(written.plan.operation_id))
@@ -268,7 +268,7 @@ def test_a_write_that_is_announced_when_its_base_is_long_gone_is_abandoned(inter
     check_order(interrupted.place, omnigraph.open(interrupted.place), is_cleaned=True)
 
 
-def test_the_fork_of_a_write_is_gone_with_its_branch_and_its_table(interrupted):
+def test_the_fork_of_a_write_is_removed_with_its_branch_and_its_table(interrupted):
     """Its writer slept before the announcement, and the branch and the type were dropped."""
     interrupted.graph.create_branch("dev")
     written = interrupted.announce(CITY, branch="dev")
@@ -346,7 +346,7 @@ def lose_name(interrupted, name):
     delete_ref(interrupted.root.store, name)
 
 
-def test_the_write_of_a_branch_that_is_gone_is_noted_on_main_once(interrupted):
+def test_the_write_of_a_deleted_branch_is_recorded_on_main_once(interrupted):
     interrupted.graph.create_branch("dev")
     written = interrupted.announce(PERSON, branch="dev")
     written.move(PERSON)
@@ -357,7 +357,7 @@ def test_the_write_of_a_branch_that_is_gone_is_noted_on_main_once(interrupted):
     assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
 
 
-def test_a_branch_of_the_same_name_is_not_mistaken_for_the_one_that_is_gone(interrupted):
+def test_a_branch_of_the_same_name_is_not_mistaken_for_the_deleted_one(interrupted):
     interrupted.graph.create_branch("dev")
     written = interrupted.announce(PERSON, branch="dev")
     written.move(PERSON)
@@ -373,7 +373,7 @@ def test_a_branch_of_the_same_name_is_not_mistaken_for_the_one_that_is_gone(inte
     assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
 
 
-def test_several_writes_are_settled_in_the_order_they_were_announced(interrupted):
+def test_several_writes_are_recovered_in_the_order_of_their_intents(interrupted):
     """Each is looked at when its turn comes: what the ones before did is seen."""
     written = [interrupted.announce(PERSON, CITY) for _ in range(3)]
     written[1].move(PERSON)
@@ -404,7 +404,7 @@ def test_a_write_without_effects_does_not_stop_one_that_is_whole(interrupted):
     assert_settled_for_good(interrupted, idle, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
-def test_one_that_cannot_be_settled_keeps_those_announced_after_it_waiting(interrupted):
+def test_one_that_cannot_be_recovered_blocks_the_later_intents(interrupted):
     first, second = interrupted.announce(PERSON), interrupted.announce(CITY)
     first.move(PERSON)
     location = interrupted.root.location(first.plan.changes.moved[0].path)
@@ -415,7 +415,7 @@ def test_one_that_cannot_be_settled_keeps_those_announced_after_it_waiting(inter
     assert list_operations(interrupted.root.store) == operations
 
 
-def test_one_that_cannot_be_settled_concerns_its_own_branch_alone(interrupted):
+def test_one_that_cannot_be_recovered_concerns_its_own_branch_alone(interrupted):
     interrupted.graph.create_branch("dev")
     first = interrupted.announce(PERSON)
     first.move(PERSON)
