@@ -29,7 +29,7 @@ ONLY_OF_A_GRAPH = {
     "cleanup": "keeps what any branch needs, so it is about all of them",
     "verify": "looks at everything there is",
     "maintain": "follows the policy of the whole graph",
-    "recover": "settles interrupted writes wherever they were made",
+    "recover": "recovers interrupted writes of every branch",
     "recovery_pending": "shows interrupted writes wherever they were made",
     "as_actor": "the whole graph for somebody else",
     "with_queries": "queries that are run on any branch",

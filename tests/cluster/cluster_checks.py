@@ -69,7 +69,7 @@ def check_converged(folder: Path) -> ClusterStatus:
     return status
 
 
-def settle(folder: Path) -> ClusterStatus:
+def apply_until_converged(folder: Path) -> ClusterStatus:
     """Unlock and apply as an operator does after a crash, and check that the cluster converged."""
     check_served(folder)
     unlock(folder)

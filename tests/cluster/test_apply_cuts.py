@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph
-from cluster.cluster_checks import check_converged, list_graphs, settle
+from cluster.cluster_checks import apply_until_converged, check_converged, list_graphs
 from cluster.conftest import write_files
 from crash.crash_scenario import CLUSTER_APPLY
 from crash.harness import Workers, side_by_side
@@ -94,9 +94,9 @@ class ApplySweep:
         if ended.is_acknowledged:
             status = read_cluster_status(place)
             assert status.resource_digests == self.digests, "what was acknowledged is lost"
-        settled = settle(place)
-        assert settled.resource_digests == self.digests
-        assert list_graphs(settled) == self._scenario.graphs
+        status = apply_until_converged(place)
+        assert status.resource_digests == self.digests
+        assert list_graphs(status) == self._scenario.graphs
         if not self._scenario.is_new:
             assert count_books(place) == 1, "a graph lost its rows"
         shutil.rmtree(place)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cluster.cluster_cases import AtWrite
-from cluster.cluster_checks import list_graphs, settle
+from cluster.cluster_checks import apply_until_converged, list_graphs
 from cluster.test_apply_cuts import SCENARIOS, add_book, count_books
 from omnigraph.cluster import apply_cluster, read_cluster_status
 from omnigraph.errors import ClusterError, StorageFailure, StorageKind
@@ -72,8 +72,8 @@ def fail(template: Path, number: int, *, is_made: bool) -> str | None:
     code = apply_failing(place, FailAt(number, is_made=is_made))
     lock = read_cluster_status(place).state.lock_id
     assert lock is None or code == "state_lock_error", "a lock was left"
-    settled = settle(place)
-    assert list_graphs(settled) == SCENARIOS["everything"].graphs
+    status = apply_until_converged(place)
+    assert list_graphs(status) == SCENARIOS["everything"].graphs
     assert count_books(place) == 1
     shutil.rmtree(place)
     return code
@@ -99,7 +99,7 @@ def test_an_apply_interrupted_from_the_keyboard_releases_its_lock(template, mome
     finally:
         install_observer(None)
     assert read_cluster_status(template).state.lock_id is None
-    assert list_graphs(settle(template)) == SCENARIOS["everything"].graphs
+    assert list_graphs(apply_until_converged(template)) == SCENARIOS["everything"].graphs
 
 
 @pytest.mark.slow

@@ -106,7 +106,7 @@ def test_a_lost_ledger_in_a_bucket_is_imported(folder, root, s3_server) -> None:
     assert read_cluster_status(folder, settings=settings).resource_digests == before
 
 
-def settle_in_bucket(folder: Path, settings: Settings) -> None:
+def converge_in_bucket(folder: Path, settings: Settings) -> None:
     """Recover the cluster as an operator does after a crash."""
     lock = read_cluster_status(folder, settings=settings).state.lock_id
     if lock is not None:
@@ -141,4 +141,4 @@ def test_an_apply_killed_in_a_bucket_is_finished_by_the_next_one(
             edit(folder, "cluster.yaml", "  people:\n    schema: people.pg\n", "")
             approve_change(folder, "graph.people", actor="maria", settings=settings)
         workers.run(folder, CLUSTER_APPLY, after, environment=environment)
-        settle_in_bucket(folder, settings)
+        converge_in_bucket(folder, settings)

@@ -16,7 +16,7 @@ import pytest
 
 import omnigraph
 from cluster.cluster_cases import AtWrite
-from cluster.cluster_checks import check_converged, settle
+from cluster.cluster_checks import apply_until_converged, check_converged
 from cluster.test_apply_cuts import edit
 from commands.quick_command import quick_command
 from omnigraph.cluster import apply_cluster, find_root, plan_cluster, read_cluster_status
@@ -133,7 +133,7 @@ def test_each_of_many_concurrent_operators_wins_or_is_refused(folder, locks) -> 
 def test_a_cancelled_job_releases_its_lock(folder) -> None:
     edit(folder, "people.pg", "name: String @key", "name: String @key  born: I32?")
     recoveries = folder / "__cluster" / "recoveries"
-    omnigraph.open(folder / "graphs/people.omni")  # a copy settles in when it is first opened
+    omnigraph.open(folder / "graphs/people.omni")  # the first open of a copy records its address
     with GraphRoot.at(str(folder / "graphs/people.omni")).acquire_fence():
         job = subprocess.Popen(
             [sys.executable, "-m", "omnigraph.cli", "cluster", "apply"],
@@ -154,4 +154,4 @@ def test_a_cancelled_job_releases_its_lock(folder) -> None:
         finally:
             job.kill()
     assert not (folder / "__cluster" / "lock.json").exists()
-    settle(folder)
+    apply_until_converged(folder)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 import omnigraph
-from cluster.cluster_checks import check_served, list_graphs, settle, unlock
+from cluster.cluster_checks import apply_until_converged, check_served, list_graphs, unlock
 from crash.crash_scenario import CLUSTER_APPLY
 from crash.harness import Workers
 from omnigraph.cluster import approve_change, plan_cluster, refresh_cluster
@@ -110,7 +110,7 @@ class ClusterHistory:
         unlock(self._folder)
 
     def _check(self) -> None:
-        status = settle(self._folder)
+        status = apply_until_converged(self._folder)
         assert set(list_graphs(status)) == set(self._model.graphs)
         queries = {a.split(".")[1] for a in status.resource_digests if a.startswith("query.")}
         assert queries == self._model.queries

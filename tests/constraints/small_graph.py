@@ -48,7 +48,7 @@ def _cell(type_: NodeType | EdgeType, row: Row, name: str) -> object:
 
 @dataclass(frozen=True)
 class SmallGraph:
-    """The committed rows of every table, and how a write to them is judged."""
+    """The committed rows of every table, and the check of a write to them."""
 
     catalog: Catalog
     tables: Mapping[str, pa.Table]

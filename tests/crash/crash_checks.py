@@ -58,9 +58,9 @@ def check(place: Place, allowed: Mapping[str, Content], *, is_cleaned: bool = Fa
         f"neither {' nor '.join(allowed)}: {_differences(found, allowed)}"
     )
     check_order(place, graph, is_cleaned=is_cleaned)
-    settled = files_of(place)
+    recovered = files_of(place)
     assert open_graph(place).recover() == []
-    assert files_of(place) == settled, "a second recovery changed something"
+    assert files_of(place) == recovered, "a second recovery changed something"
     assert content_of(graph) == found
     _write_everywhere(open_graph(place, actor=CHECKER), found)
     check_order(place, graph, is_cleaned=is_cleaned)

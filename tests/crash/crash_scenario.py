@@ -340,7 +340,7 @@ LOAD_INTO_NEW_BRANCH = "load_into_new_branch"
 CLEANUP = "cleanup"
 REPAIR = "repair"
 DELETE_MEANWHILE = "delete_branch_meanwhile"
-"""By a process that had the graph open before, and so has settled nothing that came later."""
+"""By a process that opened the graph before, and so has recovered no later write."""
 OPERATIONS: Mapping[str, Operation] = WRITES | {
     # Two visible steps: the branch, then its rows.
     LOAD_INTO_NEW_BRANCH: Operation(
@@ -356,4 +356,4 @@ CLUSTER_APPLY = "cluster_apply"
 """Applying the configuration of a cluster; `tests/cluster` has what is checked after it."""
 INIT = "init"
 OPEN = "open"
-"""Opening for writing, which settles whatever is pending."""
+"""Opening for writing, which recovers every pending write."""

@@ -1,4 +1,4 @@
-"""Interrupted writes that cannot be settled as usual, because something else is wrong as well."""
+"""Interrupted writes that cannot be recovered as usual, because of other damage."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def interrupt(place, moment, action, path, *, branch="main", nth=1):
 
 
 def assert_refused(place, text):
-    """Nobody settles it, everybody who writes is told, and readers go on."""
+    """No writer recovers it, every writer reports it, and readers continue."""
     before = content_of(open_graph(place, read_only=True))
     left = intents(place)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""A disk that is full while a write is pending: cleanup makes the room that settling it needs."""
+"""A disk that is full while a write is pending: cleanup frees the space that its recovery needs."""
 
 from __future__ import annotations
 

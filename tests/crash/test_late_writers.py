@@ -1,7 +1,7 @@
-"""Writers that were thought dead and act once more.
+"""Writers that were declared dead and act again.
 
 Where the fence is a lease, a writer may be suspended between its last check of the lease and its
-effect. Another takes over, recovers the operation and goes on; then the suspended writer resumes.
+effect. Another takes over, recovers the operation and continues; then the suspended writer resumes.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ UPDATE = "update Person set {age: 99} where age = 30"
 
 
 class LostLease:
-    """A hold that others take for abandoned: once lost, every look at it says so."""
+    """A guard that another writer has taken over: once lost, every check raises."""
 
     epoch, took_over = 1, False
 
@@ -74,30 +74,30 @@ class LostLease:
 
 
 class LeaseInNameOnly:
-    """Gives one hold and keeps nobody out, as a lease does whose term has run out."""
+    """A fence that excludes no writer, as a lease whose term has expired."""
 
     spans_processes = True
 
-    def __init__(self, hold: LostLease) -> None:
-        self._hold = hold
+    def __init__(self, guard: LostLease) -> None:
+        self._guard = guard
 
     def acquire(self, wait_s: float) -> LostLease:
-        return self._hold
+        return self._guard
 
 
 class SuspendedWriter:
     """A writer on a lease that will be lost."""
 
     def __init__(self, place) -> None:
-        self.hold, self._place = LostLease(), place
+        self.guard, self._place = LostLease(), place
 
     def opens(self, **settings):
         root = GraphRoot.at(str(self._place), replace(settings_of(self._place), **settings))
-        root.__dict__["fence"] = LeaseInNameOnly(self.hold)
+        root.__dict__["fence"] = LeaseInNameOnly(self.guard)
         return Graph(root, actor="suspended")
 
     def applies(self, schema):
-        """Changes the schema, where whatever may be slept on is announced."""
+        """Return the change of a schema that writes an intent for every effect."""
 
         def open_and_work():
             graph = self.opens(writer_fence=FenceMode.OFF)
@@ -112,9 +112,9 @@ class SuspendedWriter:
 
         return open_and_work
 
-    def wakes(self, parked_thread):
-        """Let it go on; its effect happens, and then it learns that it lost its lease."""
-        self.hold.is_lost = True
+    def resume(self, parked_thread):
+        """Resume it: its effect happens, and then it learns that it lost its lease."""
+        self.guard.is_lost = True
         return parked_thread.finish()
 
 
@@ -144,13 +144,13 @@ def kinds(graph, branch="main"):
 
 
 def leave_late_effect(place, suspended, statements, path, recoveries):
-    """Let a table version arrive after its operation was settled; gives the graph's content."""
-    with parked("before", "commit", path, suspended.mutates(statements)) as asleep:
+    """Leave a table version that arrives after recovery, and return the content before."""
+    with parked("before", "commit", path, suspended.mutates(statements)) as paused:
         graph = open_graph(place, actor="other")
         assert kinds(graph) == recoveries
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     assert content_of(graph) == before, "readers do not see what arrived late"
     return before
 
@@ -175,12 +175,12 @@ def quarantine_pending(place):
 
 
 def test_a_late_effect_of_a_write_that_was_set_aside_is_undone(place, graph, suspended):
-    with parked("before", "commit", NODES, suspended.mutates(INSERT)) as asleep:
+    with parked("before", "commit", NODES, suspended.mutates(INSERT)) as paused:
         before = content_of(graph)
         quarantine_pending(place)
         assert (kinds(graph), intents(place)) == (["Abandoned"], [])
         with pytest.raises(RecoveryRequired):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     assert drifted(place) == ["node:Person"]
     assert content_of(graph) == before
     run(graph, UPDATE)
@@ -189,31 +189,31 @@ def test_a_late_effect_of_a_write_that_was_set_aside_is_undone(place, graph, sus
 
 
 def test_a_late_publish_of_a_write_that_was_set_aside_fails(place, graph, suspended):
-    with parked("before", "commit", MANIFEST, suspended.applies(MORE_TYPES)) as asleep:
+    with parked("before", "commit", MANIFEST, suspended.applies(MORE_TYPES)) as paused:
         before = content_of(graph)
         quarantine_pending(place)
         with pytest.raises(ReadSetChanged, match="writer_fence"):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     assert kinds(graph) == ["Abandoned"]
     assert check(place, {"without the suspended write": before})
 
 
 def test_a_write_that_is_visible_already_is_set_aside_without_a_word(place, graph, suspended):
-    with parked("before", "delete", INTENTS, suspended.mutates(PAIR)) as asleep:
+    with parked("before", "delete", INTENTS, suspended.mutates(PAIR)) as paused:
         after = content_of(graph)
         quarantine_pending(place)
         assert (kinds(graph), intents(place)) == ([], [])
-        suspended.wakes(asleep)
+        suspended.resume(paused)
     assert check(place, {"with the suspended write": after})
 
 
 def test_a_write_to_a_deleted_branch_is_abandoned_silently(place, graph, suspended):
     graph.create_branch("dev")
-    with parked("before", "put", INTENTS, suspended.mutates(INSERT, "dev")) as asleep:
+    with parked("before", "put", INTENTS, suspended.mutates(INSERT, "dev")) as paused:
         graph.delete_branch("dev")
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     quarantine_pending(place)
     assert (kinds(graph), intents(place)) == ([], [])
     assert check(place, {"without the suspended write": before})
@@ -227,7 +227,7 @@ def test_a_late_effect_on_one_table_does_not_stop_writers_of_others(place, suspe
 
 
 def test_a_late_effect_after_a_rollback_is_undone(place, suspended):
-    """It had moved one of two tables, which was undone, and then moves the other."""
+    """It had committed one of two tables, which was undone, and then commits the other."""
     before = leave_late_effect(place, suspended, PAIR, NODES, ["RolledBack"])
     assert drifted(place) == ["node:Person"]
     graph = open_graph(place)
@@ -239,7 +239,7 @@ def test_a_late_effect_after_a_rollback_is_undone(place, suspended):
 
 
 def test_a_writer_that_had_moved_a_table_before_it_met_a_late_effect_succeeds(place, suspended):
-    """The first of its tables is undone and moved again; its restore is not taken for drift."""
+    """The first of its tables is undone and moved again; its restore is not mistaken for drift."""
     leave_late_effect(place, suspended, INSERT, NODES, ["Abandoned"])
     graph = open_graph(place, actor="other")
     run(graph, PAIR)
@@ -264,30 +264,30 @@ def test_late_effects_on_two_tables_are_undone_one_after_the_other(place):
 def test_two_late_effects_of_one_operation_are_both_revoked_and_reported(
     place, suspended, monkeypatch
 ):
-    """Its tables move at the same time, so it may sleep before both of them."""
+    """Its tables are committed concurrently, so it may be suspended before both of them."""
     monkeypatch.setenv("OMNIGRAPH_WRITE_CONCURRENCY", "8")
-    arrived, go, told = threading.Semaphore(0), threading.Event(), []
+    arrived, go, finished = threading.Semaphore(0), threading.Event(), []
 
-    def sleep():
+    def pause():
         arrived.release()
         assert go.wait(600)
 
     def write(graph):
         with pytest.raises(RecoveryRequired):
             run(graph, PAIR)
-        told.append(True)
+        finished.append(True)
 
-    with watched(At("before", "commit", TABLES, sleep, times=2)):
-        asleep = threading.Thread(target=write, args=(suspended.opens(),), daemon=True)
-        asleep.start()
+    with watched(At("before", "commit", TABLES, pause, times=2)):
+        paused = threading.Thread(target=write, args=(suspended.opens(),), daemon=True)
+        paused.start()
         for _ in range(2):
             assert arrived.acquire(timeout=600)
     graph = open_graph(place, actor="other")
     before = content_of(graph)
-    suspended.hold.is_lost = True
+    suspended.guard.is_lost = True
     go.set()
-    asleep.join(600)
-    assert told
+    paused.join(600)
+    assert finished
     assert (kinds(graph), drifted(place)) == (["Abandoned"], ["edge:Knows", "node:Person"])
     assert content_of(graph) == before
     run(graph, PAIR)
@@ -298,22 +298,22 @@ def test_two_late_effects_of_one_operation_are_both_revoked_and_reported(
 
 
 def test_a_late_effect_after_the_branch_moved_on_conflicts(place, graph, suspended):
-    with parked("before", "commit", NODES, suspended.mutates(INSERT)) as asleep:
+    with parked("before", "commit", NODES, suspended.mutates(INSERT)) as paused:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     assert content_of(graph) == before
     assert drifted(place) == []
     assert check(place, {"without the suspended write": before})
 
 
 def test_a_late_announcement_is_abandoned_by_the_next_writer(place, graph, suspended):
-    with parked("before", "put", INTENTS, suspended.mutates(PAIR)) as asleep:
+    with parked("before", "put", INTENTS, suspended.mutates(PAIR)) as paused:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     assert len(intents(place)) == 1
     assert check(place, {"without the suspended write": before})
 
@@ -327,16 +327,16 @@ def clean_up_days_later(place, days):
 @pytest.mark.parametrize(
     "cleanups",
     [
-        pytest.param([-1], id="versions went before"),
-        pytest.param([1], id="versions went after"),
-        pytest.param([1, 2, 3], id="the table went"),
+        pytest.param([-1], id="versions removed before"),
+        pytest.param([1], id="versions removed after"),
+        pytest.param([1, 2, 3], id="table removed"),
     ],
 )
 def test_a_late_announcement_for_a_type_that_was_dropped_is_abandoned(
     place, graph, suspended, cleanups
 ):
     city = 'insert City {{slug: "{}", name: "L"}}'
-    with parked("before", "put", INTENTS, suspended.mutates(city.format("late"))) as asleep:
+    with parked("before", "put", INTENTS, suspended.mutates(city.format("late"))) as paused:
         for slug in ("lima", "bern", "kyiv"):
             run(graph, city.format(slug))
         for days in (day for day in cleanups if day < 0):
@@ -346,7 +346,7 @@ def test_a_late_announcement_for_a_type_that_was_dropped_is_abandoned(
             clean_up_days_later(place, days)
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     assert len(intents(place)) == 1
     graph = open_graph(place)
     assert kinds(graph) == ["Abandoned"]
@@ -357,36 +357,36 @@ def test_a_late_announcement_for_a_type_that_was_dropped_is_abandoned(
 
 def test_a_late_publish_fails_and_its_write_is_visible_once(place, graph, suspended):
     """The process that took over completed the write, so its writer may report success."""
-    with parked("before", "commit", MANIFEST, suspended.mutates(PAIR)) as asleep:
+    with parked("before", "commit", MANIFEST, suspended.mutates(PAIR)) as paused:
         graph.recover()
         assert kinds(graph) == ["RolledForward"]
         after = content_of(graph)
-        suspended.wakes(asleep)
+        suspended.resume(paused)
     assert check(place, {"with the suspended write": after})
 
 
 def test_a_late_publish_after_others_went_on_is_no_second_commit(place, graph, suspended):
-    with parked("before", "commit", MANIFEST, suspended.mutates(PAIR)) as asleep:
+    with parked("before", "commit", MANIFEST, suspended.mutates(PAIR)) as paused:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
         after = content_of(graph)
-        suspended.wakes(asleep)
+        suspended.resume(paused)
     assert check(place, {"both writes": after})
 
 
 def test_a_late_publish_without_a_conflict_is_a_whole_commit(place, graph, suspended):
-    with parked("before", "commit", MANIFEST, suspended.mutates(PAIR)) as asleep:
+    with parked("before", "commit", MANIFEST, suspended.mutates(PAIR)) as paused:
         before = content_of(graph)
-        suspended.wakes(asleep)
+        suspended.resume(paused)
     after = content_of(graph)
     assert len(after["main"]) == len(before["main"]) + 2
     assert check(place, {"with the suspended write": after})
 
 
 def test_a_late_publish_of_what_is_being_given_up_is_a_whole_commit(place, graph, suspended):
-    """Others find no effect of it, and it comes right before they have said so."""
+    """Another writer finds no effect of it, and it comes right before that is recorded."""
     with (
-        parked("before", "commit", MANIFEST, suspended.applies(MORE_TYPES)) as asleep,
-        watched(At("before", "commit", MANIFEST, lambda: suspended.wakes(asleep))),
+        parked("before", "commit", MANIFEST, suspended.applies(MORE_TYPES)) as paused,
+        watched(At("before", "commit", MANIFEST, lambda: suspended.resume(paused))),
     ):
         open_graph(place)
     assert kinds(graph) == []
@@ -396,13 +396,13 @@ def test_a_late_publish_of_what_is_being_given_up_is_a_whole_commit(place, graph
 
 
 def test_a_late_publish_of_what_was_given_up_says_that_the_fence_was_lost(place, graph, suspended):
-    """There is nothing to recover: whoever has the fence now has settled it."""
-    with parked("before", "commit", MANIFEST, suspended.applies(MORE_TYPES)) as asleep:
+    """There is nothing to recover: the holder of the fence has recovered it."""
+    with parked("before", "commit", MANIFEST, suspended.applies(MORE_TYPES)) as paused:
         open_graph(place)
         assert kinds(graph) == ["Abandoned"]
         before = content_of(graph)
         with pytest.raises(ReadSetChanged, match="writer_fence"):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     assert graph.schema == SCHEMA
     assert check(place, {"without the schema": before})
 
@@ -411,50 +411,52 @@ def test_a_late_record_of_a_consumer_replaces_no_other(place, graph, suspended, 
     late, find = suspended.opens(), LocalObjectStore.find_versioned
 
     def find_late(store, path):
-        if "consumers" in path and not suspended.hold.is_lost:
-            suspended.hold.is_lost = True
+        if "consumers" in path and not suspended.guard.is_lost:
+            suspended.guard.is_lost = True
             graph.set_consumer("reader", lasts=timedelta(days=30))
         return find(store, path)
 
     monkeypatch.setattr(LocalObjectStore, "find_versioned", find_late)
     with pytest.raises(ReadSetChanged, match="writer_fence"):
         late.set_consumer("reader", lasts=timedelta(seconds=1))
-    (noted,) = graph.consumers()
-    assert noted.expires_at - noted.updated_at == timedelta(days=30) / timedelta(microseconds=1)
+    (consumer,) = graph.consumers()
+    assert consumer.expires_at - consumer.updated_at == timedelta(days=30) / timedelta(
+        microseconds=1
+    )
 
 
 def test_a_late_removal_of_an_intent_affects_no_writer(place, graph, suspended):
-    with parked("before", "delete", INTENTS, suspended.mutates(PAIR)) as asleep:
+    with parked("before", "delete", INTENTS, suspended.mutates(PAIR)) as paused:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
         after = content_of(graph)
-        suspended.wakes(asleep)
+        suspended.resume(paused)
     assert check(place, {"both writes": after})
 
 
 def test_a_late_publish_of_a_recovery_is_no_second_commit(place, suspended):
-    """The one who recovers falls asleep: somebody else finishes the write and goes on."""
+    """The recovering writer is suspended: another finishes the write and continues."""
     with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
         run(open_graph(place), PAIR)
-    with parked("before", "commit", MANIFEST, lambda: suspended.opens) as asleep:
+    with parked("before", "commit", MANIFEST, lambda: suspended.opens) as paused:
         graph = open_graph(place)
         run(graph, INSERT.replace("eve", "fay"))
         after = content_of(graph)
         with pytest.raises(ConflictError):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     assert kinds(graph) == ["RolledForward"]
     assert check(place, {"finished once": after})
 
 
 def test_a_late_restore_of_a_recovery_is_undone(place, suspended):
-    """The one who recovers falls asleep: somebody else recovers, then its restore arrives."""
+    """The recovering writer is suspended: another recovers, then its restore arrives."""
     with watched(At("after", "commit", EDGES, stop)), pytest.raises(Stopped):
         run(open_graph(place), PAIR)
     before = content_of(open_graph(place, read_only=True))
-    with parked("before", "restore", EDGES, lambda: suspended.opens) as asleep:
+    with parked("before", "restore", EDGES, lambda: suspended.opens) as paused:
         graph = open_graph(place)
         assert kinds(graph) == ["RolledBack"]
         with pytest.raises(ReadSetChanged, match="writer_fence"):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     assert drifted(place) == ["edge:Knows"]
     run(graph, PAIR)
     assert kinds(graph)[-1] == "RevokedEffect"
@@ -463,19 +465,19 @@ def test_a_late_restore_of_a_recovery_is_undone(place, suspended):
 
 
 def leave_late_restore_on_top(place, suspended):
-    """The one who recovers falls asleep, somebody else recovers, and somebody else dies in a write
-    to the same table; then the restore arrives. Gives the content of the graph.
+    """The recovering writer is suspended, another recovers, and a third dies in a write to the same
+    table; then the restore arrives. Return the content of the graph.
     """
     with watched(At("after", "commit", EDGES, stop)), pytest.raises(Stopped):
         run(open_graph(place), PAIR)
-    with parked("before", "restore", EDGES, lambda: suspended.opens) as asleep:
+    with parked("before", "restore", EDGES, lambda: suspended.opens) as paused:
         graph = open_graph(place)
         assert kinds(graph) == ["RolledBack"]
         before = content_of(graph)
         with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
             run(open_graph(place), 'insert Knows {from: "ada", to: "cy"}')
         with pytest.raises(ReadSetChanged, match="writer_fence"):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     return before
 
 
@@ -516,20 +518,20 @@ def indexed(tmp_path):
 
 
 def optimizes_late(suspended):
-    """Sleeps right before it commits an index, which Lance puts on top of whatever is there."""
+    """Suspend an optimize right before it commits an index, on whatever version is newest."""
     return parked("before", "commit", NODES, lambda: suspended.opens().optimize, nth=2)
 
 
 def test_a_late_index_on_top_of_an_interrupted_write_is_undone_together_with_it(indexed):
     suspended = SuspendedWriter(indexed)
-    with optimizes_late(suspended) as asleep:
+    with optimizes_late(suspended) as paused:
         graph = open_graph(indexed)
         assert kinds(graph) == ["Abandoned"]
         before = content_of(graph)
         with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
             run(open_graph(indexed), INSERT)
         with pytest.raises(RecoveryRequired):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     graph = open_graph(indexed)
     assert kinds(graph) == ["Abandoned", "RolledBack"]
     assert content_of(graph) == before
@@ -544,9 +546,9 @@ def test_a_late_index_right_before_the_commit_of_a_writer_is_undone_and_the_writ
 
     def arrive():
         with pytest.raises(RecoveryRequired):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
 
-    with optimizes_late(suspended) as asleep, watched(At("before", "commit", NODES, arrive)):
+    with optimizes_late(suspended) as paused, watched(At("before", "commit", NODES, arrive)):
         graph = open_graph(indexed)
         before = content_of(graph)
         run(graph, INSERT)
@@ -558,11 +560,11 @@ def test_a_late_index_right_before_the_commit_of_a_writer_is_undone_and_the_writ
 def test_a_late_effect_on_a_fork_that_was_removed_is_never_visible(place, graph, suspended):
     graph.create_branch("dev")
     fault_point = ("before", "commit", NODES)
-    with parked(*fault_point, suspended.mutates(INSERT, "dev")) as asleep:
+    with parked(*fault_point, suspended.mutates(INSERT, "dev")) as paused:
         open_graph(place)
         before = content_of(graph)
         with pytest.raises(RecoveryRequired):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     assert kinds(graph, "dev") == ["Abandoned"]
     assert check(place, {"without the suspended write": before})
 
@@ -571,10 +573,10 @@ def test_a_late_effect_on_a_branch_is_undone_on_that_branch(place, graph, suspen
     graph.create_branch("dev")
     run(graph, INSERT.replace("eve", "fay"), "dev")
     fault_point = ("before", "commit", NODES)
-    with parked(*fault_point, suspended.mutates(INSERT, "dev")) as asleep:
+    with parked(*fault_point, suspended.mutates(INSERT, "dev")) as paused:
         open_graph(place)
         with pytest.raises(RecoveryRequired):
-            suspended.wakes(asleep)
+            suspended.resume(paused)
     main = content_of(graph)["main"]
     run(graph, INSERT.replace("eve", "gus"), "dev")
     assert "RevokedEffect" in kinds(graph, "dev")

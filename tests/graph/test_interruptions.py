@@ -52,7 +52,7 @@ def pending_files(place):
     return sorted(p.name for p in (place / "__recovery").glob("*.json"))
 
 
-def assert_settled(graph, place, branch="main"):
+def assert_recovered(graph, place, branch="main"):
     """Nothing pending, every table where the graph says, and the next strict write works."""
     assert pending_files(place) == []
     assert drifted(graph, place, branch) == []
@@ -94,7 +94,7 @@ def test_a_write_that_cannot_be_announced_changes_nothing(music_place):
         assert contents(graph) == before
         assert pending_files(music_place) == []
         run(graph, PAIR)
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 def test_an_announcement_whose_answer_was_lost_is_abandoned_by_the_next_write(music_place):
@@ -106,7 +106,7 @@ def test_an_announcement_whose_answer_was_lost_is_abandoned_by_the_next_write(mu
         assert [p.decision for p in graph.recovery_pending()] == ["abandon"]
         run(graph, PAIR)
     assert kinds(graph) == ["Abandoned"]
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 @pytest.mark.parametrize("table", [EDGE_TABLE, ARTIST_TABLE], ids=["first", "second"])
@@ -120,7 +120,7 @@ def test_a_table_that_cannot_be_moved_undoes_the_write_at_once(music_place, tabl
     assert kinds(graph) == (["Abandoned"] if table == EDGE_TABLE else ["RolledBack"])
     added = [c for c in graph.commits() if c not in commits]
     assert [c.actor_id for c in added] == ["omnigraph:recovery"] * (table == ARTIST_TABLE)
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 AT_ONCE = Settings(write_concurrency=8)
@@ -165,7 +165,7 @@ def test_a_publish_that_cannot_be_prepared_leaves_the_whole_write_or_nothing(
     ]
     assert ("z" in ids(graph, "Artist")) is bool(made)
     assert len(ids(graph, "Influences")) == 6 + len(made)
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 @pytest.mark.parametrize("path", [EDGE_TABLE, ARTIST_TABLE, MANIFEST])
@@ -175,7 +175,7 @@ def test_an_answer_lost_after_an_effect_is_no_failure(music_place, path):
         result = run(graph, PAIR)
     assert graph.commits()[0] == result.commit
     assert kinds(graph) == []
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 def test_a_publish_that_fails_once_is_finished_under_its_own_commit(music_place):
@@ -186,7 +186,7 @@ def test_a_publish_that_fails_once_is_finished_under_its_own_commit(music_place)
     assert result.commit.actor_id == "me"
     assert "z" in ids(graph, "Artist")
     assert kinds(graph) == ["RolledForward"]
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 @pytest.mark.parametrize("healer", ["same handle", "reopened"])
@@ -209,7 +209,7 @@ def test_a_publish_that_keeps_failing_is_finished_by_the_next_writer(music_place
     healed = graph.commits()[1 if healer == "same handle" else 0]
     assert healed.actor_id == "me"
     assert graph.recovery_list()[0].commit_id == healed.commit_id
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 def test_an_announcement_that_cannot_be_removed_is_no_failure(music_place):
@@ -220,7 +220,7 @@ def test_an_announcement_that_cannot_be_removed_is_no_failure(music_place):
         assert [p.decision for p in graph.recovery_pending()] == ["finish_published"]
         run(graph, 'insert Label {slug: "l", name: "L"}')
     assert "z" in ids(graph, "Artist")
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 @pytest.mark.parametrize("moment", ["before", "after"])
@@ -234,7 +234,7 @@ def test_a_delete_that_cannot_mark_its_rows_changes_nothing(music_place, moment)
         assert (pending_files(music_place), drifted(graph, music_place)) == ([], [])
         assert (graph.commits(), graph.recovery_list()) == (commits, ())
         assert run(graph, 'delete Artist where slug = "ben"').affected_nodes == 1
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 # --- the writer is gone -------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def test_a_write_that_stopped_is_recovered_by_the_next_open(
     assert (contents(graph) == before) is not is_done
     if is_done:
         assert graph.commits()[0].actor_id == "victim"
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 @pytest.mark.parametrize("actor", ["victim", None])
@@ -292,7 +292,7 @@ def test_a_load_that_stopped_before_its_publish_is_finished_as_it_was_meant(
     assert (audit.commit_id, audit.actor_id) == (made.commit_id, actor)
     assert len(ids(graph, "Take", branch=branch)) == 1
     assert len(ids(graph, "Sampled", branch=branch)) == (1 if mode == "overwrite" else 3)
-    assert_settled(graph, music_place, branch)
+    assert_recovered(graph, music_place, branch)
 
 
 def test_a_reader_sees_only_what_was_published(music, music_place):
@@ -337,7 +337,7 @@ def test_a_write_on_a_branch_is_recovered_there(music, music_place):
     assert kinds(music) == []
     assert kinds(music, "dev") == ["RolledBack", "RolledForward"]
     assert "z" in ids(music, "Artist", branch="dev")
-    assert_settled(music, music_place, "dev")
+    assert_recovered(music, music_place, "dev")
 
 
 def test_an_interrupted_write_of_a_deleted_branch_is_discarded_once(music, music_place):
@@ -348,7 +348,7 @@ def test_an_interrupted_write_of_a_deleted_branch_is_discarded_once(music, music
     assert kinds(music) == ["OrphanedBranchDiscarded"]
     music.create_branch("dev")
     assert contents(music, branch="dev") == contents(music)
-    assert_settled(music, music_place, "dev")
+    assert_recovered(music, music_place, "dev")
     assert kinds(music) == ["OrphanedBranchDiscarded"]
 
 
@@ -357,7 +357,7 @@ def test_the_next_write_discards_what_a_deleted_branch_left(music, music_place):
     operation = stop(music_place, "after", "commit", EDGE_TABLE, branch="dev")
     with observed(Trouble("after", "delete", "_refs/branches/*", instead=crash)):
         graph = opened(music_place, read_only=True)
-        graph._open.read_only = False  # opening for writing would have settled it
+        graph._open.read_only = False  # opening for writing would have recovered it
         with pytest.raises(Crash):
             graph.delete_branch("dev")
     assert [p.decision for p in music.recovery_pending()] == ["discard_branch"]
@@ -365,7 +365,7 @@ def test_the_next_write_discards_what_a_deleted_branch_left(music, music_place):
         run(music, f'insert Label {{slug: "{slug}", name: "L"}}')
         (audit,) = music.recovery_list()
         assert (audit.operation_id, audit.kind) == (operation, "OrphanedBranchDiscarded")
-    assert_settled(music, music_place)
+    assert_recovered(music, music_place)
 
 
 def test_a_fork_that_cannot_be_removed_keeps_its_announcement_until_it_can(music, music_place):
@@ -378,7 +378,7 @@ def test_a_fork_that_cannot_be_removed_keeps_its_announcement_until_it_can(music
     graph = opened(music_place)
     assert kinds(graph, "dev") == ["Abandoned"]
     assert list(music_place.glob("[ne]*/*/tree/*")) == []
-    assert_settled(graph, music_place, "dev")
+    assert_recovered(graph, music_place, "dev")
 
 
 @pytest.mark.parametrize("path", ["__recovery/*", "*/__manifest"])
@@ -394,7 +394,7 @@ def test_discarding_survives_failures_of_its_own(music, music_place, path):
         assert len(pending_files(music_place)) == 1
     graph = opened(music_place)
     assert kinds(graph) == ["OrphanedBranchDiscarded"]
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 def test_a_stopped_recovery_is_resumed(music, music_place):
@@ -413,7 +413,7 @@ def test_a_stopped_recovery_is_resumed(music, music_place):
     graph = opened(music_place)
     assert contents(graph) == before
     assert kinds(graph) == ["RolledBack"]
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 @pytest.mark.parametrize(
@@ -450,7 +450,7 @@ def test_a_rollback_that_was_stopped_says_the_same_as_one_that_was_not(
     undone = graph.commits()[0]
     assert (undone.commit_id, undone.actor_id) == (audit.commit_id, "omnigraph:recovery")
     assert undone.created_at == intent["commit"]["created_at"]
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 def test_several_interrupted_writes_are_recovered_in_their_order(music, music_place):
@@ -463,7 +463,7 @@ def test_several_interrupted_writes_are_recovered_in_their_order(music, music_pl
     graph = opened(music_place)
     assert [audit.operation_id for audit in graph.recovery_list("dev")] == [first]
     assert [audit.operation_id for audit in graph.recovery_list()] == [second]
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 # --- what must not be touched -------------------------------------------------------------------
@@ -577,7 +577,7 @@ def test_a_late_effect_of_an_ended_write_is_undone(music, music_place):
     assert kinds(graph) == ["Abandoned", "Abandoned", "RevokedEffect"]
     assert "z" not in {e["from"] for e in graph.export(["Influences"])}
     assert len(contents(graph)) == len(before) + 1
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 def _is_of(graph, place, path):
@@ -599,7 +599,7 @@ def test_a_stopped_revocation_of_a_late_effect_is_resumed(music, music_place):
     graph = opened(music_place)
     run(graph, insert)
     assert "RevokedEffect" in kinds(graph)
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)
 
 
 def test_a_strict_write_that_meets_a_late_effect_is_redone(music, music_place):
@@ -612,4 +612,4 @@ def test_a_strict_write_that_meets_a_late_effect_is_redone(music, music_place):
     graph = opened(music_place)
     newest.write_bytes(late)
     assert run(graph, 'delete Influences where from = "ada"').affected_edges == 2
-    assert_settled(graph, music_place)
+    assert_recovered(graph, music_place)

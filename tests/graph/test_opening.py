@@ -116,7 +116,7 @@ def test_opening_finds_the_newest_version_once_and_parses_no_schema(music_place,
 
 
 def test_opening_for_writing_leaves_a_whole_graph_as_it_is(music_place):
-    omnigraph.open(music_place)  # a copy, which settles in first
+    omnigraph.open(music_place)  # a copy, which records its address first
     before = list(files_below(music_place))
     omnigraph.open(music_place)
     assert list(files_below(music_place)) == before

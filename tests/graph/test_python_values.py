@@ -55,7 +55,7 @@ def stored(graph: omnigraph.Graph, name: str) -> Any:
 
 
 UTC = dt.UTC
-KEPT = {
+STORED = {
     "numpy integer": ("n", np.int32(7), 7),
     "numpy unsigned": ("big", np.uint64(2**64 - 1), 2**64 - 1),
     "numpy float": ("x", np.float32(0.5), 0.5),
@@ -86,9 +86,9 @@ KEPT = {
 }
 
 
-@pytest.mark.parametrize("case", KEPT)
+@pytest.mark.parametrize("case", STORED)
 def test_a_value_is_stored_as_what_it_is(items, case):
-    name, value, expected = KEPT[case]
+    name, value, expected = STORED[case]
     load_item(items, **{name: value})
     assert stored(items, name) == expected
 
@@ -99,7 +99,7 @@ def test_bytes_are_the_bytes_of_a_blob(items, data):
     assert items.read_blob("Item", "a", "file").read() == b"\x00\xff"
 
 
-NOT_KEPT = {
+REFUSED = {
     "not a number": ("x", math.nan, "nan is not a value"),
     "infinite": ("x", -math.inf, "-inf is not a value"),
     "not a number in a vector": ("v", [1.0, math.nan, 2.0], "nan is not a value"),
@@ -115,9 +115,9 @@ NOT_KEPT = {
 }
 
 
-@pytest.mark.parametrize("case", NOT_KEPT)
+@pytest.mark.parametrize("case", REFUSED)
 def test_a_value_that_cannot_be_stored_is_refused_by_name(items, case):
-    name, value, reason = NOT_KEPT[case]
+    name, value, reason = REFUSED[case]
     with pytest.raises(BadRequest) as refused:
         load_item(items, **{name: value})
     assert f"record 1: property '{name}': {reason}" in str(refused.value)

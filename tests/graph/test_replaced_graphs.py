@@ -105,8 +105,8 @@ READS = {
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
     """Return the answers of every read on the second graph where no other was before it."""
-    judge = build(tmp_path_factory.mktemp("judge") / "people.omni", 3)
-    return {name: read(judge) for name, read in READS.items()}
+    reference = build(tmp_path_factory.mktemp("reference") / "people.omni", 3)
+    return {name: read(reference) for name, read in READS.items()}
 
 
 @pytest.fixture(scope="module")
@@ -237,15 +237,15 @@ def test_a_recreated_branch_is_read_as_it_is(tmp_path) -> None:
     graph = build(tmp_path / "people.omni", 1)
     counted = "query q() { match { $p: Person  $p.grade = 3 } return { count($p) as n } }"
     for name in ("p3", "p13"):
-        judge = build(tmp_path / f"judge-{name}.omni", 1)
+        reference = build(tmp_path / f"reference-{name}.omni", 1)
         wanted = f'query q() {{ delete Person where name = "{name}" }}'
-        judge.mutate(wanted)
+        reference.mutate(wanted)
         graph.create_branch("work")
         graph.mutate(wanted, branch="work")
         graph.optimize(branch="work")
-        assert graph.query(counted, branch="work").rows == judge.query(counted).rows
+        assert graph.query(counted, branch="work").rows == reference.query(counted).rows
         rows = graph.branch("work").nodes("Person").to_arrow().sort_by("name")
-        assert rows == judge.nodes("Person").to_arrow().sort_by("name")
+        assert rows == reference.nodes("Person").to_arrow().sort_by("name")
         graph.delete_branch("work")
 
 

@@ -29,7 +29,7 @@ def shift_of(place: Path) -> Path:
 
 
 def opened(place: Path, settings: Settings | None = None) -> Graph:
-    """The graph, living in shifted time."""
+    """Return the graph with a shifted clock."""
     shift = shift_of(place)
 
     def now_us() -> int:
@@ -39,12 +39,12 @@ def opened(place: Path, settings: Settings | None = None) -> Graph:
     return Graph(replace(GraphRoot.at(str(place), settings), now_us=now_us))
 
 
-class Asleep:
-    """Stops the process at the first write of this kind at such a place."""
+class PausePoint:
+    """An observer that stops the process at the first matching write."""
 
     def __init__(self, moment: str, path: str) -> None:
         self._moment, self._path = moment, path
-        self._has_slept = False
+        self._was_reached = False
 
     def before(self, action: str, path: str) -> None:
         self._reached(f"before {action}", path)
@@ -53,13 +53,13 @@ class Asleep:
         self._reached(f"after {action}", path)
 
     def _reached(self, moment: str, path: str) -> None:
-        if moment == self._moment and fnmatch(path, self._path) and not self._has_slept:
-            self._has_slept = True
+        if moment == self._moment and fnmatch(path, self._path) and not self._was_reached:
+            self._was_reached = True
             os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def load(graph: Graph, branch: str = "main") -> None:
-    rows = pa.table({"slug": [f"s{n}" for n in range(50)], "name": ["sleepy"] * 50})
+    rows = pa.table({"slug": [f"s{n}" for n in range(50)], "name": ["late"] * 50})
     graph.load(rows, "append", branch=branch, type="Reader")
 
 
@@ -74,7 +74,7 @@ JOBS: dict[str, Callable[[Graph], object]] = {
 
 if __name__ == "__main__":
     place, job, moment, path = sys.argv[1:]
-    install_observer(Asleep(moment, path))
+    install_observer(PausePoint(moment, path))
     try:
         JOBS[job](opened(Path(place)))
         print("done")

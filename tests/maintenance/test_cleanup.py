@@ -338,8 +338,8 @@ def test_a_write_whose_files_were_removed_starts_over(
 ):
     library.create_branch("dev")
     expected = omnigraph.open(place)
-    expected.create_branch("judge", source=branch)
-    run(expected, statements, "judge")
+    expected.create_branch("reference", source=branch)
+    run(expected, statements, "reference")
 
     def work():
         graph = omnigraph.open(place)
@@ -350,7 +350,7 @@ def test_a_write_whose_files_were_removed_starts_over(
         for _ in range(2):
             impatient.cleanup(keep=1, confirm=True)
         writing.finish()
-    assert rows_of(library, branch) == rows_of(library, "judge")
+    assert rows_of(library, branch) == rows_of(library, "reference")
     assert library.verify(deep=True).findings == ()
 
 
@@ -363,8 +363,8 @@ def test_a_clock_that_jumps_while_a_write_is_prepared_changes_nothing(library, d
         shift_us[0] = days * 86_400_000_000
         ticket, options = mint_ticket(seen, note), WriteOptions(branch="main")
         write = PlanContent().complete(seen, ticket, WriterKind.LOAD, options)
-        with root.acquire_fence() as hold:
-            assert commit_write(write, hold).commit is not None
+        with root.acquire_fence() as guard:
+            assert commit_write(write, guard).commit is not None
 
 
 def test_half_written_files_of_killed_processes_are_removed(library, impatient, place):

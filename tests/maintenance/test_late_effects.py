@@ -27,9 +27,9 @@ from omnigraph.maintenance.repair import REPAIR_ACTOR
 
 @pytest.fixture
 def late(place, library):
-    """A library whose readers are ahead of the graph by the version of a writer that slept.
+    """A library whose readers are ahead of the graph by the version of a suspended writer.
 
-    Its version is taken away while the write is settled, and put back afterwards.
+    Its version is removed while the write is recovered, and restored afterwards.
     """
     write_a_little(library)
     with watched(At("after", "commit", "*/nodes/*", fail(KeyboardInterrupt()))):

@@ -158,18 +158,18 @@ def loading(graph, s3_server):
     return parked("after", "write_fragments", "*/nodes/*", work)
 
 
-def note_of(graph):
-    (note,) = list_heartbeats(graph._open.views.root.store)
-    return note
+def heartbeat_of(graph):
+    (heartbeat,) = list_heartbeats(graph._open.views.root.store)
+    return heartbeat
 
 
 def test_a_load_that_shows_signs_of_life_keeps_its_files(graph, s3_server, monkeypatch):
     monkeypatch.setattr("omnigraph.storage.staging_heartbeat.HEARTBEAT_INTERVAL_S", 0.05)
     with loading(graph, s3_server) as load:
         for minutes in (10, 20, 30):
-            before = note_of(graph)
+            before = heartbeat_of(graph)
             later(graph, s3_server, minutes).cleanup(keep=1, confirm=True)
-            while note_of(graph) == before:
+            while heartbeat_of(graph) == before:
                 time.sleep(0.05)
         load.finish()
     assert len(rows_of(graph)) == 3 + 20

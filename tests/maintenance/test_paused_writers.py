@@ -1,4 +1,4 @@
-"""A cleanup in one process while a writer sleeps in another, for longer than files are spared."""
+"""A cleanup in one process while a writer is suspended in another, beyond the grace period."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ LONG_WORK = [
 
 
 class SuspendedProcess:
-    """A process that has fallen asleep."""
+    """A suspended process."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def wake(self) -> str:
+    def resume(self) -> str:
         """Resume the process and return its report."""
         os.kill(self._process.pid, signal.SIGCONT)
         out, err = self._process.communicate(timeout=600)
@@ -51,7 +51,7 @@ class SuspendedProcess:
 
 
 @contextmanager
-def asleep(place: Path, job: str, moment: str, path: str) -> Iterator[SuspendedProcess]:
+def paused(place: Path, job: str, moment: str, path: str) -> Iterator[SuspendedProcess]:
     script = str(Path(__file__).with_name("paused_writer.py"))
     process = subprocess.Popen(
         [sys.executable, script, str(place), job, moment, path],
@@ -86,10 +86,10 @@ def clean(place: Path, settings: Settings) -> None:
 @pytest.mark.parametrize(("job", "moment", "path"), LONG_WORK)
 def test_suspended_long_work_finds_all_its_files(place, busy, job, moment, path):
     before = {branch: len(rows_of(busy, branch)) for branch in ("main", "dev")}
-    with asleep(place, job, moment, path) as suspended:
+    with paused(place, job, moment, path) as suspended:
         shift_of(place).write_text(str(2 * DAY))
         clean(place, IMPATIENT)
-        assert suspended.wake() == "done"
+        assert suspended.resume() == "done"
     after = {branch: len(rows_of(opened(place), branch)) for branch in ("main", "dev")}
     loaded = {"load": "main", "load a branch": "dev"}.get(job)
     assert after == {name: rows + 50 * (name == loaded) for name, rows in before.items()}
@@ -99,7 +99,7 @@ def test_suspended_long_work_finds_all_its_files(place, busy, job, moment, path)
 
 @pytest.mark.parametrize(("job", "moment", "path"), LONG_WORK[::2])
 def test_leftovers_of_long_work_are_removed_once_it_is_dead(place, busy, job, moment, path):
-    with asleep(place, job, moment, path) as suspended:
+    with paused(place, job, moment, path) as suspended:
         clean(place, IMPATIENT)
         suspended.kill()
     clean(place, IMPATIENT)
@@ -113,21 +113,21 @@ def test_leftovers_of_long_work_are_removed_once_it_is_dead(place, busy, job, mo
 @pytest.mark.parametrize("moment", ["before write_fragments", "after write_fragments"])
 def test_a_small_write_suspended_for_days_starts_over_if_it_must(place, busy, moment):
     before = rows_of(busy)
-    with asleep(place, "mutate", moment, "*/nodes/*") as suspended:
+    with paused(place, "mutate", moment, "*/nodes/*") as suspended:
         clean(place, Settings())
         shift_of(place).write_text(str(DAY + 60))
         clean(place, Settings())
-        assert suspended.wake() == "done"
+        assert suspended.resume() == "done"
     assert len(rows_of(opened(place))) == len(before) + 2
     assert opened(place).verify(deep=True).findings == ()
 
 
 def test_a_small_write_suspended_for_less_is_not(place, busy):
     before = rows_of(busy)
-    with asleep(place, "mutate", "before write_fragments", "*/nodes/*") as suspended:
+    with paused(place, "mutate", "before write_fragments", "*/nodes/*") as suspended:
         clean(place, Settings())
         shift_of(place).write_text(str(DAY - 60))
         clean(place, Settings())
-        assert suspended.wake() == "done"
+        assert suspended.resume() == "done"
     assert len(rows_of(opened(place))) == len(before) + 2
     assert opened(place).verify(deep=True).findings == ()

@@ -96,17 +96,17 @@ def test_something_is_due_once_it_was_seen_long_enough_ago():
 def test_notes_that_cannot_be_read_only_delay():
     store = MemoryObjectStore()
     store.put(ORPHAN_CANDIDATES, b"no json")
-    noted = OrphanCandidates(store, lambda: NOW, grace_s=0)
-    assert noted.due(["a"]) == []
-    noted.save()
+    candidates = OrphanCandidates(store, lambda: NOW, grace_s=0)
+    assert candidates.due(["a"]) == []
+    candidates.save()
     assert OrphanCandidates(store, lambda: NOW, grace_s=0).due(["a"]) == ["a"]
 
 
 def test_the_candidates_are_empty_when_there_are_no_orphans():
     store = MemoryObjectStore()
-    noted = OrphanCandidates(store, lambda: NOW, grace_s=0)
-    noted.due(["a"])
-    noted.save()
+    candidates = OrphanCandidates(store, lambda: NOW, grace_s=0)
+    candidates.due(["a"])
+    candidates.save()
     again = OrphanCandidates(store, lambda: NOW, grace_s=0)
     again.due([])
     again.save()

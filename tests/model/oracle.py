@@ -6,8 +6,8 @@ Operations are plain values too, so that another process can be told of them:
     {"do": "mutate", "statements": [...]}     insert, merge, update and delete, in order
     {"do": "load", "mode": ..., "records": [...]}
 
-`judge` gives the state afterwards, or the kind of refusal. Ids the engine mints are not known here;
-rows that get one are kept apart as `fresh`.
+`predict` returns the state afterwards, or the kind of refusal. Ids minted by the engine are
+unknown here; rows that get one are listed separately as `fresh`.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def empty() -> State:
     return {table: {} for table in TABLES}
 
 
-def judge(state: State, operation: dict) -> Outcome | Refused:
+def predict(state: State, operation: dict) -> Outcome | Refused:
     """The state after an operation, or why it must be refused."""
     try:
         if operation["do"] == "mutate":

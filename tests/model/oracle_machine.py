@@ -68,7 +68,7 @@ class GraphHistory(RuleBasedStateMachine):
 
     template: Path
     seen: ClassVar[Counter[str]] = Counter()
-    """What the runs of this process met, to judge whether the rules reach everything."""
+    """Counts of what the runs of this process covered, to check that the rules reach everything."""
 
     def note(self, what: str) -> None:
         self.seen[what] += 1
@@ -117,7 +117,7 @@ class GraphHistory(RuleBasedStateMachine):
         main = self.known.branches["main"]
         commit = main.commits[min(number // 20, len(main.commits) - 1)]
         is_head = commit is main.commits[0]
-        expected = oracle.judge(main.state, operation)
+        expected = oracle.predict(main.state, operation)
         if is_head or expected.is_about_text:
             self.write(operation, 0, handle, expected_head=commit.commit_id)
             return
@@ -129,7 +129,7 @@ class GraphHistory(RuleBasedStateMachine):
     def write(self, operation, branch, handle, expected_head=None) -> None:
         target = self.pick_branch(branch)
         graph = self.handles[handle]
-        expected = oracle.judge(target.state, operation)
+        expected = oracle.predict(target.state, operation)
         if isinstance(expected, oracle.Refused):
             with pytest.raises(Refusal) as refusal:
                 carry_out(graph, operation, target.name, expected_head)
@@ -226,7 +226,7 @@ class GraphHistory(RuleBasedStateMachine):
     )
     def crash_while_writing(self, operation, branch, at, again) -> None:
         target = self.pick_branch(branch)
-        after = oracle.judge(target.state, operation)
+        after = oracle.predict(target.state, operation)
         switch = CrashAt()
         install_observer(switch)
         try:
@@ -237,7 +237,7 @@ class GraphHistory(RuleBasedStateMachine):
             self.recover_with_crashes(switch, again)
         finally:
             install_observer(None)
-        self.settle(target, after)
+        self.check_recovered(target, after)
 
     def recover_with_crashes(self, switch, again) -> None:
         """Open the graph, and crash again while it is being opened."""
@@ -248,7 +248,7 @@ class GraphHistory(RuleBasedStateMachine):
         switch.left = None
         self.handles[0] = omnigraph.open(self.place)
 
-    def settle(self, target: KnownBranch, after) -> None:
+    def check_recovered(self, target: KnownBranch, after) -> None:
         """The branch shows the state before the crash or the state after the operation."""
         graph = self.handles[0]
         assert graph.recovery_pending() == []

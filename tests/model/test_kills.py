@@ -93,7 +93,7 @@ def kill_one(place, victims, operation, branch, writes):
     other = "dev" if branch == "main" else "main"
     elsewhere = read_state(before.export(branch=other))
     commits = before.commits(branch)
-    expected = oracle.judge(old, operation)
+    expected = oracle.predict(old, operation)
     code, said = victims.carry_out(
         place=str(place), operation=operation, branch=branch, writes=writes
     )
@@ -106,9 +106,9 @@ def kill_one(place, victims, operation, branch, writes):
         assert is_new, "acknowledged and lost"
     assert after.commits(branch)[-len(commits) :] == commits
     assert read_state(after.export(branch=other)) == elsewhere
-    settled = after.snapshot(branch)
+    recovered = after.snapshot(branch)
     again = omnigraph.open(place)
-    assert (again.recover(), again.snapshot(branch)) == ([], settled)
+    assert (again.recover(), again.snapshot(branch)) == ([], recovered)
 
 
 def test_a_killed_operation_leaves_the_old_graph_or_the_new(template, victims):

@@ -20,7 +20,7 @@ KEYED = ("Person", "Slot")
 
 
 @dataclass(frozen=True)
-class Left:
+class SkippedRows:
     """The outcome of a load that skips errors, with the lines it left out."""
 
     contents: tuple[str, ...]
@@ -56,7 +56,7 @@ def compare_left(templates, tmp_path: Path, seed: int, engines: tuple[str, ...])
     return "left out" if first.total else "loaded"
 
 
-def leave_out(template: Path, place: Path, data: bytes, mode: str, engine: str) -> Left:
+def leave_out(template: Path, place: Path, data: bytes, mode: str, engine: str) -> SkippedRows:
     shutil.copytree(template, place)
     rejects = place.with_suffix(".rejects")
     graph = omnigraph.open(place)
@@ -78,7 +78,7 @@ def leave_out(template: Path, place: Path, data: bytes, mode: str, engine: str) 
     lines = frozenset(json.loads(line)["line"] for line in rejects.read_text().splitlines())
     rejects.unlink()
     shutil.rmtree(place)
-    return Left(contents, counts, error, total, named, lines)
+    return SkippedRows(contents, counts, error, total, named, lines)
 
 
 def without(data: bytes, left: frozenset[int], mode: str) -> bytes:

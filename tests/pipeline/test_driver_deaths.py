@@ -1,4 +1,4 @@
-"""A driver that dies leaves one commit or none, and nothing that the next write does not settle."""
+"""A driver that dies leaves one commit or none, and nothing beyond recovery by the next write."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ def check_pairs(graph, branch="main"):
     return set(items)
 
 
-def check_settled(place):
-    """Opening settles everything, and opening again changes nothing."""
+def check_recovered(place):
+    """Opening recovers every write, and opening again changes nothing."""
     graph = open_graph(place)
     assert list_operations(root_of(place).store) == []
     before = {name: graph.snapshot(name) for name in graph.branches()}

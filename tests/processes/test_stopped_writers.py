@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from processes.process_checks import check_line, check_pairs, check_settled, check_tables
+from processes.process_checks import check_line, check_pairs, check_recovered, check_tables
 from processes.process_handles import PLACES
 from store_places import open_graph
 
@@ -48,14 +48,14 @@ def test_others_wait_for_a_stopped_holder_and_it_finishes(start_workers, place, 
     holder.send(signal.SIGCONT)
     acks = [event["ack"] for event in holder.finish() if "ack" in event]
     (again,) = other.ask("pair", key="w1-1", by="w1")
-    graph = check_settled(place)
+    graph = check_recovered(place)
     check_line(graph, [*acks, again["ack"]])
     assert check_pairs(graph) == {"one", "w0-0", "w1-1"}
     check_tables(place)
 
 
 def overtake(stalled, other, cut, between, branch="main"):
-    """Stop one writer at a cut, let the other take over and write, and wake the first again."""
+    """Stop one writer at a cut, let the other take over and write, and resume the first."""
     stalled.start("pair", key="w0-0", by="w0", stop_at=CUTS[cut], branch=branch)
     stalled.wait_for("stopping")
     (taken_over,) = between(other)
@@ -76,7 +76,7 @@ def check_overtaken(place, stalled, other, cut, late, branch="main"):
     later = [stalled.ask("pair", key="w0-9", by="w0", branch=branch)]
     later += [other.ask("pair", key="w1-9", by="w1", branch=branch)]
     acks = [event["ack"] for events in later for event in events]
-    graph = check_settled(place)
+    graph = check_recovered(place)
     check_line(graph, acks + ([late["ack"]] if is_there else []), branch)
     assert {"w0-9", "w1-9"} <= check_pairs(graph, branch)
     assert ("w0-0" in check_pairs(graph, branch)) is is_there

@@ -12,7 +12,7 @@ from processes.process_checks import (
     acknowledged,
     check_line,
     check_pairs,
-    check_settled,
+    check_recovered,
     check_tables,
     errors,
 )
@@ -52,7 +52,7 @@ def kill_under_load(start_workers, place, chance, *, count, kills, branch="main"
 
 def check_survivors(place, events, branch="main"):
     assert not errors(events), [event for event in events if "error" in event]
-    graph = check_settled(place)
+    graph = check_recovered(place)
     acks = acknowledged(events)
     assert acks
     check_line(graph, acks, branch)

@@ -10,7 +10,7 @@ from processes.process_checks import (
     acknowledged,
     check_line,
     check_pairs,
-    check_settled,
+    check_recovered,
     check_tables,
     errors,
 )
@@ -50,7 +50,7 @@ def test_disjoint_writes_all_commit_in_one_line(start_workers, place, count):
     assert errors(events) == Counter()
     acks = acknowledged(events)
     assert len(acks) == count * rounds(count)
-    graph = check_settled(place)
+    graph = check_recovered(place)
     commits = check_line(graph, acks)
     assert len(commits) == len(acks) + 2
     assert check_pairs(graph) == {"one", *(e["key"] for e in acks.values())}
@@ -69,7 +69,7 @@ def test_of_appends_of_one_key_exactly_one_wins(start_workers, place, count):
     acks = acknowledged(events)
     assert sorted(e["key"] for e in acks.values()) == sorted(keys)
     assert errors(events) == Counter({"KeyConflict": (count - 1) * len(keys)})
-    graph = check_settled(place)
+    graph = check_recovered(place)
     winners = {c.commit_id: c.actor_id for c in check_line(graph, acks)}
     stored = {r["data"]["id"]: r["data"]["by"] for r in graph.export(["Item"])}
     assert {e["key"]: winners[id] for id, e in acks.items()} == {k: stored[k] for k in keys}
@@ -85,7 +85,7 @@ def test_merges_of_one_key_all_commit_and_the_last_one_stays(start_workers, plac
     assert errors(events) == Counter()
     acks = acknowledged(events)
     assert len(acks) == count * rounds(count)
-    graph = check_settled(place)
+    graph = check_recovered(place)
     commits = check_line(graph, acks)
     # Each commit shows the value its own writer wrote: the order of history is the order of writes.
     for commit in commits[: -2 if count in FEW else 40]:
@@ -104,7 +104,7 @@ def test_updates_of_one_row_are_acknowledged_or_asked_to_read_again(start_worker
     acks = acknowledged(events)
     assert len(acks) + errors(events).total() == count * rounds(count)
     assert acks
-    graph = check_settled(place)
+    graph = check_recovered(place)
     commits = check_line(graph, acks)
     assert len(commits) == len(acks) + 2
     (found,) = graph.export(["Item"])
@@ -121,7 +121,7 @@ def test_processes_that_count_up_lose_no_step(start_workers, place, count):
     assert set(errors(events)) <= {"ReadSetChanged", "PreconditionFailed"}
     acks = acknowledged(events)
     assert sorted(e["n"] for e in acks.values()) == list(range(1, count * rounds(count) + 1))
-    graph = check_settled(place)
+    graph = check_recovered(place)
     commits = check_line(graph, acks)
     order = [acks[c.commit_id]["n"] for c in commits[:-2]]
     assert order == sorted(order, reverse=True)
@@ -148,7 +148,7 @@ def test_everything_at_once_keeps_every_snapshot_whole(start_workers, place, cou
     expected = {"ReadSetChanged", "AlreadyExists", "BranchNotFound"}
     assert set(errors(events)) <= expected, [e for e in events if "error" in e]
     assert "error" not in {key for e in reader.events for key in e}
-    graph = check_settled(place)
+    graph = check_recovered(place)
     main = {id: e for id, e in acknowledged(events).items() if "branch" not in e}
     check_line(graph, main)
     for branch in graph.branches():
@@ -166,7 +166,7 @@ def test_first_writes_on_one_branch_share_one_fork(start_workers, place, count):
         worker.start("pairs", by=f"w{number}", count=rounds(count), branch="dev")
     events = finish_all(workers)
     assert errors(events) == Counter()
-    graph = check_settled(place)
+    graph = check_recovered(place)
     check_line(graph, acknowledged(events), "dev")
     assert len(check_pairs(graph, "dev")) == 1 + count * rounds(count)
     assert len(check_pairs(graph)) == 1
@@ -187,7 +187,7 @@ def test_merges_and_reverts_among_the_writers_lose_nothing(start_workers, place,
     # What was written may be cleaned away before it is undone; nothing else may fail.
     assert set(errors(events)) <= {"MergeBaseUnavailable"}, [e for e in events if "error" in e]
     assert all("reverted" in e for e in events if "error" in e)
-    graph = check_settled(place)
+    graph = check_recovered(place)
     acks = acknowledged(events)
     undone = {e["reverted"] for e in acks.values() if "reverted" in e}
     written = {e["key"] for e in acks.values() if "key" in e}

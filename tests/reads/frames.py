@@ -154,15 +154,15 @@ class SparkReadRun(ReadRun):
         if isinstance(frame.about, Question):
             question = frame.about
             kind, run = "query frame", lambda: _tuples(frame.frame)
-            judge = lambda state, found: difference(question, state, found)  # noqa: E731
+            compare = lambda state, found: difference(question, state, found)  # noqa: E731
         else:
             table = frame.about
             act = make_acts(random, table)[self.turn % ACTS]
             kind, run = act.kind, lambda: act.run(frame.frame)
-            judge = lambda state, found: multiset_difference(  # noqa: E731
+            compare = lambda state, found: multiset_difference(  # noqa: E731
                 act.answer(list(state[table].values())), found
             )
-        return self._act(frame, kind, "data source", run, judge)
+        return self._act(frame, kind, "data source", run, compare)
 
     def ask_a_view(self, random: Random) -> str:
         if not self.views:
@@ -188,10 +188,10 @@ class SparkReadRun(ReadRun):
         kind: str,
         engine: str,
         run: Callable[[], Answer],
-        judge: Callable[[State, Answer], str | None],
+        compare: Callable[[State, Answer], str | None],
     ) -> str:
         with self.may_be_refused(frame.pin, Exception) as refused:
-            problem = judge(frame.pin.state, run())
+            problem = compare(frame.pin.state, run())
             if problem is not None:
                 raise Wrong(f"{kind} of {frame.what} gives {problem}")
         self.count(frame.pin, frame.made_at, kind, engine, is_refused=bool(refused))

@@ -1,4 +1,4 @@
-"""Conditions on one row, written in `.gq`, in SQL, and as a Python function that judges them."""
+"""Conditions on one row, written in `.gq`, in SQL, and as a Python function that evaluates them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Compare:
     def sql(self) -> str:
         return f"{self.column} {self.op} {_sql(self.value)}"
 
-    def judge(self, row: Row) -> bool | None:
+    def evaluate(self, row: Row) -> bool | None:
         value = row[self.column]
         return None if value is None else bool(OPERATORS[self.op](value, self.value))
 
@@ -49,7 +49,7 @@ class Among:
     def sql(self) -> str:
         return f"{self.column} in ({', '.join(map(_sql, self.values))})"
 
-    def judge(self, row: Row) -> bool | None:
+    def evaluate(self, row: Row) -> bool | None:
         value = row[self.column]
         return None if value is None else value in self.values
 
@@ -64,7 +64,7 @@ class Missing:
     def sql(self) -> str:
         return f"{self.column} is null"
 
-    def judge(self, row: Row) -> bool | None:
+    def evaluate(self, row: Row) -> bool | None:
         return row[self.column] is None
 
 
@@ -84,7 +84,7 @@ class StartsWith:
             return f"upper({self.column}) like '{self.prefix.upper()}%'"
         return f"{self.column} like '{self.prefix}%'"
 
-    def judge(self, row: Row) -> bool | None:
+    def evaluate(self, row: Row) -> bool | None:
         value = row[self.column]
         return None if value is None else str(value).startswith(self.prefix)
 
@@ -99,8 +99,8 @@ class Not:
     def sql(self) -> str:
         return f"not ({self.item.sql()})"
 
-    def judge(self, row: Row) -> bool | None:
-        found = self.item.judge(row)
+    def evaluate(self, row: Row) -> bool | None:
+        found = self.item.evaluate(row)
         return None if found is None else not found
 
 
@@ -118,8 +118,8 @@ class Both:
     def sql(self) -> str:
         return f"({self.left.sql()} {self.word} {self.right.sql()})"
 
-    def judge(self, row: Row) -> bool | None:
-        found = self.left.judge(row), self.right.judge(row)
+    def evaluate(self, row: Row) -> bool | None:
+        found = self.left.evaluate(row), self.right.evaluate(row)
         decisive = self.word == "or"
         if decisive in found:
             return decisive
@@ -131,7 +131,7 @@ Condition = Compare | Among | Missing | StartsWith | Not | Both
 
 def holds(condition: Condition | None, row: Row) -> bool:
     """Return whether a row passes the filter; unknown passes none."""
-    return condition is None or condition.judge(row) is True
+    return condition is None or condition.evaluate(row) is True
 
 
 def make_condition(

@@ -21,7 +21,7 @@ EMBEDDED = {
     "keep rows": 5,
     "keep a view": 5,
     "keep a result": 5,
-    "ask what was kept": 16,
+    "ask what was retained": 16,
     "append": 7,
     "merge": 9,
     "overwrite": 3,
@@ -40,7 +40,7 @@ EMBEDDED = {
 }
 """How often each kind comes up, in a run without Spark."""
 
-KEPT = ("keep rows", "keep a view", "keep a result")
+RETENTIONS = ("keep rows", "keep a view", "keep a result")
 
 FRAMES = (
     "load a frame",
@@ -58,7 +58,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "restore": ("append",),
     "overwrite": (),
 }
-"""What happens between two uses of what was kept, and what has to happen before it."""
+"""What happens between two uses of what was retained, and what has to happen before it."""
 
 ON_SPARK = (*FRAMES, "register a view", "act on a frame", "ask a view", "ask on Spark")
 """The kinds that need a session."""
@@ -93,12 +93,12 @@ def make_steps(seed: int, *, on_spark: bool) -> list[Step]:
 
 
 def _with_things_kept(random: Random, turn: int) -> list[str]:
-    """Two things are kept, the graph changes, and they are asked again."""
+    """Two things are retained, the graph changes, and they are asked again."""
     change = list(CHANGES)[turn % len(CHANGES)]
     needed = {"re-create a branch": ["create a branch"], "restore": ["back up"]}.get(change, [])
-    kept = [KEPT[(turn + n) % len(KEPT)] for n in range(2)]
-    again = ["ask what was kept", "ask what was kept", "ask"]
-    kinds = [*needed, *kept, *CHANGES[change], change, *again]
+    retained = [RETENTIONS[(turn + n) % len(RETENTIONS)] for n in range(2)]
+    again = ["ask what was retained", "ask what was retained", "ask"]
+    kinds = [*needed, *retained, *CHANGES[change], change, *again]
     for kind in _choose(random, STEPS_BETWEEN):
         kinds.insert(random.randint(len(needed), len(kinds)), kind)
     return kinds

@@ -185,7 +185,7 @@ class NeededFiles:
             folder = _manifest_folder(incarnation)
             there = [number_version(n) for n in self._files.peek_names(f"{folder}/_versions")]
             if not there and incarnation not in self._journal.created:
-                continue  # its creator slept, and will find out that the branch is gone
+                continue  # its creator was suspended, and will find the branch deleted
             if not there:
                 raise Violation(f"branch {incarnation} has no manifest")
             newest = self._version(folder, max(there))

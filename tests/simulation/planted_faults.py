@@ -1,6 +1,6 @@
-"""Faults put into our code on purpose, to see that a simulated run finds them.
+"""Faults planted into the code, to check that a simulated run finds them.
 
-Each takes one safeguard away. A simulation that finds none of these would find nothing else either.
+Each removes one safeguard. A simulation that finds none of these would find nothing else either.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from omnigraph.storage.tables import manifest_table, stage_table
 
 
 def _nothing(*_: object, **__: object) -> None:
-    """In place of what should be done."""
+    """Do nothing, in place of a safeguard."""
 
 
 def _skip_proof_of_files() -> None:
-    """A write does not look whether what it has staged is still there."""
+    """A write does not check that its staged files still exist."""
     transaction._require_files = _nothing
 
 
 def _trust_the_clock() -> None:
-    """Cleanup removes what it has seen for long enough by its clock, whoever is at work."""
+    """Cleanup removes old orphan candidates by its own clock, despite heartbeats."""
 
     def is_due(self: Any, path: str, wait_us: int, _: frozenset[str]) -> bool:
         first = self._before.get(path)
@@ -38,22 +38,22 @@ def _trust_the_clock() -> None:
 
 
 def _remove_at_first_sight() -> None:
-    """Cleanup does not wait for a second look."""
+    """Cleanup removes an orphan candidate at once."""
     orphans.OrphanCandidates._is_due = lambda *_: True
 
 
 def _announce_nothing() -> None:
-    """A write moves its tables without an intent."""
+    """A write commits its tables without an intent."""
     transaction.write_intent = _nothing
 
 
-def _settle_nothing() -> None:
-    """A writer goes on beside what an interrupted one left."""
+def _recover_nothing() -> None:
+    """A writer continues without recovering an interrupted write."""
     transaction.resolve_all = _nothing
 
 
 def _finish_half_writes() -> None:
-    """Recovery publishes a write of which a part is there."""
+    """Recovery publishes a write with only some of its effects."""
     decide = recovery_decision.decide
 
     def decide_boldly(
@@ -78,13 +78,13 @@ def _keep_no_forks() -> None:
 
 
 def _never_check_the_lease() -> None:
-    """A holder goes on whose lease was taken from it, and so do those who name no fragment."""
+    """A holder continues after it lost its lease, and so do writes that name no fragment."""
     lease_fence.LeaseGuard.check = _nothing
     transaction.require_unmoved = lambda snapshot, _=None: snapshot.manifest
 
 
 def _name_no_fragment() -> None:
-    """Two writers of one version do not collide, and nobody looks at what came of it."""
+    """Two writers of one version do not conflict, and the result is not checked."""
 
     def update_loosely(table: Any, **given: Any) -> Any:
         return stage_table.LanceOperation.Update(
@@ -97,12 +97,12 @@ def _name_no_fragment() -> None:
 
 
 def _start_at_what_goes() -> None:
-    """Nobody looks whether a cleanup is about to remove the version that something starts at."""
+    """A branch may start at a version that a cleanup is about to remove."""
     orphans._require_unlisted = _nothing
 
 
 def _name_no_anchor() -> None:
-    """A publish is compared with the state it replaces, and with nothing that stays."""
+    """A publish is compared only with the state fragment that it replaces."""
     update = manifest_table.make_strict_update
 
     def update_without_anchor(table: Any, **given: Any) -> Any:
@@ -112,12 +112,12 @@ def _name_no_anchor() -> None:
 
 
 def _forget_that_the_manifest_stands_still() -> None:
-    """Cleanup takes the file of a publish whose author may still be about to make it visible."""
+    """Cleanup removes the file of a publish that its writer may still make visible."""
     orphan_removal.OrphanRemoval._list_possible_bases = lambda *_: []
 
 
 def _announce_moves_alone() -> None:
-    """A new table that nothing shows yet is not announced where the fence may be lost."""
+    """A new table gets no intent where the fence may be lost."""
     transaction._is_announced = lambda request: bool(request.staged)
 
 
@@ -126,7 +126,7 @@ PLANTED: dict[str, Callable[[], None]] = {
     "trust_the_clock": _trust_the_clock,
     "remove_at_first_sight": _remove_at_first_sight,
     "announce_nothing": _announce_nothing,
-    "settle_nothing": _settle_nothing,
+    "recover_nothing": _recover_nothing,
     "finish_half_writes": _finish_half_writes,
     "keep_no_forks": _keep_no_forks,
     "never_check_the_lease": _never_check_the_lease,

@@ -25,7 +25,7 @@ from simulation.simulated_lance import replace_lance
 from simulation.simulated_time import replace_clocks_and_pools, replace_threads
 
 COUNTED = (
-    *("steps", "effects", "crashes", "sleeps", "faults"),
+    *("steps", "effects", "crashes", "suspensions", "faults"),
     *("writes", "acknowledged", "reads", "cleanups", "removals", "branches"),
 )
 

@@ -1,4 +1,4 @@
-"""One simulated run: a few processes at work on a graph, crashing, suspended and starting again.
+"""One simulated run: a few processes that write a graph, crash, are suspended and start again.
 
 Everything is drawn from the seed. What is run is our own code from the write driver and cleanup
 down to the tables; what it runs on is simulated.
@@ -83,10 +83,10 @@ TABLES = tuple(TableKey(key) for key in ("node:Item", "node:Place", "edge:In"))
 SCHEMA = pa.schema([pa.field("id", pa.string(), nullable=False), ("value", pa.int64())])
 BRANCHES = ("a", "b")
 NEVER = (ManifestCorrupt, FilesMissing, UncoveredDrift)
-"""Errors that say the graph is broken: nobody has damaged it."""
+"""Errors that report a damaged graph, which no simulated process causes."""
 UNCERTAIN = (OutcomeUnknown, RecoveryRequired)
-"""Errors that say that it is not known what became of a write."""
-SLEEPS_S = (5.0, 25.0, 35.0, 120.0, 400.0, 2_000.0, 100_000.0)
+"""Errors that report that the outcome of a write is unknown."""
+SUSPENSIONS_S = (5.0, 25.0, 35.0, 120.0, 400.0, 2_000.0, 100_000.0)
 CLOCKS_US = tuple(
     int(days * DAY_US) for days in (0, 0, 0, 0.001, -0.001, 1, -1, 3, -3, 10, -10, 10)
 )
@@ -94,23 +94,23 @@ CLOCKS_US = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Theme:
-    """The theme of a history: what its processes do, and how often each event happens to them."""
+    """The theme of a run: the weights of its actions, and the probability of each event."""
 
     deeds: dict[str, int]
     trouble: float
     dying: float
-    sleeping: float
+    suspending: float
     failing: float
     pausing: float
     cleaners: int = 0
     has_troubled_cleaners: bool = False
-    sleeps_s: tuple[float, ...] = SLEEPS_S
-    sleeps_by: int = 30
-    """At which of its effects a process sleeps at the latest."""
-    sleeps_at: tuple[str, ...] = ("",)
-    """How these effects begin, one of which is drawn; all of them by default."""
-    sleeping_in_reads: float = 0.4
-    """How many of those that sleep do so before any step, and not before an effect."""
+    suspended_s: tuple[float, ...] = SUSPENSIONS_S
+    suspended_by: int = 30
+    """The last effect before which a process may be suspended."""
+    suspended_at: tuple[str, ...] = ("",)
+    """Prefixes of the effects, of which one is drawn; by default of all."""
+    suspending_in_reads: float = 0.4
+    """The share of suspensions before any step, and not before an effect."""
     graces_s: tuple[float, ...] = (60.0, 60.0, 3_600.0, 86_400.0)
 
 
@@ -121,7 +121,7 @@ MIXED = {
     "delete_branch": 2,
     "rename_branch": 1,
     "clean": 3,
-    "settle": 1,
+    "recover": 1,
     "tag": 1,
     "consume": 1,
     "mark": 2,
@@ -129,53 +129,53 @@ MIXED = {
     "merge_history": 1,
 }
 THEMES = {
-    "calm": Theme(MIXED, trouble=0.0, dying=0.0, sleeping=0.0, failing=0.0, pausing=0.1),
-    "mixed": Theme(MIXED, trouble=0.9, dying=0.7, sleeping=0.4, failing=0.4, pausing=0.1),
-    "crashes": Theme(MIXED, trouble=1.0, dying=1.0, sleeping=0.1, failing=0.1, pausing=0.0),
-    # Slow writers beside those who clean up again and again.
+    "calm": Theme(MIXED, trouble=0.0, dying=0.0, suspending=0.0, failing=0.0, pausing=0.1),
+    "mixed": Theme(MIXED, trouble=0.9, dying=0.7, suspending=0.4, failing=0.4, pausing=0.1),
+    "crashes": Theme(MIXED, trouble=1.0, dying=1.0, suspending=0.1, failing=0.1, pausing=0.0),
+    # Slow writers beside repeated cleanups.
     "cleaning": Theme(
         {"write": 8, "read": 1, "create_branch": 2, "mark": 2, "add_type": 2, "merge_history": 1},
         trouble=0.9,
         dying=0.1,
-        sleeping=0.9,
+        suspending=0.9,
         failing=0.1,
         pausing=0.3,
         cleaners=1,
-        sleeps_s=(120.0, 400.0, 2_000.0),
-        sleeps_by=16,
+        suspended_s=(120.0, 400.0, 2_000.0),
+        suspended_by=16,
         graces_s=(60.0,),
     ),
     # Writers that lose the fence to each other.
     "leases": Theme(
-        {"write": 8, "read": 1, "settle": 1, "clean": 1},
+        {"write": 8, "read": 1, "recover": 1, "clean": 1},
         trouble=1.0,
         dying=0.2,
-        sleeping=0.9,
+        suspending=0.9,
         failing=0.3,
         pausing=0.1,
     ),
-    # Names that come, go and change.
+    # Names that are created, deleted and renamed.
     "names": Theme(
         {"create_branch": 4, "delete_branch": 3, "rename_branch": 3, "write": 4, "clean": 1},
         trouble=0.8,
         dying=0.5,
-        sleeping=0.4,
+        suspending=0.4,
         failing=0.3,
         pausing=0.1,
     ),
-    # Places in the past that get a name while somebody cleans them away.
+    # Old commits that get a name while a cleanup removes them.
     "past": Theme(
         {"write": 8, "read": 2, "create_branch": 2, "tag_old": 3, "consume": 3, "pull": 3},
         trouble=0.5,
         dying=0.1,
-        sleeping=1.0,
+        suspending=1.0,
         failing=0.1,
         pausing=0.6,
         cleaners=2,
         has_troubled_cleaners=True,
-        sleeps_s=(35.0, 120.0, 400.0, 2_000.0),
-        sleeps_by=6,
-        sleeps_at=(
+        suspended_s=(35.0, 120.0, 400.0, 2_000.0),
+        suspended_by=6,
+        suspended_at=(
             "delete __manifest",
             "delete __manifest",
             "delete nodes",
@@ -183,36 +183,36 @@ THEMES = {
         ),
         graces_s=(60.0,),
     ),
-    # Those who have looked, and act on it when others have gone on and cleaned up.
+    # Processes that act on what they read before others wrote and cleaned up.
     "looks": Theme(
         {
             "write": 6,
             "read": 2,
             "create_branch": 1,
             "pull": 2,
-            "settle": 1,
+            "recover": 1,
             "mark": 2,
             "add_type": 2,
             "merge_history": 2,
         },
         trouble=0.7,
         dying=0.1,
-        sleeping=1.0,
+        suspending=1.0,
         failing=0.1,
         pausing=0.4,
         cleaners=2,
         has_troubled_cleaners=True,
-        sleeps_s=(35.0, 120.0, 400.0, 2_000.0),
-        sleeps_by=8,
-        sleeps_at=("list __manifest", "list __manifest", "find __manifest", "find nodes", ""),
-        sleeping_in_reads=1.0,
+        suspended_s=(35.0, 120.0, 400.0, 2_000.0),
+        suspended_by=8,
+        suspended_at=("list __manifest", "list __manifest", "find __manifest", "find nodes", ""),
+        suspending_in_reads=1.0,
         graces_s=(60.0,),
     ),
 }
 
 
 class PlainSnapshots(BranchSnapshots):
-    """Branches of a graph whose schema nobody asks for."""
+    """Branches of a graph whose schema is never requested."""
 
     def _decode_catalog(self, state: ManifestState) -> Catalog:
         del state
@@ -229,34 +229,34 @@ class LockFence:
     holder: Process | None = None
     epoch: int = 0
 
-    def acquire(self, wait_s: float) -> LockHold:
+    def acquire(self, wait_s: float) -> LockGuard:
         turns = self.turns
         turns.look("lock")
         if not turns.wait(self._is_free, wait_s):
             raise WriterBusy("another process", wait_s)
         took_over = self.holder is not None
         self.holder, self.epoch = turns.process, self.epoch + 1
-        return LockHold(self, self.epoch, took_over)
+        return LockGuard(self, self.epoch, took_over)
 
     def _is_free(self) -> bool:
         return self.holder is None or self.holder.is_dead
 
 
 @dataclass
-class LockHold:
+class LockGuard:
     fence: LockFence
     epoch: int
     took_over: bool
 
     def check(self) -> None:
         if self.fence.epoch != self.epoch or self.fence.holder is None:
-            raise make_fence_lost(self.epoch, "a released hold")
+            raise make_fence_lost(self.epoch, "a released guard")
 
     def release(self) -> None:
         if self.fence.epoch == self.epoch and not self.fence.turns.process.is_dead:
             self.fence.holder = None
 
-    def __enter__(self) -> LockHold:
+    def __enter__(self) -> LockGuard:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -265,13 +265,13 @@ class LockHold:
 
 @dataclass
 class OpenGraph:
-    """A graph as one process has it open, with all that this process remembers."""
+    """A graph opened by one process, with all that this process caches."""
 
     root: GraphRoot
     views: PlainSnapshots
     writer: Writer
     seen: list[CatalogSnapshot] = field(default_factory=list)
-    """Snapshots it has read: branches may be made from them later."""
+    """Snapshots it has read: branches may be created from them later."""
 
 
 @dataclass
@@ -316,7 +316,7 @@ class PutRows:
 
 @dataclass
 class Pull:
-    """Taking over tables that the branch only inherits, as another branch shows them."""
+    """A change that adopts inherited tables at the versions of another branch."""
 
     fact: Fact
     source: CatalogSnapshot
@@ -348,7 +348,7 @@ class Pull:
 
 @dataclass
 class Mark:
-    """A commit that moves no table, as the end of an optimization or an empty merge is."""
+    """A commit without a table, as of the end of an optimization or of an empty merge."""
 
     fact: Fact
     kind = WriterKind.MUTATION
@@ -365,11 +365,11 @@ class Mark:
 
 @dataclass
 class AddType:
-    """Another schema, with a table that is made for it and that nothing shows before."""
+    """Another schema, with a new table that no snapshot references before."""
 
     fact: Fact
     draw_number: Callable[[], int]
-    """Ids are given out once, also to a change that is prepared again."""
+    """An id is issued once, also to a change that is prepared again."""
     kind = WriterKind.SCHEMA_APPLY
     is_costly = False
 
@@ -405,7 +405,7 @@ class RunResult:
     steps: int = 0
     effects: int = 0
     crashes: int = 0
-    sleeps: int = 0
+    suspensions: int = 0
     faults: int = 0
     writes: int = 0
     acknowledged: int = 0
@@ -463,7 +463,7 @@ class SimulatedRun:
     def _count(self) -> RunResult:
         result, turns = self.result, self.turns
         result.steps, result.effects, result.crashes = turns.steps, turns.effects, turns.crashes
-        result.sleeps, result.faults = turns.sleeps, turns.faults
+        result.suspensions, result.faults = turns.suspensions, turns.faults
         result.writes = len(self.journal.facts)
         result.acknowledged = sum(f.acknowledged is not None for f in self.journal.facts.values())
         result.removals = self.needed.removals
@@ -488,21 +488,27 @@ class SimulatedRun:
         if chance.random() >= theme.trouble:
             return UNTROUBLED
         dies = chance.randint(1, 40) if chance.random() < theme.dying else None
-        sleeps = chance.randint(1, theme.sleeps_by) if chance.random() < theme.sleeping else None
+        suspended = (
+            chance.randint(1, theme.suspended_by) if chance.random() < theme.suspending else None
+        )
         faults: dict[int, Fault] = {}
         if chance.random() < theme.failing:
             for _ in range(chance.choice([1, 1, 2])):
                 faults[chance.randint(1, 40)] = chance.choice(list(Fault))
-        sleeps_s = chance.choice(theme.sleeps_s)
-        at = chance.choice(theme.sleeps_at) if len(theme.sleeps_at) > 1 else theme.sleeps_at[0]
-        in_reads = sleeps is not None and chance.random() < theme.sleeping_in_reads
+        suspended_s = chance.choice(theme.suspended_s)
+        at = (
+            chance.choice(theme.suspended_at)
+            if len(theme.suspended_at) > 1
+            else theme.suspended_at[0]
+        )
+        in_reads = suspended is not None and chance.random() < theme.suspending_in_reads
         if in_reads and not at:
-            # There are many more of them: an effect comes after a dozen looks.
-            sleeps = chance.randint(1, theme.sleeps_by * 12)
-        return Fate(dies, sleeps, sleeps_s, at, in_reads, faults)
+            # There are many more of them: about a dozen reads for each effect.
+            suspended = chance.randint(1, theme.suspended_by * 12)
+        return Fate(dies, suspended, suspended_s, at, in_reads, faults)
 
     def _start_cleaner(self) -> None:
-        """A process that does nothing but clean up, now and then."""
+        """A process that only runs cleanups, in intervals."""
         is_troubled = self.theme.has_troubled_cleaners
         process = self._new_process(self._draw_fate() if is_troubled else UNTROUBLED)
         process.clock_off_us = self.chance.choice([0, 10 * DAY_US, 10 * DAY_US])
@@ -519,7 +525,7 @@ class SimulatedRun:
         self.turns.wait(lambda: False, self.chance.uniform(0, most_s))
 
     def _work(self, process: Process, deeds: int) -> None:
-        """A process does a few things; if it dies, another one goes on."""
+        """Run a few actions; if the process dies, another one continues."""
         done = 0
         try:
             graph = self._open_patiently(process)
@@ -550,7 +556,7 @@ class SimulatedRun:
         ids = UlidSource(lambda: turns.clock_us() // 1_000, self.chance.randbytes)
         store = SimulatedStore(self.files, process.number)
         root = GraphRoot(store, settings, ids, turns.clock_us)
-        # Given here, because the first look of a root at it keeps other threads from theirs.
+        # Set here, because the first access of a root to it blocks other threads.
         root.__dict__["fence"] = self.lock or open_fence(
             store, settings.writer_fence, ids, LeaseTerms.lasting(settings.lease_term_s)
         )
@@ -575,17 +581,17 @@ class SimulatedRun:
             self._require_excused(name, error)
 
     def _require_excused(self, deed: str, error: OmniError) -> None:
-        """Raise unless the error is one that others, or a lost answer, explain."""
+        """Raise unless other writers, or a lost answer, explain the error."""
         if self.turns.trace is not None:
             self.turns.trace.append(
                 f"p{self.turns.process.number}: {type(error).__name__}: {error}"
             )
-        if self.turns.process.has_slept and deed != "read":
-            return  # what it was at work on may have been taken for the remains of a dead one
+        if self.turns.process.was_suspended and deed != "read":
+            return  # its work may have been removed as that of a dead writer
         if isinstance(error, StorageFailure) and error.kind is not StorageKind.TRANSIENT:
             raise Violation(f"{deed}: {type(error).__name__}: {error}") from error
 
-    # --- what they do -----------------------------------------------------------------------------
+    # --- actions ----------------------------------------------------------------------------------
 
     def _pick_branch(self) -> str:
         return self.chance.choice(["main", "main", *BRANCHES])
@@ -609,7 +615,7 @@ class SimulatedRun:
         self._change(graph, fact, PutRows(writing))
 
     def _pull(self, graph: OpenGraph) -> None:
-        """Show tables of a branch as another one has them, or had them."""
+        """Set tables of a branch to the versions of another one, current or earlier."""
         source, target = self.chance.sample(("main", *BRANCHES), 2)
         view = graph.views.read_newest(source)
         old = [one for one in graph.seen if one.snapshot.branch == source]
@@ -638,11 +644,11 @@ class SimulatedRun:
     def _merge_history(self, graph: OpenGraph) -> None:
         """Merge the history of the manifest as `optimize` does."""
         branch = self._pick_branch()
-        with graph.root.acquire_fence() as hold:
-            resolve_all(graph.root, hold)
+        with graph.root.acquire_fence() as guard:
+            resolve_all(graph.root, guard)
             view = graph.views.read_newest(branch)
             table = open_newest(view.snapshot.manifest.location)
-            hold.check()
+            guard.check()
             compact_lineage(table, properties={}, small_fragments=2)
 
     def _change(self, graph: OpenGraph, fact: Fact, change: Change) -> None:
@@ -664,11 +670,10 @@ class SimulatedRun:
     def _remove_unfinished(
         self, graph: OpenGraph, name: str, incarnation: str | None = None
     ) -> None:
-        """Delete a name that nobody was told of, as its creator failed to.
+        """Delete a name that was never acknowledged, which its creator failed to.
 
-        It slept, a cleanup removed the branch that had no name yet, and when the creator woke, gave
-        the name and saw that, it could not remove the name again. No file of a branch is missing
-        that anybody was promised.
+        It was suspended, a cleanup removed the branch without a name, and the creator resumed,
+        wrote the name, and could not remove it again. No file of an acknowledged branch is missing.
         """
         ref = find_ref(graph.root.store, name)
         if ref is None or incarnation not in (None, ref.incarnation):
@@ -683,7 +688,7 @@ class SimulatedRun:
         self._require_right(graph, self._pick_branch())
 
     def _require_right(self, graph: OpenGraph, branch: str) -> None:
-        """Read a branch whole, and compare."""
+        """Read all of a branch, and compare."""
         for _ in range(8):
             known = {one: list(self.journal.list_acknowledged(one)) for one in self._incarnations()}
             try:
@@ -691,16 +696,16 @@ class SimulatedRun:
                 found = _read_rows(view)
                 commits = graph.views.commits_at(view.snapshot)
             except HistoricalVersionReclaimed:
-                continue  # by a cleanup, after others had moved on
+                continue  # by a cleanup, after later commits
             except BranchNotFound:
                 if branch == "main":
-                    raise Violation("main is gone") from None
+                    raise Violation("main is missing") from None
                 return
             except StorageFailure:
                 ref = find_ref(graph.root.store, branch)
                 if ref is not None and ref.incarnation in known:
                     raise
-                return  # it was deleted while we read it
+                return  # it was deleted while it was read
             snapshot = view.snapshot
             graph.seen.append(view)
             self.journal.require_right(
@@ -746,9 +751,9 @@ class SimulatedRun:
                 raise
             self._remove_unfinished(graph, named[2], named[1])
 
-    def _settle(self, graph: OpenGraph) -> None:
-        with graph.root.acquire_fence() as hold:
-            resolve_all(graph.root, hold)
+    def _recover(self, graph: OpenGraph) -> None:
+        with graph.root.acquire_fence() as guard:
+            resolve_all(graph.root, guard)
 
     def _tag(self, graph: OpenGraph) -> None:
         view = graph.views.read_newest(self._pick_branch())
@@ -758,13 +763,13 @@ class SimulatedRun:
             create_tag(graph.root, f"t{self.turns.steps}", commit)
 
     def _tag_old(self, graph: OpenGraph) -> None:
-        """Name any commit that somebody may still find in the history of a branch."""
+        """Tag any commit in the history of a branch."""
         view = graph.views.read_newest(self._pick_branch())
         commits = History().commits(view.snapshot.manifest)
         create_tag(graph.root, f"t{self.turns.steps}", self.chance.choice(commits))
 
     def _consume(self, graph: OpenGraph) -> None:
-        """Note that the feed of a branch was read up to some commit of its history."""
+        """Record that the feed of a branch was read up to some commit of its history."""
         view = graph.views.read_newest(self._pick_branch())
         commits = History().commits(view.snapshot.manifest)
         at = self.chance.randrange(len(commits))
@@ -780,9 +785,9 @@ class SimulatedRun:
         self.turns.start(process, lambda: self._audit(process))
 
     def _audit(self, process: Process) -> None:
-        """Somebody comes, and finds everything settled and whole, or settles it without help."""
+        """Recover as a new writer, and check that everything is recovered and whole."""
         graph = self._open(process)
-        self._settle(graph)
+        self._recover(graph)
         pending = list_operations(graph.root.store)
         if pending:
             raise Violation(f"still pending: {pending}")
@@ -801,11 +806,11 @@ class SimulatedRun:
             self._audit_cleanup(graph, list_names(graph.root.store))
 
     def _audit_cleanup(self, graph: OpenGraph, names: list[Any]) -> None:
-        """After cleanups that nobody disturbs everything is there, and nothing else."""
+        """Check that undisturbed cleanups retain everything needed, and nothing else."""
         for _ in range(3):
             self.turns.wait(lambda: False, 100_000.0)
             self._clean(graph)
-            for name in names:  # a file of the manifest goes once that has moved
+            for name in names:  # a file of the manifest is removed after the next publish
                 self._mark(graph, name)
         self.needed.require_whole()
         for name in names:
@@ -819,7 +824,7 @@ class SimulatedRun:
             ref = find_ref(graph.root.store, name)
             is_there = ref is not None and ref.incarnation == incarnation
             if not is_there and name not in self.journal.doomed:
-                raise Violation(f"branch {name} is gone, and nobody deleted it")
+                raise Violation(f"branch {name} is missing, and was never deleted")
 
 
 def _read_rows(view: CatalogSnapshot) -> State:

@@ -17,7 +17,7 @@ import pytest
 TESTS = Path(__file__).parents[1]
 FIRST_SEEDS = (1, 100_001, 200_001, 300_001)
 RUNS_S = 15.0
-"""So much processor time each of them takes: a minute in all, some two thousand runs."""
+"""The processor time of each of them: a minute in all, some two thousand runs."""
 LONG_S = 120.0
 SOAK_S = float(os.environ.get("SOAK_SECONDS", "3600"))
 
@@ -27,9 +27,9 @@ PLANTED = {
     "keep_no_forks": "names",
     "trust_the_clock": "cleaning",
 }
-"""Faults that are found within a second or two, and in which runs."""
+"""Faults that are found within seconds, and the theme that finds each."""
 SUBTLE = {
-    "settle_nothing": "crashes",
+    "recover_nothing": "crashes",
     "skip_proof_of_files": "cleaning",
     "never_check_the_lease": "leases",
     "start_at_what_goes": "past",
@@ -41,7 +41,7 @@ SUBTLE = {
 
 
 def simulate(*given: str) -> dict[str, Any]:
-    """Return the output of a separate process that runs these histories."""
+    """Run the simulation in a separate process and return its output."""
     path = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS)])
     done = subprocess.run(
         [sys.executable, "-m", "simulation.run_simulation", *given],
@@ -79,7 +79,7 @@ FOUND = [
 
 @pytest.mark.parametrize("seed", FOUND)
 def test_what_long_runs_have_found_stays_found(seed):
-    """Somebody's step came late, after somebody else had gone on; `simulation.md` tells which."""
+    """A step of one process came late, after another had continued; see `simulation.md`."""
     assert simulate("--seed", str(seed))["problems"] == {}
 
 

@@ -95,11 +95,11 @@ def test_a_write_whose_blob_file_was_removed_starts_over(
         if is_taken_at_once:
             take()
 
-    hold = WriteFence.acquire_fence
+    acquire = WriteFence.acquire_fence
 
-    def hold_late(window: WriteFence):
+    def hold_late(fence: WriteFence):
         take()
-        return hold(window)
+        return acquire(fence)
 
     monkeypatch.setattr(WriteFence, "acquire_fence", hold_late)
     writing = At("after", "write_fragments", NODES, see)
@@ -114,7 +114,7 @@ def test_a_write_whose_blob_file_was_removed_starts_over(
 def test_a_write_starts_over_for_a_listed_blob_file_where_the_fence_may_be_lost(
     place, fence, tries
 ):
-    """A cleanup may be asleep right before it removes what it has listed."""
+    """A cleanup may be suspended right before it removes the listed files."""
     cleaner = with_clock(place, 0, 60.0, fence)
     half = HalfWritten(place, len(BODIES["alone"]), lambda: cleaner.cleanup(keep=1, confirm=True))
     writing = At("after", "write_fragments", NODES, half.act)

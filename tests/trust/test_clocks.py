@@ -217,7 +217,7 @@ def test_nor_is_it_removed_when_space_is_freed_on_a_full_disk(tmp_path):
     with watched(full):
         graph = with_clock(place, DAY_US, 60.0, FenceMode.OFF)
         done = graph.cleanup(keep=1, confirm=True).tables
-    assert full.met == 2, "it was settled when there was room"
+    assert full.met == 2, "it was recovered when there was space"
     assert [row.old_versions_removed > 0 for row in done] == [True, True]
     assert staged.exists()
     assert names(graph) == {"Ada", "Ben", "Cy", "Dee"}
@@ -358,16 +358,16 @@ def test_a_publish_of_a_suspended_writer_overwrites_nothing_that_others_wrote(
     place = make_people(tmp_path)
     with omnigraph.open(place) as graph:
         graph.create_branch("side", commit=graph.commits()[-1].commit_id)
-    slept_s = [0.0]
+    suspended_s = [0.0]
     for module in ("publish", "tables.table_commit"):
-        monkeypatch.setattr(f"omnigraph.storage.{module}.read_boot_clock", lambda: slept_s[0])
+        monkeypatch.setattr(f"omnigraph.storage.{module}.read_boot_clock", lambda: suspended_s[0])
 
-    def sleep() -> None:
+    def suspend() -> None:
         command = [sys.executable, "-c", OTHERS, str(place)]
         subprocess.run(command, check=True, env=environment())
-        slept_s[0] += 60.0
+        suspended_s[0] += 60.0
 
-    with watched(At("before", "commit", f"{MANIFEST}/tree/*", sleep)):
+    with watched(At("before", "commit", f"{MANIFEST}/tree/*", suspend)):
         late = with_clock(place, 0, 60.0, FenceMode.OFF)
         merged = late.merge("main", into="side")
     with omnigraph.open(place) as graph:
@@ -382,7 +382,7 @@ def test_nothing_starts_at_a_version_that_a_cleanup_is_about_to_remove(tmp_path)
     new, *_, old = omnigraph.open(place).commits()
     with watched(At("before", "remove_versions", MANIFEST, stop)):
         cleaning = with_clock(place, DAY_US, 60.0, FenceMode.OFF)
-        with pytest.raises(Stopped):  # for all that others know, it is asleep
+        with pytest.raises(Stopped):  # to other writers it looks suspended
             cleaning.cleanup(keep=1, confirm=True)
     graph = with_clock(place, DAY_US, 60.0, FenceMode.OFF)
     with pytest.raises(HistoricalVersionReclaimed):
@@ -393,7 +393,7 @@ def test_nothing_starts_at_a_version_that_a_cleanup_is_about_to_remove(tmp_path)
         graph.set_consumer("then", old.commit_id)
     graph.tag("now", at=new.commit_id)
     graph.cleanup(keep=3, confirm=True)
-    with pytest.raises(HistoricalVersionReclaimed):  # it may still be asleep
+    with pytest.raises(HistoricalVersionReclaimed):  # it may still be suspended
         graph.tag("then", at=graph.commits()[2].commit_id)
     graph.cleanup(keep=1, confirm=True)
     assert list_removable_paths(GraphRoot.at(str(place)).store) == frozenset()
@@ -476,7 +476,7 @@ def test_a_new_table_is_announced_where_the_fence_may_be_lost(tmp_path, mode, in
 def test_a_file_of_the_manifest_stays_until_that_has_moved_where_the_fence_may_be_lost(
     tmp_path, branch
 ):
-    """Its author may be asleep right before it publishes, on the version that is still the newest.
+    """Its writer may be suspended right before the publish, on the newest version.
 
     A file of a table is another matter: a write proves that it is there before it is announced.
     """

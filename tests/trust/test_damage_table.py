@@ -72,16 +72,16 @@ class Ground:
         interrupt(self.place)
         restore(self.place, self._pristine)
         self.people = people(self.place)
-        self.known = told(verify(self.place))
+        self.known = format_findings(verify(self.place))
         self.survivors = self._clean_up()
-        self.settled = people(self.place)
+        self.recovered = people(self.place)
         self.afresh()
         min(self.place.glob("nodes/*/_versions/*.manifest")).unlink()  # what was being written
         self.survivors_of_undoing = self._clean_up()
         assert people(self.place) == self.people
 
     def _clean_up(self) -> set[str]:
-        """The files that a cleanup leaves of those that are there."""
+        """The files that a cleanup leaves of those present before."""
         before = files_of_tables(self.place)
         omnigraph.open(self.place, settings=CHECKED).cleanup(keep=1, confirm=True)
         return before & files_of_tables(self.place)
@@ -115,7 +115,7 @@ def verify(place: Path) -> VerifyResult:
         return graph.verify(deep=True, history=True)
 
 
-def told(result: VerifyResult) -> set[str]:
+def format_findings(result: VerifyResult) -> set[str]:
     return {f"{one.check} {one.message}" for one in (*result.findings, *result.notes)}
 
 
@@ -136,8 +136,8 @@ def test_a_write_raises_a_typed_error_or_is_committed(ground, case):
         with suppress(OmniError), omnigraph.open(ground.place, settings=CHECKED) as graph:
             graph.mutate(insert("new"), branch=branch)
             # The interrupted write is finished, or undone where it lacks a file of its own.
-            kept = (ground.settled[branch], ground.people[branch])
-            expected = [sorted([*rows, ("new", 7)], key=str) for rows in kept]
+            allowed = (ground.recovered[branch], ground.people[branch])
+            expected = [sorted([*rows, ("new", 7)], key=str) for rows in allowed]
             assert rows_of(graph, branch) in expected
 
 
@@ -146,7 +146,7 @@ def test_verify_finds_it(ground, case):
     ground.afresh()
     damaged = case.applied(ground.place)
     try:
-        found = told(verify(ground.place)) - ground.known
+        found = format_findings(verify(ground.place)) - ground.known
     except OmniError:
         return
     assert found or not damaged.is_changed, f"{damaged.name} was damaged"
@@ -163,7 +163,7 @@ def test_cleanup_costs_nothing(ground, case):
     if not is_done or damaged.name in ground.survivors:
         damaged.undo()
     now = people(ground.place)
-    assert now in (ground.people, ground.settled), f"{damaged.name} was damaged"
+    assert now in (ground.people, ground.recovered), f"{damaged.name} was damaged"
     # A write that was interrupted, and now lacks a file of its own, is undone.
     is_undone = now == ground.people and not any(ground.place.glob("__recovery/*.json"))
     needed = ground.survivors_of_undoing if is_undone else ground.survivors

@@ -1,4 +1,4 @@
-"""Processes that fall asleep before a step, lose their lease, and take the step late.
+"""Processes suspended before a step that lose their lease and take the step late.
 
 With the fence off, a process is kept from what others do as little as by a lease that it lost.
 """
@@ -56,10 +56,10 @@ def test_a_late_removal_of_a_new_table_does_not_meet_one_that_was_created_since(
     place = make_people(tmp_path)
     with watched(At("before", "commit", MANIFEST, stop)), pytest.raises(Stopped):
         open_late(place).apply_schema(CITIES)
-    sleep = At("before", "delete_prefix", "nodes/*", lambda: others_do(place, APPLY_AGAIN))
-    with watched(sleep):
+    suspension = At("before", "delete_prefix", "nodes/*", lambda: others_do(place, APPLY_AGAIN))
+    with watched(suspension):
         open_late(place).recover()
-    assert sleep.met == 1
+    assert suspension.met == 1
     with omnigraph.open(place) as graph:
         assert {row["p.name"] for row in graph.query(CITY_NAMES).rows} == {"Bern"}
         assert names(graph) == {"Ada", "Ben", "Cy"}
@@ -99,10 +99,10 @@ def die_before_the_name(place: Path) -> None:
 def test_a_branch_that_a_cleanup_is_about_to_remove_gets_no_name(tmp_path):
     place = make_people(tmp_path)
     die_before_the_name(place)
-    sleep = At("before", "delete_branch", MANIFEST, lambda: others_do(place, CREATE_AGAIN))
-    with watched(sleep):
+    suspension = At("before", "delete_branch", MANIFEST, lambda: others_do(place, CREATE_AGAIN))
+    with watched(suspension):
         open_late(place).cleanup(keep=1, confirm=True)
-    assert sleep.met == 1
+    assert suspension.met == 1
     with omnigraph.open(place) as graph:
         assert names(graph, "side") == {"Ada", "Ben", "Cy", "Dee"}
         assert graph.create_branch("side", idempotency_key="k").is_replayed
@@ -112,8 +112,10 @@ def test_a_branch_that_a_cleanup_is_about_to_remove_gets_no_name(tmp_path):
 
 def test_a_late_attempt_to_name_a_branch_finds_that_another_one_created_it(tmp_path):
     place = make_people(tmp_path)
-    sleep = At("before", "put_if_absent", BRANCH_RECORDS, lambda: others_do(place, CREATE_AGAIN))
-    with watched(sleep):
+    suspension = At(
+        "before", "put_if_absent", BRANCH_RECORDS, lambda: others_do(place, CREATE_AGAIN)
+    )
+    with watched(suspension):
         made = open_late(place).create_branch("side", idempotency_key="k")
     assert made.is_replayed
     with omnigraph.open(place) as graph:
@@ -147,11 +149,11 @@ def test_a_refusal_that_is_recorded_late_does_not_replace_an_answer(tmp_path):
     with omnigraph.open(place) as graph:
         graph.create_branch("side")
         graph.create_branch("child", source="side")
-    noting = "_refs/requests/*"
-    sleep = At("before", "*", noting, lambda: others_do(place, DELETE_AGAIN), nth=2)
-    with watched(sleep), pytest.raises(ConflictError, match="is the source of child"):
+    recording = "_refs/requests/*"
+    suspension = At("before", "*", recording, lambda: others_do(place, DELETE_AGAIN), nth=2)
+    with watched(suspension), pytest.raises(ConflictError, match="is the source of child"):
         open_late(place).delete_branch("side", idempotency_key="k")
-    assert sleep.met == 2
+    assert suspension.met == 2
     with omnigraph.open(place) as graph:
         assert graph.delete_branch("side", idempotency_key="k").is_replayed
         assert graph.branches() == ["main", "side"]
@@ -186,10 +188,10 @@ def test_a_clone_that_finishes_late_does_not_finish_another(tmp_path):
     source, there = make_people(tmp_path), tmp_path / "there.omni"
     said = []
     start_over = OPENS + CLONE_HALFWAY
-    sleep = At(
+    suspension = At(
         "before", "delete", CLONE_CLAIM, lambda: said.append(run_apart(start_over, source, there))
     )
-    with watched(sleep):
+    with watched(suspension):
         omnigraph.clone(source, there)
     assert said == ["AlreadyInitialized\n"]
     with omnigraph.open(there) as graph:
@@ -201,13 +203,13 @@ def test_a_clone_that_was_started_over_concurrently_does_not_continue(tmp_path):
     source, there = make_people(tmp_path), tmp_path / "there.omni"
     said = []
     start_over = OPENS + CLONE_HALFWAY
-    sleep = At(
+    suspension = At(
         "before",
         "put_if_match",
         CLONE_CLAIM,
         lambda: said.append(run_apart(start_over, source, there)),
     )
-    with watched(sleep), pytest.raises(ConflictError, match="another clone"):
+    with watched(suspension), pytest.raises(ConflictError, match="another clone"):
         omnigraph.clone(source, there)
     assert said == ["Stopped\n"]
     with pytest.raises(CloneUnfinished):
@@ -228,10 +230,10 @@ def test_starting_a_clone_over_late_spares_one_that_was_finished_concurrently(tm
     source, there = make_people(tmp_path), tmp_path / "there.omni"
     with watched(At("before", "put", "*_versions*", stop)), pytest.raises(Stopped):
         omnigraph.clone(source, there)
-    sleep = At(
+    suspension = At(
         "before", "put*", CLONE_CLAIM, lambda: run_apart(OPENS + CLONE_AND_WRITE, source, there)
     )
-    with watched(sleep), pytest.raises(ConflictError, match="another clone"):
+    with watched(suspension), pytest.raises(ConflictError, match="another clone"):
         omnigraph.clone(source, there, force=True)
     with omnigraph.open(there) as graph:
         assert names(graph) == {"Ada", "Ben", "Cy", "Dee"}
@@ -258,15 +260,15 @@ def test_recording_a_new_address_late_restores_no_removed_version(tmp_path):
         graph.create_branch("side")
         graph.mutate('query q() { insert Person { name: "Dee" } }', branch="side")
     moved = place.rename(tmp_path / "moved.omni")
-    sleep = At(
+    suspension = At(
         "before",
         "put*",
         "__manifest/tree/*",
         lambda: others_do(moved, 'graph.delete_branch("side")'),
     )
-    with watched(sleep):
+    with watched(suspension):
         open_late(moved)
-    assert sleep.met >= 1
+    assert suspension.met >= 1
     assert list(moved.glob("__manifest/tree/**/*.manifest")) == []
     with omnigraph.open(moved) as graph:
         graph.cleanup(keep=1, confirm=True)

@@ -146,7 +146,7 @@ def test_a_creation_that_was_interrupted_is_not_mistaken_for_a_loss(place):
 
 
 def test_an_interrupted_write_to_a_branch_that_lost_its_record_is_retained(place):
-    """Settled as one of a deleted branch it would cost the branch the tables it forked."""
+    """Recovered as one of a deleted branch it would cost the branch its forked tables."""
     with watched(At("after", "commit", MANIFEST, stop)):
         graph = omnigraph.open(place)
         with pytest.raises(Stopped):
@@ -197,7 +197,7 @@ def test_a_branch_whose_creation_was_interrupted_is_not_lost(place):
 
 
 def test_a_ref_of_the_manifest_without_a_folder_does_not_stop_cleanup(place):
-    """A creator on a lease may leave one that slept while its folder was taken for garbage."""
+    """A creator on a lease may leave one, if it was suspended while its folder was removed."""
     with omnigraph.open(place, settings=NOBODY_WRITES) as graph:
         graph.create_branch("bare")
         id = json.loads(record_of(place, "bare").read_bytes())["incarnation"]

@@ -55,7 +55,7 @@ def share_a_graph(tmp_path, rounds: int, record_property) -> None:
                         done["lost races"] += 1
                 last[number] = age
                 done["writes"] += 1
-        except BaseException as error:  # noqa: BLE001 - collected for the judge below
+        except BaseException as error:  # noqa: BLE001 - collected for the check below
             untyped.append(error)
         finally:
             writing.release()

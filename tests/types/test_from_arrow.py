@@ -12,7 +12,7 @@ from omnigraph.types.property import PropertyType, Scalar
 
 NOON = datetime(2024, 6, 1, 12, tzinfo=UTC)
 
-TAKEN = {
+ACCEPTED = {
     "large strings": (Scalar.STRING, pa.array(["a", None], pa.large_string()), ["a", None]),
     "string views": (Scalar.STRING, pa.array(["a"], pa.string_view()), ["a"]),
     "dictionaries": (Scalar.STRING, pa.array(["a", "a"]).dictionary_encode(), ["a", "a"]),
@@ -49,7 +49,7 @@ TAKEN = {
 }
 
 
-@pytest.mark.parametrize(("scalar", "array", "expected"), TAKEN.values(), ids=TAKEN)
+@pytest.mark.parametrize(("scalar", "array", "expected"), ACCEPTED.values(), ids=ACCEPTED)
 def test_a_column_of_a_compatible_type_is_accepted(scalar, array, expected):
     type = PropertyType(scalar)
     converted = convert_column(array, type)

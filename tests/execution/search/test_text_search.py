@@ -323,7 +323,7 @@ def test_plain_english_is_matched_like_the_table_formats_index_matches_it(locati
 
 
 def is_plain(word: str) -> bool:
-    """Neither it nor its stem is a stop word: the index judges the stem, and we the word."""
+    """Neither it nor its stem is a stop word: the index tests the stem, the engine the word."""
     pieces = lance.tokenize(word, remove_stop_words=False)
     kept = [lance.tokenize(word), lance.tokenize(word, stem=False)]
     return all(len(found) == len(pieces) for found in kept)

@@ -53,25 +53,25 @@ def loop(fence, root, count):
 
 def main():
     kind, root, *rest = sys.argv[1:]
-    fence, hold = make_fence(kind, root, float(rest[0]) if rest else 30.0), None
+    fence, guard = make_fence(kind, root, float(rest[0]) if rest else 30.0), None
     print("ready", flush=True)
     for line in sys.stdin:
         verb, *arguments = line.split()
         match verb:
             case "acquire":
                 try:
-                    hold = fence.acquire(float(arguments[0]))
-                    answer = f"held {hold.epoch} {hold.took_over}"
+                    guard = fence.acquire(float(arguments[0]))
+                    answer = f"held {guard.epoch} {guard.took_over}"
                 except WriterBusy as busy:
                     answer = f"busy {busy.holder}"
             case "check":
                 try:
-                    hold.check()
+                    guard.check()
                     answer = "ours"
                 except ReadSetChanged as lost:
                     answer = f"lost {lost.member}: {lost.expected} -> {lost.actual}"
             case "release":
-                hold.release()
+                guard.release()
                 answer = "released"
             case "fork-and-keep":
                 answer = f"forked {fork_and_keep()}"

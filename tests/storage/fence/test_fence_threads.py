@@ -33,11 +33,11 @@ def test_one_thread_holds_at_a_time(make_fence):
 
     def write(_):
         nonlocal inside, most
-        with make_fence().acquire(600) as hold:
+        with make_fence().acquire(600) as guard:
             inside += 1
             most = max(most, inside)
-            epochs.append(hold.epoch)
-            hold.check()
+            epochs.append(guard.epoch)
+            guard.check()
             inside -= 1
 
     with ThreadPoolExecutor(8) as threads:
@@ -53,13 +53,13 @@ def test_a_second_thread_learns_who_holds_the_fence(make_fence):
 
 def test_a_hold_ends_with_its_block_even_after_an_error(make_fence):
     fence = make_fence()
-    with pytest.raises(ZeroDivisionError), fence.acquire(600) as hold:
+    with pytest.raises(ZeroDivisionError), fence.acquire(600) as guard:
         raise ZeroDivisionError
     with pytest.raises(ReadSetChanged):
-        hold.check()
-    hold.release()
+        guard.check()
+    guard.release()
     with fence.acquire(600) as again:
-        assert again.epoch > hold.epoch
+        assert again.epoch > guard.epoch
         assert not again.took_over
 
 

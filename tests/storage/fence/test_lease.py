@@ -21,7 +21,7 @@ from omnigraph.storage.lease_fence import LeaseFence, LeaseTerms
 from omnigraph.storage.writer_fence import Holder
 from storage.memory_store import MemoryObjectStore
 
-# The thread that renews sleeps in real time; here it never wakes and `renew` is called by hand.
+# The renewing thread waits in real time; here it never runs and the test calls `renew`.
 TERMS = LeaseTerms(term_s=30.0, renewal_s=3600.0, poll_s=1.0)
 
 
@@ -100,9 +100,9 @@ def lease_of(store):
 
 
 def test_the_lease_says_who_holds_it_and_since_when(store, clock):
-    with fence_on(store, clock).acquire(0) as hold:
+    with fence_on(store, clock).acquire(0) as guard:
         record = lease_of(store)
-    assert hold.epoch == 1
+    assert guard.epoch == 1
     assert record["version"] == 1
     assert record["epoch"] == 1
     assert record["holder"] == {"id": "me", "host": "host-me", "pid": 7}
@@ -113,19 +113,19 @@ def test_a_released_lease_stays_and_keeps_its_epoch(store, clock):
     fence = fence_on(store, clock)
     fence.acquire(0).release()
     assert lease_of(store)["holder"] is None
-    with fence.acquire(0) as hold:
-        assert hold.epoch == 2
-        assert not hold.took_over
-        hold.check()
+    with fence.acquire(0) as guard:
+        assert guard.epoch == 2
+        assert not guard.took_over
+        guard.check()
 
 
 def test_a_released_hold_is_no_longer_ours(store, clock):
-    hold = fence_on(store, clock).acquire(0)
-    hold.release()
-    hold.release()
+    guard = fence_on(store, clock).acquire(0)
+    guard.release()
+    guard.release()
     with pytest.raises(ReadSetChanged):
-        hold.check()
-    assert not hold.renew()
+        guard.check()
+    assert not guard.renew()
 
 
 def test_a_lease_is_taken_over_only_after_a_full_term_without_renewal(store, clock):
@@ -133,9 +133,9 @@ def test_a_lease_is_taken_over_only_after_a_full_term_without_renewal(store, clo
     watcher = fence_on(OtherRoot(store), clock, "other")
     asked = clock.time
     clock.on_sleep = lambda: clock.time < asked + 15 and mine.renew()
-    with watcher.acquire(300) as hold:
-        assert hold.epoch == 2
-        assert hold.took_over
+    with watcher.acquire(300) as guard:
+        assert guard.epoch == 2
+        assert guard.took_over
         # The last renewal was just before second 15, and the watch began anew with it.
         assert clock.time >= asked + 15 - 2 + TERMS.term_s
 
@@ -201,38 +201,38 @@ def test_an_overtaken_holder_finds_out_and_leaves_the_lease_alone(store, clock):
 
 
 def test_a_check_renews_when_a_third_of_the_term_is_left(store, clock):
-    hold = fence_on(store, clock).acquire(0)
+    guard = fence_on(store, clock).acquire(0)
     before = store.get_versioned(WRITER_LEASE).tag
     clock.time += 19
-    hold.check()
+    guard.check()
     assert store.get_versioned(WRITER_LEASE).tag == before
     clock.time += 2
-    hold.check()
+    guard.check()
     assert store.get_versioned(WRITER_LEASE).tag != before
     clock.time += 19
-    hold.check()
+    guard.check()
 
 
 def test_no_effect_starts_when_little_is_left_and_renewal_fails(store, clock):
-    hold = fence_on(store, clock).acquire(0)
+    guard = fence_on(store, clock).acquire(0)
     clock.time += 21
     store.lose = "before"
     with pytest.raises(ReadSetChanged, match="renewed in time"):
-        hold.check()
-    hold.check()
+        guard.check()
+    guard.check()
 
 
 def test_a_check_that_cannot_look_raises_what_stopped_it(store, clock):
-    hold = fence_on(store, clock).acquire(0)
+    guard = fence_on(store, clock).acquire(0)
     store.failure = StorageFailure(StorageKind.TRANSIENT, "no answer")
     with pytest.raises(StorageFailure):
-        hold.check()
+        guard.check()
     store.failure = None
-    hold.check()
+    guard.check()
 
 
 def test_a_check_that_took_too_long_is_not_trusted(store, clock):
-    hold = fence_on(store, clock).acquire(0)
+    guard = fence_on(store, clock).acquire(0)
     find = store.find_versioned
 
     def find_slowly(path):
@@ -241,35 +241,35 @@ def test_a_check_that_took_too_long_is_not_trusted(store, clock):
 
     store.find_versioned = find_slowly
     with pytest.raises(ReadSetChanged, match="renewed in time"):
-        hold.check()
+        guard.check()
 
 
 @pytest.mark.parametrize("lost", ["before", "after"])
 def test_an_acquisition_whose_answer_was_lost_is_confirmed_by_reading(store, clock, lost):
     store.lose = lost
-    with fence_on(store, clock).acquire(5) as hold:
-        assert hold.epoch == 1
-        hold.check()
+    with fence_on(store, clock).acquire(5) as guard:
+        assert guard.epoch == 1
+        guard.check()
     store.lose = lost
-    with fence_on(store, clock).acquire(5) as hold:
-        assert hold.epoch == 2
-        hold.check()
+    with fence_on(store, clock).acquire(5) as guard:
+        assert guard.epoch == 2
+        guard.check()
 
 
 def test_a_lease_that_cannot_be_given_back_does_not_hide_the_work(store, clock):
     with fence_on(store, clock).acquire(0):
         store.failure = StorageFailure(StorageKind.TRANSIENT, "no answer")
     store.failure = None
-    with fence_on(store, clock).acquire(100) as hold:
-        assert hold.took_over
+    with fence_on(store, clock).acquire(100) as guard:
+        assert guard.took_over
 
 
 def test_a_vanished_lease_is_a_lost_one(store, clock):
-    hold = fence_on(store, clock).acquire(0)
+    guard = fence_on(store, clock).acquire(0)
     store.delete(WRITER_LEASE)
     with pytest.raises(ReadSetChanged, match="no lease"):
-        hold.check()
-    hold.release()
+        guard.check()
+    guard.release()
     assert not store.exists(WRITER_LEASE)
 
 

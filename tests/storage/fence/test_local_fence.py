@@ -27,16 +27,16 @@ def test_the_lock_file_says_who_holds_it_and_stays(tmp_path):
 def test_epochs_grow_from_hold_to_hold(tmp_path):
     epochs = []
     for _ in range(3):
-        with LocalFence(tmp_path).acquire(0) as hold:
-            epochs.append(hold.epoch)
+        with LocalFence(tmp_path).acquire(0) as guard:
+            epochs.append(guard.epoch)
     assert epochs == [1, 2, 3]
 
 
 def test_a_lock_held_elsewhere_is_waited_for_and_named(tmp_path):
-    now, slept = [0.0], []
+    now, pauses = [0.0], []
 
     def sleep(seconds):
-        slept.append(seconds)
+        pauses.append(seconds)
         now[0] += seconds
 
     with (tmp_path / WRITER_LOCK).open("w") as other:
@@ -46,42 +46,42 @@ def test_a_lock_held_elsewhere_is_waited_for_and_named(tmp_path):
         with pytest.raises(WriterBusy) as raised:
             LocalFence(tmp_path, clock=lambda: now[0], sleep=sleep).acquire(2)
         assert raised.value.waited_s == 2
-        assert len(set(slept)) > 100
-    with LocalFence(tmp_path).acquire(0) as hold:
-        assert hold.epoch == 5
+        assert len(set(pauses)) > 100
+    with LocalFence(tmp_path).acquire(0) as guard:
+        assert guard.epoch == 5
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 1024, b'{"epoch": 3, "hol', b"[1]"])
 def test_a_damaged_record_does_not_stop_writers(tmp_path, content):
     (tmp_path / WRITER_LOCK).write_bytes(content)
-    with LocalFence(tmp_path).acquire(0) as hold:
-        hold.check()
-        assert hold.took_over == bool(content.strip(b"\0"))
-    with LocalFence(tmp_path).acquire(0) as hold:
-        assert not hold.took_over
+    with LocalFence(tmp_path).acquire(0) as guard:
+        guard.check()
+        assert guard.took_over == bool(content.strip(b"\0"))
+    with LocalFence(tmp_path).acquire(0) as guard:
+        assert not guard.took_over
 
 
 def test_the_record_of_a_dead_writer_is_distinguished_from_our_own(tmp_path):
     ours, other = LocalFence(tmp_path), LocalFence(tmp_path)
-    with ours.acquire(0) as hold:
-        assert hold.epoch == 1
+    with ours.acquire(0) as guard:
+        assert guard.epoch == 1
     with other.acquire(0):
         unfinished = (tmp_path / WRITER_LOCK).read_bytes()
     (tmp_path / WRITER_LOCK).write_bytes(unfinished)
-    with ours.acquire(0) as hold:
-        assert (hold.epoch, hold.took_over) == (3, True)
-    with ours.acquire(0) as hold:
-        assert (hold.epoch, hold.took_over) == (4, False)
+    with ours.acquire(0) as guard:
+        assert (guard.epoch, guard.took_over) == (3, True)
+    with ours.acquire(0) as guard:
+        assert (guard.epoch, guard.took_over) == (4, False)
 
 
 def test_a_lock_file_that_was_replaced_is_a_lost_fence(tmp_path):
-    with LocalFence(tmp_path).acquire(0) as hold:
+    with LocalFence(tmp_path).acquire(0) as guard:
         (tmp_path / WRITER_LOCK).unlink()
         with pytest.raises(ReadSetChanged, match="writer_fence"):
-            hold.check()
+            guard.check()
         (tmp_path / WRITER_LOCK).write_bytes(b"")
         with pytest.raises(ReadSetChanged, match="writer_fence"):
-            hold.check()
+            guard.check()
 
 
 def test_a_deleted_root_is_a_typed_failure_and_frees_the_turn(tmp_path):

@@ -43,8 +43,8 @@ def test_a_directory_is_fenced_by_a_lock_file(tmp_path, mode):
 def test_a_bucket_is_fenced_by_a_lease(server, mode):
     fence = open_with(open_store(server.root, server.settings), mode)
     assert isinstance(fence, LeaseFence)
-    with fence.acquire(600) as hold:
-        hold.check()
+    with fence.acquire(600) as guard:
+        guard.check()
 
 
 def test_a_lease_has_the_requested_term(server):

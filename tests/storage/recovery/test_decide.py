@@ -204,8 +204,8 @@ def make_record(kind: str, version: int) -> TableVersionRecord:
         case "ended":
             return TableVersionRecord(version, "Append", uuid, before, {OPERATION_PROPERTY: "over"})
         case "late restore":
-            settled = {OPERATION_PROPERTY: "settled"}
-            return TableVersionRecord(version, "Restore", uuid, before, settled, 2)
+            ended = {OPERATION_PROPERTY: "ended"}
+            return TableVersionRecord(version, "Restore", uuid, before, ended, 2)
         case "pending":
             return TableVersionRecord(version, "Append", uuid, before, {OPERATION_PROPERTY: "them"})
         case "foreign":

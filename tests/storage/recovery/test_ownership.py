@@ -42,7 +42,7 @@ def ended(version: int) -> TableVersionRecord:
 
 
 def late_restore(version: int, to: int) -> TableVersionRecord:
-    properties = {OPERATION_PROPERTY: "settled"}
+    properties = {OPERATION_PROPERTY: "ended"}
     return replace(restore(version, to), properties=properties)
 
 

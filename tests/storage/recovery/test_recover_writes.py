@@ -1,4 +1,4 @@
-"""Settling interrupted writes: each decision once, twice, and in order."""
+"""Recovery of interrupted writes: each decision once, twice, and in order."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PERSON, CITY = "node:Person", "node:City"
 
 @dataclass
 class Written:
-    """A write of ours that was announced, and the transactions that would carry it out."""
+    """A write with a stored intent, and the transactions that carry it out."""
 
     plan: WritePlan
     staged: dict[str, StagedTransaction]
@@ -66,8 +66,8 @@ class InterruptedGraph:
         ref = read_ref(self.root.store, branch)
         return Snapshot(self.root, ref, read_newest(self.root.manifest(ref.incarnation)))
 
-    def announce(self, *keys: str, slug="eve", branch="main") -> Written:
-        """Announce an insert into these tables, and do nothing of it."""
+    def write_intent_of(self, *keys: str, slug="eve", branch="main") -> Written:
+        """Write the intent of an insert into these tables, and none of its effects."""
         snapshot = self.snapshot(branch)
         ticket, staged = mint_ticket(snapshot), {}
         for key in keys:
@@ -88,14 +88,14 @@ class InterruptedGraph:
         return Written(plan, {key: one.transaction for key, one in staged.items()})
 
     def resolve_all(self) -> list[RecoveryDecision]:
-        with self.root.acquire_fence() as hold:
-            return [settled.decision for settled in resolve_all(self.root, hold)]
+        with self.root.acquire_fence() as guard:
+            return [resolved.decision for resolved in resolve_all(self.root, guard)]
 
     def again(self, written: Written) -> RecoveryDecision:
-        """Settle it once more, as after a crash right before its announcement was removed."""
+        """Recover it again, as after a crash right before its intent was removed."""
         write_intent(self.root.store, written.plan)
-        with self.root.acquire_fence() as hold:
-            return resolve_intent(self.root, hold, written.plan).decision
+        with self.root.acquire_fence() as guard:
+            return resolve_intent(self.root, guard, written.plan).decision
 
     def kinds(self, branch="main") -> list[RecoveryKind]:
         return [a.kind for a in History().audits(self.snapshot(branch).manifest)]
@@ -110,8 +110,8 @@ def interrupted(tmp_path):
     return InterruptedGraph(tmp_path / "town")
 
 
-def assert_settled_for_good(interrupted, written, decision):
-    """Settling again finds it done, and changes nothing that can be seen."""
+def assert_recovered_for_good(interrupted, written, decision):
+    """Check that recovering again finds it done, and changes nothing visible."""
     before, version = content_of(interrupted.graph), interrupted.snapshot().manifest_version
     assert interrupted.again(written) is decision
     assert interrupted.snapshot().manifest_version == version
@@ -121,19 +121,19 @@ def assert_settled_for_good(interrupted, written, decision):
 
 
 def test_an_announcement_of_another_graph_is_set_aside_without_a_record(interrupted):
-    written = interrupted.announce(PERSON)
+    written = interrupted.write_intent_of(PERSON)
     written.plan = structs.replace(
         written.plan, requires=structs.replace(written.plan.requires, graph="another")
     )
     write_intent(interrupted.root.store, written.plan)
-    kept_at = omnigraph.quarantine(interrupted.place, written.plan.operation_id)
-    assert interrupted.root.store.find(kept_at) is not None
+    quarantined = omnigraph.quarantine(interrupted.place, written.plan.operation_id)
+    assert interrupted.root.store.find(quarantined) is not None
     assert list_operations(interrupted.root.store) == []
     assert interrupted.kinds() == []
 
 
 def test_an_announcement_that_was_abandoned_is_set_aside_without_a_second_record(interrupted):
-    written = interrupted.announce(PERSON)
+    written = interrupted.write_intent_of(PERSON)
     assert interrupted.resolve_all() == [RecoveryDecision.ABANDON]
     write_intent(interrupted.root.store, written.plan)
     omnigraph.quarantine(interrupted.place, written.plan.operation_id)
@@ -142,14 +142,14 @@ def test_an_announcement_that_was_abandoned_is_set_aside_without_a_second_record
 
 
 def test_an_announcement_without_effects_is_abandoned(interrupted):
-    written = interrupted.announce(PERSON, CITY)
+    written = interrupted.write_intent_of(PERSON, CITY)
     assert interrupted.resolve_all() == [RecoveryDecision.ABANDON]
     assert interrupted.kinds() == [RecoveryKind.ABANDONED]
-    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
+    assert_recovered_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_a_write_whose_effects_are_all_there_is_finished_under_its_own_name(interrupted):
-    written = interrupted.announce(PERSON, CITY)
+    written = interrupted.write_intent_of(PERSON, CITY)
     written.move(PERSON, CITY)
     assert "eve" not in interrupted.people()
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_FORWARD]
@@ -159,7 +159,7 @@ def test_a_write_whose_effects_are_all_there_is_finished_under_its_own_name(inte
     assert commit.created_at == planned.created_at
     assert "eve" in interrupted.people()
     assert interrupted.kinds() == [RecoveryKind.ROLLED_FORWARD]
-    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_PUBLISHED)
+    assert_recovered_for_good(interrupted, written, RecoveryDecision.FINISH_PUBLISHED)
 
 
 def test_a_write_that_is_finished_keeps_its_merged_parent_details_and_adopted_versions(interrupted):
@@ -172,7 +172,7 @@ def test_a_write_that_is_finished_keeps_its_merged_parent_details_and_adopted_ve
     adopted = SetVersion(
         entry.identity, CITY, earlier.version, entry.owner_branch, earlier.count_rows(), entry.owner
     )
-    written = interrupted.announce(PERSON)
+    written = interrupted.write_intent_of(PERSON)
     parent = interrupted.graph.commits()[-1].commit_id
     plan = structs.replace(
         written.plan,
@@ -196,7 +196,7 @@ def test_a_write_that_is_finished_keeps_its_merged_parent_details_and_adopted_ve
 
 def test_a_write_whose_effects_are_partly_there_is_undone(interrupted):
     before = content_of(interrupted.graph)
-    written = interrupted.announce(PERSON, CITY)
+    written = interrupted.write_intent_of(PERSON, CITY)
     written.move(PERSON)
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     commit = interrupted.graph.commits()[0]
@@ -206,27 +206,27 @@ def test_a_write_whose_effects_are_partly_there_is_undone(interrupted):
     )
     assert content_of(interrupted.graph) == before
     assert interrupted.kinds() == [RecoveryKind.ROLLED_BACK]
-    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
+    assert_recovered_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_a_whole_write_whose_branch_moved_on_is_undone(interrupted):
-    """The fence keeps this from happening: somebody published while the write was announced."""
-    written = interrupted.announce(CITY)
+    """The fence prevents this: another writer published while the intent was pending."""
+    written = interrupted.write_intent_of(CITY)
     written.move(CITY)
-    other = interrupted.announce(PERSON, slug="fay")
+    other = interrupted.write_intent_of(PERSON, slug="fay")
     other.move(PERSON)
-    with interrupted.root.acquire_fence() as hold:
+    with interrupted.root.acquire_fence() as guard:
         assert (
-            resolve_intent(interrupted.root, hold, other.plan).decision
+            resolve_intent(interrupted.root, guard, other.plan).decision
             is RecoveryDecision.ROLL_FORWARD
         )
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert "fay" in interrupted.people()
-    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
+    assert_recovered_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_an_existing_restore_is_recognised_and_not_repeated(interrupted):
-    written = interrupted.announce(PERSON, CITY)
+    written = interrupted.write_intent_of(PERSON, CITY)
     written.move(PERSON)
     (table, _) = written.plan.changes.moved
     location = interrupted.root.location(table.path, table.branch)
@@ -235,12 +235,12 @@ def test_an_existing_restore_is_recognised_and_not_repeated(interrupted):
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert find_latest_version(location) == restored
     assert interrupted.snapshot().entries[PERSON].version == restored
-    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
+    assert_recovered_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_a_restore_that_comes_after_the_write_was_finished_is_undone(interrupted):
-    """Of a settler that slept before it, while another found the write whole and finished it."""
-    written = interrupted.announce(PERSON)
+    """A recovering writer was suspended before it, while another one finished the write."""
+    written = interrupted.write_intent_of(PERSON)
     written.move(PERSON)
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_FORWARD]
     (table,) = written.plan.changes.moved
@@ -254,8 +254,8 @@ def test_a_restore_that_comes_after_the_write_was_finished_is_undone(interrupted
 
 
 def test_a_write_whose_base_was_removed_before_its_intent_is_abandoned(interrupted):
-    """Its writer slept before the announcement, and cleanup removed what came after its base."""
-    written = interrupted.announce(PERSON)
+    """Its writer was suspended before the intent, and cleanup removed later versions."""
+    written = interrupted.write_intent_of(PERSON)
     interrupted.root.store.delete(make_intent_path(written.plan.operation_id))
     for slug in ("fay", "gus", "hal"):
         person = {"type": "Person", "data": {"slug": slug, "name": slug}}
@@ -269,9 +269,9 @@ def test_a_write_whose_base_was_removed_before_its_intent_is_abandoned(interrupt
 
 
 def test_the_fork_of_a_write_is_removed_with_its_branch_and_its_table(interrupted):
-    """Its writer slept before the announcement, and the branch and the type were dropped."""
+    """Its writer was suspended before the intent, and the branch and the type were dropped."""
     interrupted.graph.create_branch("dev")
-    written = interrupted.announce(CITY, branch="dev")
+    written = interrupted.write_intent_of(CITY, branch="dev")
     interrupted.root.store.delete(make_intent_path(written.plan.operation_id))
     interrupted.graph.delete_branch("dev")
     interrupted.graph.apply_schema(SCHEMA.partition("node City")[0])
@@ -282,11 +282,11 @@ def test_the_fork_of_a_write_is_removed_with_its_branch_and_its_table(interrupte
 
 
 def test_a_late_announcement_for_a_branch_of_a_table_that_was_left_is_abandoned(interrupted):
-    """The branch shows the table of another one again, and cleanup removed its own."""
+    """The branch references the table of another one again, and cleanup removed its own."""
     graph = interrupted.graph
     graph.create_branch("dev")
     graph.load([{"type": "Person", "data": {"slug": "fay", "name": "F"}}], "append", branch="dev")
-    written = interrupted.announce(PERSON, branch="dev")
+    written = interrupted.write_intent_of(PERSON, branch="dev")
     interrupted.root.store.delete(make_intent_path(written.plan.operation_id))
     (table,) = written.plan.changes.moved
     assert table.branch is not None
@@ -299,10 +299,10 @@ def test_a_late_announcement_for_a_branch_of_a_table_that_was_left_is_abandoned(
 
 
 def test_an_effect_on_top_of_a_published_version_is_undone_down_to_that_version(interrupted):
-    """As if Lance had rebased the write: it stands on what another one published meanwhile."""
+    """As if Lance had rebased the write onto a version published concurrently."""
     interrupted.graph.load([{"type": "Person", "data": {"slug": "fay", "name": "F"}}], "append")
     before = content_of(interrupted.graph)
-    written = interrupted.announce(PERSON)
+    written = interrupted.write_intent_of(PERSON)
     written.move(PERSON)
     (table,) = written.plan.changes.moved
     earlier = structs.replace(table, base_version=table.base_version - 1)
@@ -312,13 +312,13 @@ def test_an_effect_on_top_of_a_published_version_is_undone_down_to_that_version(
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert content_of(interrupted.graph) == before
     assert "fay" in interrupted.people()
-    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
+    assert_recovered_for_good(interrupted, written, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_forks_of_a_write_that_was_undone_are_removed(interrupted):
     interrupted.graph.create_branch("dev")
     before = content_of(interrupted.graph)
-    written = interrupted.announce(PERSON, CITY, branch="dev")
+    written = interrupted.write_intent_of(PERSON, CITY, branch="dev")
     written.move(CITY)
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_BACK]
     assert content_of(interrupted.graph) == before
@@ -330,14 +330,14 @@ def test_forks_of_a_write_that_was_undone_are_removed(interrupted):
 
 def test_forks_of_a_write_that_was_finished_are_what_the_branch_shows(interrupted):
     interrupted.graph.create_branch("dev")
-    written = interrupted.announce(PERSON, CITY, branch="dev")
+    written = interrupted.write_intent_of(PERSON, CITY, branch="dev")
     written.move(PERSON, CITY)
     assert interrupted.resolve_all() == [RecoveryDecision.ROLL_FORWARD]
     assert "eve" in interrupted.people("dev")
     assert "eve" not in interrupted.people()
     shown = {entry.owner_branch for entry in interrupted.snapshot("dev").entries.values()}
     assert {table.branch for table in written.plan.changes.moved} <= shown
-    assert_settled_for_good(interrupted, written, RecoveryDecision.FINISH_PUBLISHED)
+    assert_recovered_for_good(interrupted, written, RecoveryDecision.FINISH_PUBLISHED)
 
 
 def lose_name(interrupted, name):
@@ -348,34 +348,34 @@ def lose_name(interrupted, name):
 
 def test_the_write_of_a_deleted_branch_is_recorded_on_main_once(interrupted):
     interrupted.graph.create_branch("dev")
-    written = interrupted.announce(PERSON, branch="dev")
+    written = interrupted.write_intent_of(PERSON, branch="dev")
     written.move(PERSON)
     lose_name(interrupted, "dev")
     assert interrupted.resolve_all() == [RecoveryDecision.DISCARD_BRANCH]
     assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
-    assert_settled_for_good(interrupted, written, RecoveryDecision.DISCARD_BRANCH)
+    assert_recovered_for_good(interrupted, written, RecoveryDecision.DISCARD_BRANCH)
     assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
 
 
 def test_a_branch_of_the_same_name_is_not_mistaken_for_the_deleted_one(interrupted):
     interrupted.graph.create_branch("dev")
-    written = interrupted.announce(PERSON, branch="dev")
+    written = interrupted.write_intent_of(PERSON, branch="dev")
     written.move(PERSON)
     lose_name(interrupted, "dev")
-    with interrupted.root.acquire_fence() as hold:
+    with interrupted.root.acquire_fence() as guard:
         assert (
             examine(interrupted.root, written.plan).verdict.decision
             is RecoveryDecision.DISCARD_BRANCH
         )
-        assert hold.epoch
+        assert guard.epoch
     omnigraph.open(interrupted.place).create_branch("dev")
     assert "eve" not in interrupted.people("dev")
     assert interrupted.kinds() == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
 
 
 def test_several_writes_are_recovered_in_the_order_of_their_intents(interrupted):
-    """Each is looked at when its turn comes: what the ones before did is seen."""
-    written = [interrupted.announce(PERSON, CITY) for _ in range(3)]
+    """Each is examined in turn, after the effects of the ones before."""
+    written = [interrupted.write_intent_of(PERSON, CITY) for _ in range(3)]
     written[1].move(PERSON)
     assert interrupted.resolve_all() == [
         RecoveryDecision.ABANDON,
@@ -385,14 +385,14 @@ def test_several_writes_are_recovered_in_the_order_of_their_intents(interrupted)
     audits = History().audits(interrupted.snapshot().manifest)
     assert [a.operation_id for a in audits] == [w.plan.operation_id for w in written]
     for one in written:
-        assert_settled_for_good(interrupted, one, RecoveryDecision.FINISH_ROLLED_BACK)
+        assert_recovered_for_good(interrupted, one, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_a_write_without_effects_does_not_stop_one_that_is_whole(interrupted):
     """Two first writes of one table on a branch, each with a fork of its own."""
     interrupted.graph.create_branch("dev")
-    idle = interrupted.announce(PERSON, branch="dev")
-    whole = interrupted.announce(PERSON, slug="fay", branch="dev")
+    idle = interrupted.write_intent_of(PERSON, branch="dev")
+    whole = interrupted.write_intent_of(PERSON, slug="fay", branch="dev")
     whole.move(PERSON)
     assert interrupted.resolve_all() == [RecoveryDecision.ABANDON, RecoveryDecision.ROLL_FORWARD]
     assert interrupted.kinds("dev") == [RecoveryKind.ABANDONED, RecoveryKind.ROLLED_FORWARD]
@@ -400,12 +400,12 @@ def test_a_write_without_effects_does_not_stop_one_that_is_whole(interrupted):
     forks = {path.name for path in interrupted.place.glob("nodes/*/tree/*")}
     assert forks == {whole.plan.changes.moved[0].branch}
     assert interrupted.graph.commits("dev")[0].commit_id == whole.plan.commit.commit_id
-    assert_settled_for_good(interrupted, whole, RecoveryDecision.FINISH_PUBLISHED)
-    assert_settled_for_good(interrupted, idle, RecoveryDecision.FINISH_ROLLED_BACK)
+    assert_recovered_for_good(interrupted, whole, RecoveryDecision.FINISH_PUBLISHED)
+    assert_recovered_for_good(interrupted, idle, RecoveryDecision.FINISH_ROLLED_BACK)
 
 
 def test_one_that_cannot_be_recovered_blocks_the_later_intents(interrupted):
-    first, second = interrupted.announce(PERSON), interrupted.announce(CITY)
+    first, second = interrupted.write_intent_of(PERSON), interrupted.write_intent_of(CITY)
     first.move(PERSON)
     location = interrupted.root.location(first.plan.changes.moved[0].path)
     restore(location, 1, properties={})
@@ -417,7 +417,7 @@ def test_one_that_cannot_be_recovered_blocks_the_later_intents(interrupted):
 
 def test_one_that_cannot_be_recovered_concerns_its_own_branch_alone(interrupted):
     interrupted.graph.create_branch("dev")
-    first = interrupted.announce(PERSON)
+    first = interrupted.write_intent_of(PERSON)
     first.move(PERSON)
     restore(
         interrupted.root.location(first.plan.changes.moved[0].path),
@@ -425,14 +425,14 @@ def test_one_that_cannot_be_recovered_concerns_its_own_branch_alone(interrupted)
         properties={},
     )
     dev = read_ref(interrupted.root.store, "dev")
-    with interrupted.root.acquire_fence() as hold:
-        assert resolve_all(interrupted.root, hold, dev) == []
+    with interrupted.root.acquire_fence() as guard:
+        assert resolve_all(interrupted.root, guard, dev) == []
         with pytest.raises(RecoveryRequired):
-            resolve_all(interrupted.root, hold, read_ref(interrupted.root.store, "main"))
+            resolve_all(interrupted.root, guard, read_ref(interrupted.root.store, "main"))
 
 
 def test_looking_at_an_interrupted_write_changes_nothing(interrupted):
-    written = interrupted.announce(PERSON, CITY)
+    written = interrupted.write_intent_of(PERSON, CITY)
     written.move(PERSON)
     version = interrupted.snapshot().manifest_version
     for _ in range(2):

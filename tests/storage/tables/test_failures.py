@@ -1,4 +1,4 @@
-"""Errors of Lance arrive as ours, and a lost answer is settled by looking."""
+"""Errors of Lance are mapped to ours, and a lost answer is resolved by reading."""
 
 from __future__ import annotations
 
