@@ -29,7 +29,7 @@ SPARK_CONF = {
 @pytest.fixture(scope="session")
 def spark():
     """Two cores, four attempts. One for the whole process: a second one would be this one again,
-    without what it asked for."""
+    without the requested resource."""
     from omnigraph.pipeline.spark_session import spark as make_session
 
     session = make_session(conf=SPARK_CONF)

@@ -71,6 +71,6 @@ def _fresh(table: Table) -> Table:
     newest = table.newest_version()
     if newest != table.version:
         raise RetryableCommitConflict(
-            f"{table.location} moved from version {table.version} to {newest} meanwhile"
+            f"{table.location} moved from version {table.version} to {newest} concurrently"
         )
     return open_table(table.location, table.version)

@@ -34,7 +34,7 @@ SUITES = {
         "whatever else takes more than a few seconds",
     ),
     "object-store": ("object_store", "the same against an S3-compatible server"),
-    "soak": ("soak", "an hour of everybody at once; SOAK_SECONDS shortens it"),
+    "soak": ("soak", "an hour of all processes at once; SOAK_SECONDS shortens it"),
 }
 """By name: the marks of its tests, and what they are. No test is in two of them."""
 

@@ -49,7 +49,7 @@ class S3Server:
         return Settings.from_environment(self.environment)
 
     def refuse(self, nth: int, count: int = 1) -> int:
-        """Refuse so many requests from the nth on; gives how many came since it was told last.
+        """Refuse a number of requests from the nth on; return the count since the last call.
 
         Without a number from 1 on, nothing is refused.
         """

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from omnigraph import Graph
 
 LEASE_TERM_S = 4
-"""Short, because whoever follows a killed writer waits for so long; but a busy machine may stall a
-writer for a second or two, who then finds its lease too old to go on.
+"""Short, because the successor of a killed writer waits for it; but a busy machine may stall a
+writer for a second or two, which then finds its lease too old to continue.
 """
 _KEEP_WRITERS_APART = (WRITER_LOCK, WRITER_QUEUE_LOCK, WRITER_LEASE)
 
@@ -46,7 +46,7 @@ class Bucket:
 
     @classmethod
     def on(cls, server: S3Server) -> Bucket:
-        """A prefix nobody else uses."""
+        """An unused prefix."""
         return cls(server, server.new_root())
 
     def __truediv__(self, name: str) -> Bucket:

@@ -31,7 +31,7 @@ ONLY_OF_A_GRAPH = {
     "maintain": "follows the policy of the whole graph",
     "recover": "recovers interrupted writes of every branch",
     "recovery_pending": "shows interrupted writes wherever they were made",
-    "as_actor": "the whole graph for somebody else",
+    "as_actor": "the whole graph for another actor",
     "with_queries": "queries that are run on any branch",
 }
 """Verbs that make no sense on one branch, and why."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def steady(spec):
-    """Answers at once, claiming the time it is told to."""
+    """A system that answers at once and reports the configured time."""
     parameters = spec["parameters"]
     root = Path(spec["root"])
     _log(spec, found=[path.name for path in root.iterdir()])

@@ -167,7 +167,7 @@ def test_a_hanging_process_is_killed_with_all_it_started(tmp_path):
 
 
 def is_gone(pid):
-    """Ended, or ended and only waiting for whoever adopted it to notice."""
+    """Ended, or a zombie that its new parent has not reaped yet."""
     status = Path(f"/proc/{pid}/status")
     for _ in range(15_000):
         try:

@@ -30,7 +30,7 @@ def test_the_command_and_the_bare_program_find_the_same_rows(samples):
     assert len({sample["result_hash"] for sample in samples.values()}) == 1, samples
     for sample in samples.values():
         assert sample["timings"].keys() == {"wall"}
-        assert sample["preview"], "a person of the network follows somebody"
+        assert sample["preview"], "a person of the network follows another"
 
 
 def test_a_program_that_fails_has_no_time(tmp_path: Path):

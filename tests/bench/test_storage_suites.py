@@ -26,7 +26,7 @@ SMALL = {
 }
 
 
-# Every writer is a process that loads the native library anew.
+# Every writer is a new process that loads the native library.
 SLOW = {"writers": pytest.mark.slow}
 
 

@@ -60,7 +60,7 @@ class Terminal:
     def wait_until_busy(self, seconds: float = 1.0) -> None:
         """Wait until the command has worked for so long, from now on.
 
-        It is processor time that counts: on a busy machine a command that was told to work may
+        It is processor time that counts: on a busy machine a command with work to do may
         not even have begun after a second.
         """
         before, give_up = self._read_processor_seconds(), time.monotonic() + PATIENCE_S

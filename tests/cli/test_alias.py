@@ -52,8 +52,10 @@ def command(*arguments: str, home: Path, stdin: str = "") -> subprocess.Complete
 
 def test_an_alias_runs_its_query_where_it_says(home: Path) -> None:
     assert command("alias", "born", "1960", home=home).stdout == "a.name\nAda\n"
-    told = command("alias", "born", "1960", "--params", '{"besides": "ada"}', "--json", home=home)
-    assert [row["a.name"] for row in json.loads(told.stdout)["rows"]] == ["X"]
+    reported = command(
+        "alias", "born", "1960", "--params", '{"besides": "ada"}', "--json", home=home
+    )
+    assert [row["a.name"] for row in json.loads(reported.stdout)["rows"]] == ["X"]
 
 
 def test_an_alias_that_changes_something_has_to_say_so(home: Path) -> None:

@@ -136,8 +136,8 @@ def test_the_losses_of_a_plan_are_reported_beside_its_steps(
     assert outcome.err.startswith("info OG-DS-104: drop property Artist.born (soft)")
     outcome = omnigraph(*plan, "--allow-data-loss", "--json")
     assert (outcome.code, outcome.err) == (0, "")
-    (told,) = json.loads(outcome.out)["notes"]
-    assert (told["severity"], told["code"]) == ("info", "OG-DS-104")
+    (reported,) = json.loads(outcome.out)["notes"]
+    assert (reported["severity"], reported["code"]) == ("info", "OG-DS-104")
 
 
 def test_schema_lint_gives_advice_and_passes(omnigraph, tmp_path: Path) -> None:

@@ -56,8 +56,8 @@ def story(tmp_path_factory):
 
 
 def test_commits_record_their_operation_and_message(story) -> None:
-    told = [(one.kind, one.actor_id, one.message) for one in story.commits()]
-    assert told == [
+    reported = [(one.kind, one.actor_id, one.message) for one in story.commits()]
+    assert reported == [
         ("schema_apply", "ada", "nick"),
         ("revert", "ada", "wanted after all"),
         ("mutation", "ada", "not wanted"),

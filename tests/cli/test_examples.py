@@ -46,7 +46,7 @@ aliases: {albums-of: {store: music.omni, file: folder/music.gq, query: albums, a
 FILES["next.pg"] = FILES["music.pg"].replace("born: I32?", "born: I32?  nick: String?")
 
 ELSEWHERE = ("serve", "graphs list", "cluster approve", "cluster force-unlock")
-"""A command that runs until it is told to stop, and one that needs it; tests/server has both.
+"""A command that runs until it is stopped, and one that needs it; tests/server has both.
 Two that need a cluster in a certain state; tests/cluster has them."""
 
 
@@ -57,7 +57,7 @@ def test_a_help_text_ends_with_its_examples(verb: str) -> None:
         assert isinstance(command, click.Group)
         command = command.get_command(click.Context(command), name)
     assert command is not None
-    # A command remembers how its help was asked for: as users ask, or other tests see it.
+    # A command remembers the option its help was requested by, which other tests would see.
     names = omnigraph.context_settings["help_option_names"]
     context = click.Context(command, info_name=verb, terminal_width=200, help_option_names=names)
     shown = command.get_help(context)

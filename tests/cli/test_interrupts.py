@@ -84,7 +84,7 @@ def interrupted(delay: float, *arguments: str, cwd: Path) -> tuple[int, bytes, b
 
 
 def moments(whole: float, count: int = 4) -> list[float]:
-    """Random moments of a run; the seed is printed for whoever has to repeat it."""
+    """Random moments of a run; the seed is printed for a repetition."""
     seed = random.randrange(1 << 32)
     print("seed", seed)
     chosen = random.Random(seed)
@@ -177,7 +177,7 @@ def test_an_interrupt_while_spark_starts_leaves_no_process(template: Path, tmp_p
         start_new_session=True,
     )
     wait_until(lambda: process.poll() is not None or has_java(process.pid))
-    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: everybody in front gets it
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does: to the whole foreground group
     out, err = process.communicate(timeout=600)
     assert (process.returncode, out) == (130, b"")
     assert b"Traceback" not in err, err.decode()
@@ -193,7 +193,7 @@ def members(group: int) -> list[str]:
         try:
             if os.getpgid(int(place.name)) == group:
                 found.append((place / "cmdline").read_text())
-        except OSError:  # it has ended meanwhile
+        except OSError:  # it has ended since
             continue
     return [one for one in found if one]
 

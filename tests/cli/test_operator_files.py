@@ -203,7 +203,7 @@ def test_a_token_typed_at_a_terminal_is_not_shown(tmp_path: Path) -> None:
     assert read_token(tmp_path / "credentials", "lab") == "hidden-token"
 
 
-# How each shell says: for this command, ask that function; and what the function must tell us.
+# How each shell registers a completion function for a command, and what it must return.
 REGISTERED = {
     "bash": (
         "complete -o nosort -F _omnigraph_completion omnigraph",

@@ -280,7 +280,7 @@ def test_an_interrupt_ends_the_statement_and_not_the_shell(tmp_path: Path) -> No
     graph = library.init(tmp_path / "g.omni", SCHEMA)
     people = [{"type": "Artist", "data": {"slug": f"a{n}", "name": "A"}} for n in range(300)]
     graph.load(people, "append")
-    # Four in a row of 300, compared by native code: more than anybody waits for.
+    # Four in a row of 300, compared by native code: longer than a user waits.
     names = ("a", "b", "c", "d")
     found = " ".join(f"${name}: Artist" for name in names)
     compared = " ".join(f"${a}.slug < ${b}.slug" for a, b in combinations(names, 2))

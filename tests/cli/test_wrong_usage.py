@@ -108,7 +108,7 @@ def test_a_quiet_load_says_nothing(folder, monkeypatch) -> None:
     skipping = (*LOAD, "half.jsonl", "--mode", "merge", "--quiet", "--on-error", "skip")
     code, out, err = call(folder, monkeypatch, *skipping)
     assert (code, out) == (0, "")
-    assert err.startswith("left out 1 rows"), "what is not there is told in any case"
+    assert err.startswith("left out 1 rows"), "skipped rows are reported in any case"
 
 
 def test_logging_out_says_what_it_did(folder, monkeypatch) -> None:

@@ -18,7 +18,7 @@ SOME = 65536
 
 
 class Proxy:
-    """Stands between a client and a server, and loses what it is told to lose.
+    """A proxy between a client and a server that loses the messages the test names.
 
     `losses` has an entry for each connection: `request` drops it before the server sees anything,
     `answer` after the server has answered, `half` in the middle of the answer; None passes it on.

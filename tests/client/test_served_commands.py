@@ -20,7 +20,7 @@ STORED = f"{ALL}\n{ADD}"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A server with a stored query, that also tells which graphs it has."""
+    """A server with a stored query, that also lists its graphs."""
     folder = tmp_path_factory.mktemp("stored")
     (folder / "stored.gq").write_text(STORED)
     (folder / "rules.yaml").write_text(

@@ -1,4 +1,4 @@
-"""Applying a cluster while a write fails, or its answer is lost, in a process that goes on."""
+"""Applying a cluster while a write fails, or its answer is lost, in a process that continues."""
 
 from __future__ import annotations
 
@@ -107,5 +107,5 @@ def test_an_apply_interrupted_from_the_keyboard_releases_its_lock(template, mome
 def test_an_apply_reports_any_failed_write_and_can_be_repeated(template, is_made) -> None:
     codes = [fail(template, n, is_made=is_made) for n in range(count_writes(template))]
     print(codes)
-    told = [code for code in codes if code is not None]
-    assert len(told) > len(codes) // 2
+    reported = [code for code in codes if code is not None]
+    assert len(reported) > len(codes) // 2

@@ -39,7 +39,7 @@ def serve(place: str) -> None:
 
 
 def attend(connection: socket.socket) -> None:
-    """Tell the client how its command ended; comes back in the process of the command."""
+    """Report the exit of a command to its client; returns in the process of the command."""
     size, files, _, _ = socket.recv_fds(connection, 8, 3)
     with connection.makefile("rb") as stream:
         order = json.loads(stream.read(int.from_bytes(size, "big")))

@@ -1,4 +1,4 @@
-"""All rules together: their order, and what a refused write is told."""
+"""All rules together: their order, and the report of a refused write."""
 
 import pyarrow as pa
 import pytest

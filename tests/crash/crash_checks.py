@@ -20,7 +20,7 @@ from store_places import Place, files_of, open_graph, root_of
 Content = dict[str, tuple[str, ...]]
 """What each branch holds: its records, sorted, how many commits led to them, and the tags if any.
 
-Edges come without their ids, which are minted anew. Commits of recoveries are not counted.
+Edges come without their ids, which are minted again. Commits of recoveries are not counted.
 """
 
 CHECKER = "checker"

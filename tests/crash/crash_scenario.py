@@ -155,7 +155,7 @@ def _with_old_versions(graph: Graph) -> None:
 
 
 def _with_foreign_compaction(graph: Graph) -> None:
-    """Tables that something else compacted, without telling the graph."""
+    """Tables compacted by a foreign writer."""
     _with_fragments(graph)
     snapshot = graph._open.views.read_newest("main").snapshot
     for entry in snapshot.entries.values():
@@ -346,7 +346,7 @@ OPERATIONS: Mapping[str, Operation] = WRITES | {
     LOAD_INTO_NEW_BRANCH: Operation(
         lambda g: g.load(MORE, "append", branch="dev", base="main"), _nothing
     ),
-    # Nothing visible at all: only what nobody can reach goes.
+    # Nothing visible at all: only unreachable files are removed.
     CLEANUP: Operation(lambda g: g.cleanup(keep=1, confirm=True), _with_old_versions),
     REPAIR: Operation(lambda g: g.repair(confirm=True), _with_foreign_compaction),
     DELETE_MEANWHILE: Operation(lambda g: g.delete_branch("dev"), _with_written_branch),

@@ -12,7 +12,7 @@ FOLDER, BUCKET = "folder", "bucket"
 GROUNDS = pytest.mark.parametrize(
     "ground", [FOLDER, pytest.param(BUCKET, marks=pytest.mark.object_store)], indirect=True
 )
-"""On a test that is to run in a folder and, if asked for, in a bucket."""
+"""Marks a test that runs in a folder and, on request, in a bucket."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,7 +35,7 @@ class Child:
 
     def start(self, job: bytes) -> None:
         self._job = json.loads(job or b"{}")
-        with suppress(BrokenPipeError):  # it died; `end` tells why
+        with suppress(BrokenPipeError):  # it died; `end` has the reason
             self._channel.sendall(job)
             self._channel.shutdown(SHUT_WR)
 

@@ -53,7 +53,7 @@ def main(folder: Path) -> None:
     interrupt(place)
     remount(folder, "size=4m")
     fill(folder)
-    told = {
+    reported = {
         "insert": outcome(lambda: run(omnigraph.open(place), 'delete Person where slug = "cy"'))
     }
     settings = Settings(cleanup_grace_s=0.0)
@@ -61,21 +61,23 @@ def main(folder: Path) -> None:
     def clean() -> None:
         with omnigraph.open(place, settings=settings) as opened:
             result = opened.cleanup(keep=2, confirm=True)
-        told["removed"] = sum(table.old_versions_removed for table in result.tables)
-        told["bytes"] = sum(table.bytes_removed for table in result.tables)
-        told["errors"] = [table.error for table in result.tables if table.error]
+        reported["removed"] = sum(table.old_versions_removed for table in result.tables)
+        reported["bytes"] = sum(table.bytes_removed for table in result.tables)
+        reported["errors"] = [table.error for table in result.tables if table.error]
 
-    told["cleanup"] = outcome(clean)
+    reported["cleanup"] = outcome(clean)
     remount(folder, ROOMY)
     with omnigraph.open(place) as opened:
         found = content_of(opened)
-        told["pending"] = len(opened.recovery_pending())
-        told["findings"] = [one.message for one in opened.verify(deep=True, history=True).findings]
-    told["is_old"] = found == expected
+        reported["pending"] = len(opened.recovery_pending())
+        reported["findings"] = [
+            one.message for one in opened.verify(deep=True, history=True).findings
+        ]
+    reported["is_old"] = found == expected
     with omnigraph.open(place) as opened:
         rows = opened.query("query q() { match { $p: Person } return { $p.slug as slug } }").rows
-    told["has_eve"] = "eve" in {row["slug"] for row in rows}
-    print(json.dumps(told))
+    reported["has_eve"] = "eve" in {row["slug"] for row in rows}
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

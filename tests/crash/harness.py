@@ -64,7 +64,7 @@ class Workers:
     ) -> Ended:
         """Do the operation in a process that dies after so many of its durable writes.
 
-        With `by_file` every change of a file below the place counts, whoever makes it.
+        With `by_file` every change of a file below the place counts, by any thread.
         """
         job = {"place": str(place), "operation": operation, "after": after, "by_file": by_file}
         job["environment"] = environment_of(place) | dict(environment or {})

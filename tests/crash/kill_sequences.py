@@ -40,8 +40,8 @@ def _prepared(operation: str) -> Path:
         return Path(_made[operation].name)
 
 
-def tell(workers: Workers, place: Place, steps: Sequence[Step]) -> None:
-    """Let each step happen, in a process of its own that is killed."""
+def run_steps(workers: Workers, place: Place, steps: Sequence[Step]) -> None:
+    """Run each step in a process of its own that is killed."""
     for operation, after in steps:
         workers.run(place, operation, after)
 

@@ -3,7 +3,7 @@
 deprived.py WHAT PLACE ELSEWHERE, where WHAT is
 
     links   hard links, which some file systems do not have
-    rights  the right to write at PLACE, which somebody has already taken away
+    rights  the right to write at PLACE, which was already revoked
     sight   the right to read there as well, so that nothing can be opened before
 
 Everything is tried once before, at ELSEWHERE, and once after. Prints one line of JSON: how each
@@ -74,7 +74,7 @@ def ended(attempt: Callable[[], object]) -> str:
 def lose(what: str) -> None:
     if what == "links":
         refuse_links()
-    elif os.getuid() == 0:  # who may do anything, until it is somebody else
+    elif os.getuid() == 0:  # root may do anything, so change the user
         os.setgroups([])
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)

@@ -141,7 +141,7 @@ def test_an_announcement_that_comes_back_after_its_write_was_undone_is_removed_a
 
 
 def assert_stops_writers_alone(place, before, file):
-    """Writers are told of the file, which stays; readers are unaffected."""
+    """Writers report the file, which stays; readers are unaffected."""
     content = file.read_bytes()
     writer = open_graph(place, read_only=True)
     writer._open.read_only = False  # as if it had been open before
@@ -297,7 +297,7 @@ def test_two_concurrent_opens_recover_an_interrupted_write_once(place):
 
 
 def test_an_announcement_that_vanishes_while_we_wait_for_its_writer_is_no_concern(place):
-    """The writer is alive after all: it finishes while somebody opens the graph."""
+    """The writer is alive after all: it finishes while another process opens the graph."""
     work = lambda: (lambda graph: lambda: run(graph, PAIR))(open_graph(place))  # noqa: E731
     with parked("before", "commit", EDGES, work) as writer:
         opened = threading.Thread(target=omnigraph.open, args=(place,))

@@ -1,6 +1,6 @@
 """Every durable write of every operation failing: before its effect, after it, and from there on.
 
-The writer goes on and is told. If it is told that the write failed, nothing of it may be left,
+The writer continues and gets a result. If it reports a failure, nothing of it may be left,
 unless the error itself says that this could not be found out.
 """
 
@@ -29,7 +29,7 @@ SAMPLE = 3
 UNSURE = (RecoveryRequired, OutcomeUnknown)
 HARMLESS = {"abandon", "finish_published"}
 MAY_BE_LEFT = {"old": HARMLESS, "new": HARMLESS | {"roll_forward"}}
-"""Merging on the way comes after the write is visible, and is left to whoever comes next."""
+"""Compaction follows the visible write, and is left to the next writer."""
 
 
 class Faulty:
@@ -82,14 +82,14 @@ class Matrix:
             faulty.is_over = False
             error = self._run(graph)
             faulty.is_over = True
-        told = "new" if error is None else "old"
+        reported = "new" if error is None else "old"
         if not isinstance(error, UNSURE) and len(self.allowed) == 2:
             seen = content_of(open_graph(place, read_only=True))
-            assert seen == self.allowed[told], f"{self.writes[nth - 1]} {way}: {error!r}"
+            assert seen == self.allowed[reported], f"{self.writes[nth - 1]} {way}: {error!r}"
             pending = {one.decision for one in graph.recovery_pending()}
-            assert pending <= MAY_BE_LEFT[told], (self.writes[nth - 1], way)
+            assert pending <= MAY_BE_LEFT[reported], (self.writes[nth - 1], way)
         found = check(place, self.allowed)
-        assert isinstance(error, UNSURE) or len(self.allowed) > 2 or found == told
+        assert isinstance(error, UNSURE) or len(self.allowed) > 2 or found == reported
         assert intents(place) == []
 
     def _run(self, graph):

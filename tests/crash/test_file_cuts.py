@@ -13,7 +13,7 @@ import pytest
 from crash.crash_checks import check
 from crash.crash_scenario import OPEN
 from crash.harness import side_by_side
-from crash.kill_sequences import fresh, tell
+from crash.kill_sequences import fresh, run_steps
 from crash.sweep import Sweep
 from crash.tracer import is_supported
 
@@ -68,7 +68,7 @@ def test_a_recovery_cut_at_every_file_is_finished_by_the_next_open(
 
     def interrupted(name):
         place = fresh(template, tmp_path / name, operation)
-        tell(workers, place, [(operation, after)])
+        run_steps(workers, place, [(operation, after)])
         return place
 
     counted = interrupted("counted")

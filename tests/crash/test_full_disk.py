@@ -21,11 +21,11 @@ def test_cleanup_makes_room_on_a_full_disk_with_an_interrupted_write(tmp_path):
     command = [*mounted(tmp_path), sys.executable, str(SCRIPT), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    assert "no space left" in told["insert"].lower()
-    assert told["cleanup"] == "done"
-    assert told["removed"] > 30
-    assert told["bytes"] > 0
-    assert told["findings"] == []
-    assert told["pending"] == 0
-    assert told["has_eve"], "the interrupted write was finished"
+    reported = json.loads(done.stdout)
+    assert "no space left" in reported["insert"].lower()
+    assert reported["cleanup"] == "done"
+    assert reported["removed"] > 30
+    assert reported["bytes"] > 0
+    assert reported["findings"] == []
+    assert reported["pending"] == 0
+    assert reported["has_eve"], "the interrupted write was finished"

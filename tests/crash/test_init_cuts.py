@@ -57,7 +57,7 @@ def create_again(place):
 
 
 def explore(workers, folder, after):
-    """Kill a creation after so many writes; tells whether a graph was made by then."""
+    """Kill a creation after a number of writes; return whether the graph was created."""
     place = folder / f"cut-{after}"
     ended = workers.run(place, INIT, after)
     was_made = is_graph(place)

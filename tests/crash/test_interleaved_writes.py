@@ -161,7 +161,7 @@ def test_a_second_writer_waits_until_the_first_has_published(place, graph):
         second.start()
         second.join(0.3)
         assert second.is_alive(), "the second writer must wait for the first"
-        assert content_of(graph).keys() == {"main"}, "readers wait for nobody"
+        assert content_of(graph).keys() == {"main"}, "readers wait for no writer"
         first.finish()
         second.join(600)
         run(graph, update)

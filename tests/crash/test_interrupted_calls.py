@@ -1,4 +1,4 @@
-"""Calls that end in the middle, as with Ctrl-C, in a process that goes on."""
+"""Calls that end in the middle, as with Ctrl-C, in a process that continues."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Interrupted:
         ]
 
     def meet(self, cell):
-        """Interrupt the call at one of its writes; the same graph object goes on."""
+        """Interrupt the call at one of its writes; the same graph object remains in use."""
         moment, nth = cell
         place = fresh(self._template, self._folder / f"{moment} {nth}", self._operation)
         interrupt = Later(moment, "*", "*", fail(KeyboardInterrupt()), nth=nth)

@@ -1,4 +1,4 @@
-"""Machines that do not let us write: a typed error, nothing lost, and reads go on."""
+"""Machines that do not let us write: a typed error, nothing lost, and reads continue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPED = ("StorageFailure configuration", "RecoveryRequired")
 
 @pytest.fixture
 def folder():
-    """A folder everybody may enter, unlike that of other tests."""
+    """A folder that every user may enter, unlike that of other tests."""
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o755)
         yield Path(made)
@@ -48,9 +48,9 @@ def without(what: str, place: Path, elsewhere: Path) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
-def check_refused(told: dict[str, str], place: Path) -> None:
-    """Readers went on, writers were told why, and the graph is as it was."""
-    for name, ended in told.items():
+def check_refused(reported: dict[str, str], place: Path) -> None:
+    """Check that readers continued, writers reported the reason, and the graph is unchanged."""
+    for name, ended in reported.items():
         assert (ended == "done") if name in READS else ended.startswith(TYPED), (name, ended)
     with pytest.raises(GraphNotFound):
         omnigraph.open(place.with_name("new"))
@@ -59,11 +59,11 @@ def check_refused(told: dict[str, str], place: Path) -> None:
 @pytest.mark.skipif(not is_supported(), reason="the kernel cannot refuse us system calls")
 def test_a_file_system_without_hard_links_refuses_writers_and_serves_readers(place, tmp_path):
     before = content_of(omnigraph.open(place))
-    told = without("links", place, tmp_path)
-    assert told.pop("delete a branch") == "done", "nothing is made, so no link is needed"
-    check_refused(told, place)
-    assert "hard links" in told["open to write"]
-    assert "hard links" in told["create"]
+    reported = without("links", place, tmp_path)
+    assert reported.pop("delete a branch") == "done", "nothing is made, so no link is needed"
+    check_refused(reported, place)
+    assert "hard links" in reported["open to write"]
+    assert "hard links" in reported["create"]
     del before["old"]
     assert check(place, {"untouched": before})
 
@@ -71,10 +71,10 @@ def test_a_file_system_without_hard_links_refuses_writers_and_serves_readers(pla
 def test_a_graph_that_may_not_be_written_refuses_writers_and_serves_readers(place, tmp_path):
     before = content_of(omnigraph.open(place))
     change_modes(place, 0o555, 0o444)
-    told = without("rights", place, tmp_path)
-    check_refused(told, place)
-    assert "cannot be written to" in told["open to write"]
-    assert "ermission denied" in told["open to write"]
+    reported = without("rights", place, tmp_path)
+    check_refused(reported, place)
+    assert "cannot be written to" in reported["open to write"]
+    assert "ermission denied" in reported["open to write"]
     change_modes(place, 0o755, 0o644)
     assert check(place, {"untouched": before})
 
@@ -85,8 +85,8 @@ def change_modes(place: Path, folders: int, files: int) -> None:
 
 
 def test_a_graph_that_may_not_be_read_is_not_mistaken_for_none(place, tmp_path):
-    told = unreadable(place, tmp_path)
-    for name, ended in told.items():
+    reported = unreadable(place, tmp_path)
+    for name, ended in reported.items():
         assert ended.startswith("StorageFailure configuration"), (name, ended)
     assert content_of(omnigraph.open(place))
 

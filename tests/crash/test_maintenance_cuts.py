@@ -29,7 +29,7 @@ IMPATIENT = Settings(cleanup_grace_s=0)
 
 
 class Cuts:
-    """An operation that changes nothing anybody can see, cut at many places."""
+    """An operation without a visible change, cut at many points."""
 
     def __init__(self, workers, template, folder, operation, *, by_file=False):
         self._workers, self._template, self._folder = workers, template, folder

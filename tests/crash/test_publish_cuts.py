@@ -50,7 +50,7 @@ def commit(root, **members) -> Publication:
 
 
 def note(root) -> None:
-    """Publish something that changes nothing anybody else looks at."""
+    """Publish a change without a visible effect."""
     audit = RecoveryAudit(
         OperationId(root.ids.next()), RecoveryKind.ABANDONED, "", None, None, (), root.now_us()
     )
@@ -116,7 +116,7 @@ def test_a_publish_whose_answer_was_lost_is_found_by_its_own_id(root):
 
 
 def test_of_two_publishes_with_one_expectation_one_wins(root):
-    """Both expect a version; the one that comes second is told, and is not rebased."""
+    """Both expect a version; the second one is refused, and is not rebased."""
     state = read_newest(root.manifest()).state
     entry = state.entries["node:City"]
     expected = {entry.identity: (entry.table_key, entry.version)}

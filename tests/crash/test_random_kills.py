@@ -1,4 +1,4 @@
-"""A process that writes at random, killed at random: what it was told is done stays done."""
+"""A process that writes at random, killed at random: acknowledged writes stay."""
 
 from __future__ import annotations
 

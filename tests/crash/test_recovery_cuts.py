@@ -15,7 +15,7 @@ from crash.crash_checks import check, content_of
 from crash.crash_scenario import DELETE_MEANWHILE, OPEN
 from crash.crash_stores import GROUNDS
 from crash.harness import side_by_side
-from crash.kill_sequences import fresh, tell, writes_of
+from crash.kill_sequences import fresh, run_steps, writes_of
 from omnigraph.storage.manifest.commit_records import RecoveryKind
 from store_places import open_graph
 
@@ -77,16 +77,16 @@ class Stories:
         self.writes = writes_of(finished, operation)
         self.allowed = {"old": old, "new": content_of(open_graph(finished))}
 
-    def told(self, steps):
+    def replay(self, steps):
         """A graph on which the steps happened."""
         name = "-".join(f"{operation}.{after}" for operation, after in steps)
         place = fresh(self.template, self.folder / name, self.operation)
-        tell(self.workers, place, steps)
+        run_steps(self.workers, place, steps)
         return place
 
     def end(self, steps):
         """Return the graph after the steps; everything about it has been checked."""
-        return check(self.told(steps), self.allowed)
+        return check(self.replay(steps), self.allowed)
 
 
 def twice_cut(before, writes):
@@ -95,11 +95,13 @@ def twice_cut(before, writes):
     The second does what the first did not; both try the store first, which changes nothing.
     """
     once = range(writes + 1)
-    told = [[*before, (OPEN, first)] for first in once]
+    histories = [[*before, (OPEN, first)] for first in once]
     for first in once:
         left = writes - max(0, first - PROBES)
-        told += [[*before, (OPEN, first), (OPEN, second)] for second in range(PROBES + 1, left)]
-    return told
+        histories += [
+            [*before, (OPEN, first), (OPEN, second)] for second in range(PROBES + 1, left)
+        ]
+    return histories
 
 
 @GROUNDS
@@ -111,7 +113,7 @@ def test_a_recovery_cut_once_is_finished_by_the_next_open(workers, ground, explo
         recovery = RECOVERIES[name]
         stories = Stories(workers, ground.template, ground.folder / name, recovery.operation)
         first = (recovery.operation, recovery.cut(stories.writes))
-        place = stories.told([first])
+        place = stories.replay([first])
         last = len(writes_of(place, OPEN))
         kinds = [a.kind for a in open_graph(place).recovery_list(recovery.branch)]
         assert kinds == ([recovery.kind] if recovery.kind else [])
@@ -128,14 +130,14 @@ def test_a_recovery_cut_anywhere_and_again_ends_as_one_that_was_not(
     recovery = RECOVERIES[name]
     stories = Stories(workers, template, tmp_path, recovery.operation)
     first = (recovery.operation, recovery.cut(stories.writes))
-    place = stories.told([first])
+    place = stories.replay([first])
     cuts = range(len(writes_of(place, OPEN)) + 1)
     expected = check(place, stories.allowed)
     kinds = [audit.kind for audit in open_graph(place).recovery_list(recovery.branch)]
     assert kinds == ([recovery.kind] if recovery.kind else [])
-    told = twice_cut([first], len(cuts) - 1)
-    assert set(side_by_side(stories.end, told)) == {expected}
-    explored.add("recovery", len(told))
+    histories = twice_cut([first], len(cuts) - 1)
+    assert set(side_by_side(stories.end, histories)) == {expected}
+    explored.add("recovery", len(histories))
 
 
 @pytest.mark.slow
@@ -147,13 +149,13 @@ def test_an_operation_cut_anywhere_and_its_recovery_cut_anywhere(
 ):
     """Every place of the first cut with a spread of places for the second."""
     stories = Stories(workers, template, tmp_path, operation)
-    told = [
+    histories = [
         [(operation, first), (OPEN, second)]
         for first in range(len(stories.writes) + 1)
         for second in (PROBES + 1, PROBES + 3, PROBES + 5)
     ]
-    side_by_side(stories.end, told)
-    explored.add("recovery", len(told))
+    side_by_side(stories.end, histories)
+    explored.add("recovery", len(histories))
 
 
 @pytest.mark.slow
@@ -163,15 +165,17 @@ def test_a_write_on_a_branch_and_the_deletion_of_the_branch_cut_anywhere(
     stories = Stories(workers, template, tmp_path, FORKS)
     old, new = stories.allowed["old"], stories.allowed["new"]
     stories.allowed = {"old": old, "new": new, "gone": {"main": old["main"]}}
-    told = [
+    histories = [
         [(FORKS, first), (DELETE_MEANWHILE, second)]
         for first in range(len(stories.writes) + 1)
         for second in (0, 1, 2, 4, 6, 9, None)
     ]
-    found = side_by_side(stories.end, told)
+    found = side_by_side(stories.end, histories)
     assert set(found) == {"old", "new", "gone"}
-    assert all(end == "gone" for end, steps in zip(found, told, strict=True) if steps[1][1] is None)
-    explored.add("discard", len(told))
+    assert all(
+        end == "gone" for end, steps in zip(found, histories, strict=True) if steps[1][1] is None
+    )
+    explored.add("discard", len(histories))
 
 
 @pytest.mark.slow
@@ -183,10 +187,10 @@ def test_discarding_the_write_of_a_deleted_branch_cut_anywhere(
     at = Recovery(FORKS, ("commit", "/nodes/", 1), None).cut(stories.writes)
     # Deleting dies right after the mark and the name's end, so the announcement stays.
     before = [(FORKS, at), (DELETE_MEANWHILE, 2)]
-    place = stories.told(before)
+    place = stories.replay(before)
     cuts = range(len(writes_of(place, OPEN)) + 1)
     audits = open_graph(place).recovery_list()
     assert [audit.kind for audit in audits] == [RecoveryKind.ORPHANED_BRANCH_DISCARDED]
-    told = twice_cut(before, len(cuts) - 1)
-    side_by_side(stories.end, told)
-    explored.add("discard", len(told))
+    histories = twice_cut(before, len(cuts) - 1)
+    side_by_side(stories.end, histories)
+    explored.add("discard", len(histories))

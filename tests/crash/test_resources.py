@@ -1,4 +1,4 @@
-"""Machines that run out of something: a typed error, nothing lost, and reads go on."""
+"""Machines that run out of something: a typed error, nothing lost, and reads continue."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def squeeze(folder: Path, what: str, operation: str, before: tuple[str, ...] = (
     command = [*before, sys.executable, str(SCRIPT), str(folder), what, operation]
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
-    told = [json.loads(line) for line in done.stdout.splitlines()]
-    assert (told[-1]["ended"], told[-1]["found"]) == ("done", "new")
-    assert len(told) > 1, "nothing was ever missing"
-    return told
+    reported = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (reported[-1]["ended"], reported[-1]["found"]) == ("done", "new")
+    assert len(reported) > 1, "nothing was ever missing"
+    return reported
 
 
 def mounted(folder: Path) -> tuple[str, ...]:
@@ -40,10 +40,10 @@ def mounted(folder: Path) -> tuple[str, ...]:
 
 
 def fill_the_disk(folder, operation, explored):
-    told = squeeze(folder, "files", operation, mounted(folder))
-    for one in told[:-1]:
+    reported = squeeze(folder, "files", operation, mounted(folder))
+    for one in reported[:-1]:
         assert "No space left" in one["ended"], one
-    explored.add("full disk", len(told))
+    explored.add("full disk", len(reported))
 
 
 def test_a_disk_that_is_full_at_any_file_of_a_write_loses_nothing(tmp_path, explored):
@@ -72,9 +72,9 @@ def test_a_file_system_that_became_read_only_refuses_writers_and_serves_readers(
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", [PAIR, FORKS])
 def test_files_that_may_not_grow_are_a_typed_error_and_lose_nothing(tmp_path, explored, operation):
-    told = squeeze(tmp_path, "bytes", operation)
-    assert "too large" in told[0]["ended"]
-    explored.add("file size", len(told))
+    reported = squeeze(tmp_path, "bytes", operation)
+    assert "too large" in reported[0]["ended"]
+    explored.add("file size", len(reported))
 
 
 @pytest.mark.slow
@@ -82,5 +82,5 @@ def test_files_that_may_not_grow_are_a_typed_error_and_lose_nothing(tmp_path, ex
 def test_a_process_without_file_handles_gets_a_typed_error_and_loses_nothing(
     tmp_path, explored, operation
 ):
-    told = squeeze(tmp_path, "handles", operation)
-    explored.add("file handles", len(told))
+    reported = squeeze(tmp_path, "handles", operation)
+    explored.add("file handles", len(reported))

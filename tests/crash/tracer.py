@@ -1,9 +1,9 @@
-"""Stopping a process before an exact change of the file system, whoever makes it.
+"""Stopping a process before an exact change of the file system, from any thread or library.
 
 The writes that the code reports are made of many smaller ones: a branch of a table is a folder and
 then a reference, a version is written beside its place and then linked. Here the kernel asks us
 before every system call that changes a file below a folder. The process we watch installs a filter
-(`install`), and whoever gets the listener answers (`supervise`). A filter can also refuse calls for
+(`install`), and the owner of the listener answers (`supervise`). A filter can also refuse calls for
 good (`refuse_links`). Linux on x86-64 only.
 """
 
@@ -138,7 +138,7 @@ def supervise(listener: int, root: str, after: int | None) -> list[tuple[str, st
 
 
 def _path(pid: int, number: int, arguments: tuple[int, ...]) -> str:
-    """The file a call is about; empty if it cannot be told."""
+    """The file of a call; empty if unknown."""
     try:
         name = _NAMES[number]
         if name in WRITES:

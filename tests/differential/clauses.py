@@ -214,7 +214,7 @@ def _traversal(
 
 
 def _far_end(draft: Draft, scope: Scope, type_name: str) -> str:
-    """A new variable, one that is bound already, or one nobody looks at."""
+    """A new variable, a bound one, or one that is not used again."""
     if draft.chance(0.1):
         return query_ast.ANONYMOUS
     own = {id(v) for v in scope.own}

@@ -129,7 +129,7 @@ def _problem(
         return None
     schema, rows = found
     if case.answer is None:
-        # Nobody has to add up what a limit of 0 leaves out.
+        # Rows beyond a limit of 0 need not be summed.
         return "accepted, although the sum does not fit its type" if rows else None
     problem = wrong_types(schema, plan) or difference(case.answer, rows)
     if problem is None and first is not None and same_value(rows) != same_value(first):

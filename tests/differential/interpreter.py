@@ -1,7 +1,7 @@
 """A naive interpreter of reads: the oracle of the differential tests.
 
 It takes a bound plan as written, before any rule has run, and plain data. Rows come as groups:
-the order of the groups is fixed by the query, the order inside a group is nobody's business.
+the order of the groups is fixed by the query, the order inside a group is unspecified.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Answer:
     """The rows of a read: groups in order, of which `offset` and `limit` cut a stretch.
 
     Zeros come out with the sign they are stored with, and as 0.0 where one value stands for several
-    that are equal; without `signed_zeros` nobody looks.
+    that are equal; without `signed_zeros` they are equal.
     """
 
     columns: tuple[OutputColumn, ...]
@@ -227,7 +227,7 @@ def _by_column(name: str) -> Comparison:
 def _compare(one: Value, other: Value) -> int | None:
     """NULL is smaller than every value.
 
-    None says that nobody can tell: rough numbers that are not equal but could be.
+    None means undecided: approximate numbers that differ but could be equal.
     """
     if one is None or other is None:
         return (one is not None) - (other is not None)
@@ -239,9 +239,9 @@ def _compare(one: Value, other: Value) -> int | None:
 
 
 def _ordered(rows: list[Row], by: list[Comparison]) -> Groups:
-    """The rows sorted by each comparison in turn; rows that none tells apart share a group.
+    """The rows sorted by each comparison in turn; rows equal by all share a group.
 
-    Where a comparison cannot tell, those after it do not matter: the engine may see a difference.
+    Where a comparison is undecided, those after it do not matter: the engine may see a difference.
     """
 
     def compare(one: Row, other: Row) -> int:

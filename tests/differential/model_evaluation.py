@@ -205,7 +205,7 @@ class Evaluator:
     def places(self, ranking: FusedScore, arm: VectorDistance | TextScore) -> dict[NodeRef, int]:
         """Return the ranks of one arm in a fused ranking.
 
-        Where it orders rows of which only so many are asked for, an arm of distances has no more
+        Where it orders rows under a limit, an arm of distances has no more
         than that many of its nearest.
         """
         keep = self.kept.get(ranking)

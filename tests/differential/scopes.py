@@ -63,7 +63,7 @@ class Draft:
         return self.random.random() < share
 
     def fresh(self, prefix: str) -> str:
-        """A name nobody has; not in the order they are made, since order is by name."""
+        """An unused name; not in the order of creation, since order is by name."""
         self._names += 1
         return f"{self.random.choice('abcz')}{prefix}{self._names}"
 

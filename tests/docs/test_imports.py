@@ -6,7 +6,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
 PUBLIC_NAMES = Path("omnigraph/__init__.py")
-"""Above everything: what it offers is loaded when it is asked for."""
+"""The topmost package: its members are loaded on first use."""
 
 
 def get_module_name(path: Path) -> str:

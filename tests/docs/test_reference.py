@@ -18,7 +18,7 @@ from omnigraph.settings import SETTINGS
 ROOT = Path(__file__).parents[2]
 REFERENCE = ROOT / "docs" / "reference"
 LISTENING = "OMNIGRAPH_LISTEN_ADDR"
-"""What a server prints; nobody reads it from the environment."""
+"""Printed by a server, and never read from the environment."""
 ONE_PER_SERVER = "OMNIGRAPH_TOKEN_"
 """The beginning of variables that end with the name of a server."""
 

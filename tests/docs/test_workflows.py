@@ -42,6 +42,6 @@ def understand(words: list[str]) -> None:
         command = command.get_command(click.Context(command), words[0])
         words = words[1:]
     assert command is not None
-    # A command keeps the help option it is first asked for, so that one must be the real one.
+    # A command remembers its first help option, so that one must be the real one.
     with command.make_context("omnigraph", words, **omnigraph.context_settings):
         pass

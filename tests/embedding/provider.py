@@ -1,4 +1,4 @@
-"""A provider of embeddings on this machine that does what the test tells it to."""
+"""A provider of embeddings on this machine, scripted by the test."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ LINES = [
 
 @dataclass
 class Recorder:
-    """Made-up vectors, and a list of what was asked for."""
+    """Made-up vectors, and a list of the requested texts."""
 
     model: str = "m-1"
     asked: list[tuple[str, int, TextRole]] = field(default_factory=list)

@@ -337,9 +337,9 @@ def test_the_command_line_shows_the_position_to_people_and_programs(library_plac
 
     required = changed("price: F32?", "price: F32")
     place = place_of("price", required).replace("next.pg", str(schema))
-    told = run(required)
-    assert told.returncode == 1
-    assert place in told.stderr
+    reported = run(required)
+    assert reported.returncode == 1
+    assert place in reported.stderr
     body = json.loads(run(required, "--json").stdout)
     assert (body["kind"], body["position"]) == ("constraint_violated", place)
     assert omnigraph.open(library_place).schema == SCHEMA

@@ -1,4 +1,4 @@
-"""Queries that an engine easily answers wrongly without anybody noticing, one test for each."""
+"""Queries that an engine easily answers wrongly without an error, one test for each."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Trouble:
         self._left -= 1
         if self._instead is None:
             raise StorageFailure(StorageKind.TRANSIENT, f"trouble {moment} {action} {path}")
-        self._is_busy = True  # what happens meanwhile is no trouble of its own
+        self._is_busy = True  # nested failures are not counted
         try:
             self._instead()
         finally:

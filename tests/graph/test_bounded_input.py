@@ -310,8 +310,8 @@ def run_on_tasks(graph, records, rejects: Path) -> None:
     graph.load(records, "append", on_error="skip", rejects=rejects)
 
 
-class Meanwhile:
-    """Embeds, and lets somebody else write a file."""
+class WritingEmbedder:
+    """An embedder that creates the output file in between."""
 
     model = "mock"
 
@@ -330,6 +330,6 @@ def test_embedding_does_not_replace_a_file_created_concurrently(tmp_path):
     with pytest.raises(
         AlreadyExists, match=r"out\.jsonl was written concurrently by another process"
     ):
-        embed_file(EmbedRequest(source, output, spec), Meanwhile(output))
+        embed_file(EmbedRequest(source, output, spec), WritingEmbedder(output))
     assert output.read_text() == "precious"
     assert {file.name for file in tmp_path.iterdir()} == {"in.jsonl", "out.jsonl"}

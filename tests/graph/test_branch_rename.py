@@ -117,7 +117,7 @@ FAULT_POINTS = [
 
 @pytest.fixture(params=FAULT_POINTS, ids=[" ".join(one) for one in FAULT_POINTS])
 def interrupted(request, dev, music_place):
-    """A graph whose branch `dev` somebody began to rename to `new`, and was killed."""
+    """A graph with an interrupted rename of its branch `dev` to `new`."""
     dev.close()
     moment, action = request.param
     fault_point = At(moment, action, REFS, stop)

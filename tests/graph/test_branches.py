@@ -93,7 +93,7 @@ def test_a_failed_write_leaves_no_fork_behind(music, music_place):
 
 
 def test_rows_on_a_fork_that_was_never_shown_stay_unseen(music, music_place):
-    """A dead writer's fork, whose announcement is lost as well: it is nobody's."""
+    """A fork of a dead writer whose intent is lost too: no branch owns it."""
 
     def die():
         raise KeyboardInterrupt

@@ -204,7 +204,7 @@ def test_there_must_be_a_graph_to_copy(tmp_path, there):
 
 
 def cut_clone(place, there, after):
-    """Clone until so many durable writes were made; tells whether that was all of them."""
+    """Clone up to a number of durable writes; return whether the clone was complete."""
     seen = []
 
     class Counting:

@@ -28,7 +28,7 @@ node Song {
 
 
 def answer_all(provider: Provider):
-    """Vectors that tell texts apart, for as many texts as a request has."""
+    """Vectors that differ by text, for as many texts as a request has."""
 
     def act(handler) -> None:
         texts = provider.requests[-1].body["input"]
@@ -175,7 +175,7 @@ def test_a_partial_merge_makes_the_vectors_of_texts_it_gives(graph, provider):
         {"type": "Album", "data": {"slug": "a", "title": "storms"}},
         {"type": "Album", "data": {"slug": "b"}},
     ]
-    for _ in range(2):  # nothing is asked for again
+    for _ in range(2):  # nothing is embedded again
         graph.load(changes, "merge", partial=True)
         assert texts_asked(provider)[2:] == ["type: Album\ntitle: storms"]
     assert read(graph, "Album", "a")["vibe"] == expected("Album", "title", "storms")
@@ -187,7 +187,7 @@ def test_no_text_is_embedded_again_when_the_branch_moves(graph, provider):
     moved: list[str] = []
 
     def answer(handler) -> None:
-        if not moved:  # somebody writes while the vectors are made
+        if not moved:  # another writer commits while the vectors are computed
             moved.append("yes")
             other.mutate('query q() { insert Album { slug: "z" } }')
         answer_all(provider)(handler)

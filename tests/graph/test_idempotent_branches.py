@@ -67,7 +67,7 @@ def test_a_deletion_that_is_sent_again_spares_a_branch_that_was_created_since(gr
     with pytest.raises(BranchNotFound):
         graph.delete_branch("side", idempotency_key="k3")
     graph.create_branch("side")
-    graph.delete_branch("side", idempotency_key="k3")  # what was refused may be asked for again
+    graph.delete_branch("side", idempotency_key="k3")  # a refused request may be repeated
     assert graph.branches() == ["main"]
 
 

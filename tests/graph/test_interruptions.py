@@ -82,7 +82,7 @@ def kinds(graph, branch="main"):
     return [str(audit.kind) for audit in graph.recovery_list(branch)]
 
 
-# --- the writer goes on --------------------------------------------------------------------------
+# --- the writer continues ------------------------------------------------------------------------
 
 
 def test_a_write_that_cannot_be_announced_changes_nothing(music_place):

@@ -49,7 +49,7 @@ def test_a_refresh_that_fails_anywhere_leaves_the_handle_whole(place):
             hidden = file.with_name(f"{file.name}.hidden")
             file.rename(hidden)
             try:
-                # What is needed and missing is told; what is not needed is not missed.
+                # A required file that is missing is reported; another one is ignored.
                 try:
                     assert handle.query(ALL).rows in (make_rows(newest - 1), make_rows(newest))
                     assert handle.commits()[-len(commits) :] == commits

@@ -28,7 +28,7 @@ def place(tmp_path):
 @pytest.fixture
 def graph(place):
     """`dev` was made from main, and `child` from it; both have rows of their own."""
-    settings = omnigraph.Settings(cleanup_grace_s=0)  # nobody else is at work
+    settings = omnigraph.Settings(cleanup_grace_s=0)  # no other process writes
     graph = omnigraph.open(place, settings=settings)
     graph.create_branch("dev")
     write(graph, "dev")
@@ -145,7 +145,7 @@ def test_a_child_whose_record_is_lost_keeps_the_files_of_its_parent(graph, place
     ],
 )
 def test_a_child_that_was_never_finished_is_no_obstacle_for_long(place, moment, action, path):
-    settings = omnigraph.Settings(cleanup_grace_s=0)  # nobody else is at work
+    settings = omnigraph.Settings(cleanup_grace_s=0)  # no other process writes
     graph = omnigraph.open(place, settings=settings)
     graph.create_branch("dev")
     write(graph, "dev")
@@ -167,7 +167,7 @@ def test_a_child_that_was_never_finished_is_no_obstacle_for_long(place, moment, 
 @pytest.mark.parametrize("moment", ["before", "after"])
 @pytest.mark.parametrize("action", ["delete_branch", "drop_tree"])
 def test_leftovers_of_a_killed_deletion_are_removed_by_the_next_cleanup(place, moment, action):
-    settings = omnigraph.Settings(cleanup_grace_s=0)  # nobody else is at work
+    settings = omnigraph.Settings(cleanup_grace_s=0)  # no other process writes
     graph = omnigraph.open(place, settings=settings)
     doomed = graph.create_branch("doomed")
     write(graph, "doomed")

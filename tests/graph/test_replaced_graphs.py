@@ -1,6 +1,6 @@
 """A graph that is removed and made again where it was, in a process that knew the other one.
 
-Every answer is compared with that of the same graph at an address nobody has seen before.
+Every answer is compared with that of the same graph at a new address.
 """
 
 from __future__ import annotations
@@ -328,7 +328,7 @@ def test_a_frame_never_shows_rows_of_an_earlier_copy_that_is_put_back(tmp_path, 
         with pytest.raises(Exception, match=r"is not the one it was made of|CommitNotFound"):
             frame.collect()
     for frame in used:
-        # A worker that still holds the old version in memory may go on showing it.
+        # A worker that still holds the old version in memory may still show it.
         assert names_unless_refused(frame) in (rows, None)
 
 

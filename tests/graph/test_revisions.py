@@ -162,7 +162,7 @@ def test_a_tilde_leads_to_commits_before(music, story):
 def test_head_is_that_of_the_branch_that_is_worked_on(music, story):
     dev = music.branch("dev")
     assert dev.commit("HEAD") == dev.commits()[0] == music.commit("HEAD", "dev")
-    assert dev.commit("HEAD~1") == music.commits()[0], "a branch goes on where it was made"
+    assert dev.commit("HEAD~1") == music.commits()[0], "a branch continues from its source"
     assert list(dev.at("HEAD~1").export()) == contents(music)
 
 

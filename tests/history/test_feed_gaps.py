@@ -251,7 +251,7 @@ def test_consumers_that_cannot_be(graph) -> None:
     merged = put(graph, "side", branch="side")
     graph.merge("side")
     with pytest.raises(BadRequest, match="not in the history"):
-        graph.set_consumer("x", merged)  # the feed of main tells of the merge, not of it
+        graph.set_consumer("x", merged)  # the feed of main has the merge, not this commit
     old = graph.commits()[-1].commit_id
     graph.cleanup(keep=1, confirm=True)
     with pytest.raises(HistoricalVersionReclaimed):

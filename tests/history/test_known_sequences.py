@@ -19,7 +19,7 @@ KNOWN = 'query q() { match { $p: Person { name: "Ada" }  $p knows $f } return { 
 
 @pytest.fixture
 def graph(tmp_path):
-    settings = omnigraph.Settings(cleanup_grace_s=0)  # nobody else is at work
+    settings = omnigraph.Settings(cleanup_grace_s=0)  # no other process writes
     graph = omnigraph.init(tmp_path / "graph", SCHEMA, settings=settings)
     graph.load([person("Ada", age=10), person("Ben", age=20), knows("Ada", "Ben")], "append")
     return graph

@@ -82,7 +82,7 @@ def test_any_merge_replaces_what_the_source_changed_and_no_other_row(tmp_path, s
 
 
 def test_a_fast_forward_finds_a_node_that_came_back_without_its_edges(tmp_path):
-    """No commit of the source was told: each looked at the nodes whose edges it wrote."""
+    """No commit of the source reported it: each checked only the nodes of its own edges."""
     schema = "node P { name: String @key }\nedge K: P -> P @card(1..2)"
     graph = omnigraph.init(tmp_path / "graph", schema)
     people = [{"type": "P", "data": {"name": name}} for name in ("a", "b")]
@@ -96,7 +96,7 @@ def test_a_fast_forward_finds_a_node_that_came_back_without_its_edges(tmp_path):
 
 
 def test_a_state_that_was_read_before_is_removed_by_cleanup_all_the_same(tmp_path):
-    settings = omnigraph.Settings(cleanup_grace_s=0)  # nobody else is at work
+    settings = omnigraph.Settings(cleanup_grace_s=0)  # no other process writes
     graph = omnigraph.init(tmp_path / "graph", SCHEMA, settings=settings)
     for step in range(4):
         graph.load(items({"one": step}), "merge")

@@ -42,7 +42,7 @@ BASE = [
 
 @pytest.fixture
 def graph(tmp_path):
-    settings = omnigraph.Settings(cleanup_grace_s=0)  # nobody else is at work
+    settings = omnigraph.Settings(cleanup_grace_s=0)  # no other process writes
     graph = omnigraph.init(tmp_path / "graph", SCHEMA, actor="maria", settings=settings)
     graph.load(BASE, "append")
     graph.create_branch("dev")
@@ -73,7 +73,7 @@ def clash(graph) -> None:
 
 
 def cleaned(graph) -> None:
-    """Everything is removed that cleanup may remove, as if nobody were at work."""
+    """Remove everything that cleanup may remove, as if no process wrote."""
     graph.cleanup(keep=1, confirm=True)
 
 
@@ -276,7 +276,7 @@ def test_the_larger_and_the_smaller_of_every_type_that_has_an_order(tmp_path, ou
 
 
 def test_a_resolved_merge_is_checked_like_any_other(graph):
-    """The sum is fine; that nobody may hold two badges is not decided by any rule."""
+    """The sum is fine; no rule decides that a person may hold only one badge."""
     badges = [{"type": "Badge", "data": {"code": code, "owner": code}} for code in ("a", "b")]
     graph.load(badges, "append")
     graph.merge("main", "dev")

@@ -27,7 +27,7 @@ BY_AGE = "query q() { match { $p: Person  $p.age > 5 } return { $p.name } }"
 
 @pytest.fixture
 def graph(tmp_path):
-    settings = omnigraph.Settings(cleanup_grace_s=0)  # nobody else is at work
+    settings = omnigraph.Settings(cleanup_grace_s=0)  # no other process writes
     return omnigraph.init(tmp_path / "graph", SCHEMA, settings=settings)
 
 
@@ -168,5 +168,5 @@ def test_a_renamed_branch_retains_its_history_and_a_recreated_one_has_none(graph
         with pytest.raises(CommitNotFound):
             reader.at(commit=commit)
         assert [r["data"]["age"] for r in reader.at(branch="review").export()] == [7]
-    with suppress(OmniError):  # its files may be gone, and that is told
+    with suppress(OmniError):  # its files may be removed, which is reported
         assert [r["data"]["age"] for r in view.export()] == [2]

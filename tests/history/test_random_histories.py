@@ -278,7 +278,7 @@ def apply(chance: random.Random, graph, model: Model, branch: str, where: str) -
     try:
         preview = run(dry_run=True)
     except (MergeBaseUnavailable, BadRequest):
-        return "unavailable"  # its branch is gone, and nobody else kept what it was
+        return "unavailable"  # its branch is deleted, and no other retains its state
     assert list_conflicts(preview) == merged.conflicts, where
     if merged.conflicts:
         with pytest.raises(MergeConflicts):
@@ -286,7 +286,7 @@ def apply(chance: random.Random, graph, model: Model, branch: str, where: str) -
         model.decide(rule, source, head, merged, unit)
     try:
         done = run() if rule is None else run(resolve=rule)
-    except MergeBaseUnavailable:  # what would tell went with a branch
+    except MergeBaseUnavailable:  # the evidence was deleted with a branch
         assert rule == "newest", where
         return "unavailable"
     assert (done.outcome == "unchanged") == (merged.state == now), where
@@ -332,7 +332,7 @@ def merge(
         model.decide(rule, model.heads[source], model.heads[target], merged, unit)
     try:
         done = graph.merge(source, target, resolve=resolve, granularity=unit)
-    except MergeBaseUnavailable:  # what would tell went with a branch
+    except MergeBaseUnavailable:  # the evidence was deleted with a branch
         assert rule == "newest", where
         met["unavailable"] += 1
         return

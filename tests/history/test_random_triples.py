@@ -121,7 +121,7 @@ def state(branch) -> tuple[State, State]:
 
 
 def sort_states(states) -> list[object]:
-    """Order entities and properties, so that -0.0 and 0.0 can be told apart by their text."""
+    """Order entities and properties, so that -0.0 and 0.0 differ by their text."""
     return [sorted((id, sorted(row.items())) for id, row in one.items()) for one in states]
 
 

@@ -49,7 +49,7 @@ BASE = [
 
 @pytest.fixture
 def graph(tmp_path):
-    settings = omnigraph.Settings(cleanup_grace_s=0)  # nobody else is at work
+    settings = omnigraph.Settings(cleanup_grace_s=0)  # no other process writes
     graph = omnigraph.init(tmp_path / "graph", SCHEMA, actor="maria", settings=settings)
     graph.load(BASE, "append")
     return graph
@@ -192,7 +192,7 @@ def test_a_preview_of_a_revert_can_be_decided_and_given_back(graph, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("doing", "later", "told"),
+    ("doing", "later", "reported"),
     [
         (person("Ada", age=11), 'update Person set { age: 12 } where name = "Ada"', CHANGED),
         (person("Ada", age=11), 'delete Person where name = "Ada"', "and deleted after it"),
@@ -202,13 +202,13 @@ def test_a_preview_of_a_revert_can_be_decided_and_given_back(graph, tmp_path):
     ids=["changed again", "deleted", "inserted and changed", "deleted and inserted again"],
 )
 def test_a_conflict_of_a_revert_says_what_the_commit_did_and_what_came_after(
-    graph, doing, later, told
+    graph, doing, later, reported
 ):
     undone = put(graph, doing) if doing else run(graph, 'delete Person where name = "Ada"')
     run(graph, later)
     with pytest.raises(MergeConflicts) as raised:
         graph.revert(undone)
-    assert told in raised.value.conflicts[0].message
+    assert reported in raised.value.conflicts[0].message
 
 
 def test_a_conflict_of_a_pick_speaks_of_the_commit_and_the_branch(graph):
@@ -229,7 +229,7 @@ def test_an_insert_others_refer_to_is_not_reverted(graph):
 
 
 def test_a_revert_is_checked_against_the_schema(graph):
-    """Deleting a badge is undone only while nobody else has its owner."""
+    """Deleting a badge is undone only while its owner has no other."""
     badge = {"type": "Badge", "data": {"code": "a", "owner": "Ada"}}
     graph.load([badge], "append")
     undone = run(graph, 'delete Badge where code = "a"')

@@ -1,4 +1,4 @@
-"""A graph that looks after itself: when it does, what it does, and that nobody pays for it."""
+"""Automatic maintenance of a graph: its triggers, its work, and that no write waits for it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_failure_is_reported_and_no_write_fails_for_it(place):
 
 @pytest.mark.parametrize("kind", ["update", "delete", "merge"])
 def test_writers_of_all_kinds_continue_while_it_works(place, kind):
-    """Each of them reads rows before it changes them, and none is told to start over."""
+    """Each of them reads rows before it changes them, and none has to start over."""
     with opened(place) as graph:
         statements = {
             "update": 'update Book set {{year: {n}}} where slug = "a"',

@@ -1,4 +1,4 @@
-"""Maintenance in one process while others write, read and branch: nobody notices but the disk.
+"""Maintenance in one process while others write, read and branch, without an effect on them.
 
 `SOAK_SECONDS` makes the long run longer or shorter than an hour.
 """
@@ -46,30 +46,30 @@ def play(place: Path, seconds: float) -> dict[str, dict[str, object]]:
         )
         for role, number in CAST
     }
-    told = {}
+    reported = {}
     for name, process in running.items():
         out, err = process.communicate(timeout=seconds + 600)
         assert process.returncode == 0, f"{name}:\n{err}"
-        told[name] = json.loads(out)
-    return told
+        reported[name] = json.loads(out)
+    return reported
 
 
-def check(place: Path, told: dict[str, dict[str, object]]) -> None:
-    print(json.dumps(told))
+def check(place: Path, reported: dict[str, dict[str, object]]) -> None:
+    print(json.dumps(reported))
     graph = omnigraph.open(place, settings=Settings(cleanup_grace_s=0))
-    assert graph.recovered_on_open == [], "somebody left a write behind"
+    assert graph.recovered_on_open == [], "a process left an interrupted write"
     for number in range(2):
-        steps = told[f"write {number}"]["steps"]
+        steps = reported[f"write {number}"]["steps"]
         owner = {"o": f"w{number}"}
         assert [row["c.value"] for row in graph.query(VALUE, params=owner).rows] == [steps]
         items = sorted(row["i.number"] for row in graph.query(ITEMS, params=owner).rows)
         assert items == list(range(max(1, steps - WINDOW + 1), steps + 1))
         assert steps > 0
-    loads = told["load 0"]["loads"]
+    loads = reported["load 0"]["loads"]
     loaded = [row["i.number"] for row in graph.query(ITEMS, params={"o": "l0"}).rows]
     assert loaded == [loads] * ITEMS_OF_A_LOAD
-    assert told["maintain 0"]["turns"] > 0
-    assert told["read 0"]["looks"] > 0
+    assert reported["maintain 0"]["turns"] > 0
+    assert reported["read 0"]["looks"] > 0
     assert graph.verify(deep=True).findings == ()
     for _ in range(3):
         graph.cleanup(keep=1, confirm=True)

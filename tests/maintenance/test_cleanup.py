@@ -121,7 +121,7 @@ def test_keeping_one_commit_leaves_what_every_branch_shows_now(library, keep):
     assert versions(library, BOOK) == [entry(library, BOOK).version]
     assert rows_of(library) == before
     assert readable(library) == 1
-    assert len(library.commits()) == 6, "the history is still told"
+    assert len(library.commits()) == 6, "the history is retained"
 
 
 def test_keeping_more_commits_than_there_are_removes_no_commit(library):
@@ -631,7 +631,7 @@ def test_a_writer_on_an_old_version_starts_over_however_much_was_removed(place, 
 
 
 def test_an_outdated_hint_of_the_newest_version_does_not_mislead(library):
-    """A process that died after a commit leaves the note of the one before."""
+    """A process that died after a commit leaves the hint of the one before."""
     write_a_little(library, 2)
     one = entry(library, READER)
     handle = table(library, READER)

@@ -204,7 +204,7 @@ def test_new_rows_get_a_segment_of_their_own_beside_a_large_one(location):
     write(location, {"l": 2})
     assert index(location, BTREES[0])
     (found,) = describe_indices(open_newest(location))
-    assert len(found.segments) == 2, "the two small ones were built anew as one"
+    assert len(found.segments) == 2, "the two small ones were rebuilt as one"
     assert found.is_complete
 
 

@@ -38,7 +38,7 @@ def test_the_disk_follows_the_rows_and_not_the_commits(tmp_path):
     assert size(tmp_path / "used.omni") < before / 5
     for folder in ("nodes", "edges"):
         assert size(tmp_path / "used.omni" / folder) <= 1.3 * size(tmp_path / "fresh.omni" / folder)
-    # The history is told for ever, and costs some hundred bytes a commit.
+    # The history is retained for ever, and costs some hundred bytes a commit.
     history = size(tmp_path / "used.omni/__manifest") - size(tmp_path / "fresh.omni/__manifest")
     assert history < 1_000 * len(used.commits())
 

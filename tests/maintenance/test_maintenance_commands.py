@@ -53,9 +53,9 @@ def test_optimize_takes_a_branch_and_names_drift(command, library):
     write_a_little(library, branch="dev")
     assert "5 fragments became 1" in command("optimize", "--branch", "dev").out
     native(library, READER).delete("slug = 'ann'")
-    told = command("optimize").out
-    assert "drift_needs_repair" in told
-    assert "omnigraph repair" in told
+    reported = command("optimize").out
+    assert "drift_needs_repair" in reported
+    assert "omnigraph repair" in reported
     assert command("optimize", "--branch", "nowhere").code == 1
 
 

@@ -135,7 +135,7 @@ def test_leftovers_in_a_bucket_are_removed(graph, s3_server):
 
 
 def test_a_fork_that_a_cleanup_saw_in_the_making_is_written_once_it_is_shown(graph):
-    """The list is saved at the end of a cleanup, and its writer may have published meanwhile."""
+    """The list is saved at the end of a cleanup, and its writer may have published since."""
     graph.create_branch("dev")
     write_a_little(graph, branch="dev")
     fork = entry(graph, BOOK, "dev")
@@ -183,7 +183,7 @@ def test_a_load_that_seemed_dead_is_refused(graph, s3_server):
         for minutes in (10, 20, 30):
             later(graph, s3_server, minutes).cleanup(keep=1, confirm=True)
         assert list_heartbeats(graph._open.views.root.store) == []
-        # Which of them is told depends on what the load was about to do with its files.
+        # Which of them is raised depends on the next step of the load.
         with pytest.raises((ConflictError, StorageFailure)):
             load.finish()
     assert rows_of(graph) == before

@@ -128,7 +128,7 @@ def live(place, seed):
     for _ in range(STEPS):
         life.step()
     keep = life.chance.choice([1, 3])
-    for _ in range(3):  # the first notes what is unreferenced, the next ones remove it
+    for _ in range(3):  # the first lists orphan candidates, the next ones remove them
         life.cleaned(keep)
     found = reach(place, keep)
     kept = substance(place) - found.needed - found.tolerated

@@ -1,7 +1,7 @@
 """A process that carries out one operation and ends itself after some durable writes.
 
 It reads one JSON object: the graph, the operation, the branch and how many durable writes to
-survive. It says `ready` when it can be told, and `survived` if it was not reached.
+survive. It prints `ready` when it accepts orders, and `survived` if the write was not reached.
 """
 
 from __future__ import annotations

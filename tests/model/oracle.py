@@ -1,7 +1,7 @@
 """A graph that fits in a dictionary: what every write should do, decided without the engine.
 
 A state is `{table: {id: row}}` with plain Python values, `src` and `dst` among those of an edge.
-Operations are plain values too, so that another process can be told of them:
+Operations are plain values too, so that another process can receive them:
 
     {"do": "mutate", "statements": [...]}     insert, merge, update and delete, in order
     {"do": "load", "mode": ..., "records": [...]}

@@ -54,7 +54,7 @@ class Victims:
         )
 
     def carry_out(self, **order):
-        """Let a process carry out an order; tells how it ended."""
+        """Let a process carry out an order, and return its exit code."""
         process, self._next = self._next, self._start()
         said, _ = process.communicate(json.dumps(order) + "\n", timeout=600)
         return process.returncode, said.split()

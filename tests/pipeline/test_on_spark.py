@@ -62,7 +62,7 @@ def test_only_a_function_of_a_module_can_be_a_kernel(spark):
 
 
 def test_executors_of_this_machine_need_no_look(spark, monkeypatch):
-    """No job runs. Spark tells of jobs in order: once it has told of the second, none was first."""
+    """No job runs. Spark reports jobs in order: once the second is reported, none was first."""
     monkeypatch.setattr("omnigraph.pipeline.tasks._checked", set())
     context, tracker = spark.sparkContext, spark.sparkContext.statusTracker()
     context.setJobGroup("look", "what check_executors runs")

@@ -27,7 +27,7 @@ def read_exactly(stream, size: int) -> bytes:
 
 
 def ask_and_leave(module: str, folder: str) -> str:
-    """Return the output of a worker that is asked for and abandoned before it writes."""
+    """Return the output of a worker that is started and abandoned before it writes."""
     environment = {
         **os.environ,
         "PYTHON_UNIX_DOMAIN_ENABLED": "true",

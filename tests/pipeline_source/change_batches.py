@@ -55,7 +55,7 @@ def take_all(reader, start: dict | None = None) -> tuple[dict, list[dict]]:
 
 
 def in_wire_form(row: dict) -> dict:
-    """A row with images in JSON, as the feed tells of the change."""
+    """A row with images in JSON, as the feed reports the change."""
     change = {
         "kind": row["kind"],
         "type": row["type"],

@@ -1,4 +1,4 @@
-"""A process that commits one epoch of a stream, or dies at the write it was told to die at.
+"""A process that commits one epoch of a stream, or dies at a given write.
 
 python epoch_worker.py GRAPH WRITES
 """

@@ -160,7 +160,7 @@ def _follow(session, graph, folder: Path) -> list:
 
 
 def _forget_last_epoch(folder: Path) -> None:
-    """Leave the state of a crash between the sink's commit and Spark's own note."""
+    """Leave the state of a crash between the sink's commit and Spark's own record."""
     commits = folder / "checkpoint" / "commits"
     last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
     for path in commits.glob(f"*{last}*"):

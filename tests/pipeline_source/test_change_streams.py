@@ -212,7 +212,7 @@ def test_a_stream_without_commits_keeps_its_consumer_alive(graph) -> None:
     deadline = datetime.datetime.now() + datetime.timedelta(minutes=10)
     while graph.consumers()[0].expires_at == first:
         assert next_batch(reader, at) == (kept(at), [])
-        assert datetime.datetime.now() < deadline, "it is noted again while it is polled"
+        assert datetime.datetime.now() < deadline, "it is recorded again while it is polled"
 
 
 def test_an_option_that_a_stream_does_not_support_is_refused(graph) -> None:

@@ -103,14 +103,16 @@ def in_wire_form(row: tuple) -> dict:
 
 def require_everything(generated: GeneratedHistory, rows: list[tuple]) -> None:
     """The rows are all changes of all commits, each once, and make up the graph."""
-    told = []
+    reported = []
     position, caught_up = "beginning", False
     while not caught_up:
         page = generated.graph.changes(position)
         for block in page.blocks:
-            told += [(block.commit.commit_id, c.type_name, c.id, str(c.op)) for c in block.changes]
+            reported += [
+                (block.commit.commit_id, c.type_name, c.id, str(c.op)) for c in block.changes
+            ]
         position, caught_up = page.position, bool(page.caught_up)
-    assert sorted(row[1:5] for row in rows) == sorted(told)
+    assert sorted(row[1:5] for row in rows) == sorted(reported)
     replica: dict = {}
     for place in sorted({row[0] for row in rows}):
         replica = applied(replica, [in_wire_form(row) for row in rows if row[0] == place])
@@ -147,7 +149,7 @@ def kill_and_follow(folder: Path, *, runs: int, helpers: int) -> None:
 
 
 class _OnlyMain(list):
-    """Branches are forked, and things go on happening on `main` alone."""
+    """Branches are forked, and later commits are on `main` alone."""
 
     def append(self, name: str) -> None: ...
 

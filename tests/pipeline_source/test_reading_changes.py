@@ -1,4 +1,4 @@
-"""A range of commits as a frame: what the feed tells, in rows."""
+"""A range of commits as a frame: the changes of the feed, as rows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from pipeline_source.change_batches import in_wire_form, read, source
 
 def feed(graph, branch: str = "main", **given) -> list[dict]:
     """Return the changes as the feed gives them, with the commit of each."""
-    told, position = [], "beginning"
+    reported, position = [], "beginning"
     while True:
         page = graph.changes(position, branch=branch, **given)
         for block in page.wire()["blocks"]:
             cause = block["cause"]
-            told += [
+            reported += [
                 (cause["graph_commit_id"], {**change, "type": change["type"]["name"]})
                 for change in block["changes"]
             ]
         if page.caught_up:
-            return told
+            return reported
         position = page.position
 
 

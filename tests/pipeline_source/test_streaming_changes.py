@@ -92,7 +92,7 @@ def test_a_gap_stops_the_stream_and_says_how_to_continue(spark, graph, tmp_path:
 
 
 def test_a_stream_that_cannot_be_created_says_why(spark, graph, tmp_path: Path) -> None:
-    """Spark's own process stumbles over a reader that was refused; the reason is still told."""
+    """Spark's own process stumbles over a reader that was refused; the reason is still reported."""
     register(spark)
     with pytest.raises(StreamingQueryException, match="option 'endingAt' is for batch reads only"):
         run(spark, graph, tmp_path, endingAt="now")

@@ -1,4 +1,4 @@
-"""People whose addresses and salaries not everybody may see, and the rules that say so.
+"""People with restricted addresses and salaries, and the rules that restrict them.
 
 maria may do everything, bot may read a part and change branches that are not protected, side may
 read those; what will may do is for the test to say. eve may do nothing.

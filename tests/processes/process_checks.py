@@ -10,7 +10,7 @@ from store_places import open_graph, root_of
 
 
 def acknowledged(events):
-    """The commits the workers were told of, and the facts reported with each."""
+    """The acknowledged commits of the workers, and the facts reported with each."""
     return {event["ack"]: event for event in events if event.get("ack")}
 
 

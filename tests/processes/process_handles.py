@@ -30,7 +30,7 @@ FOLDER, BUCKET = "folder", "bucket"
 PLACES = pytest.mark.parametrize(
     "place", [FOLDER, pytest.param(BUCKET, marks=pytest.mark.object_store)], indirect=True
 )
-"""On a test that is to run on a graph in a folder and, if asked for, in a bucket."""
+"""Marks a test that runs on a graph in a folder and, on request, in a bucket."""
 
 
 class Worker:

@@ -2,7 +2,7 @@
 
 It answers with events, a JSON object a line: `ready` once, whatever the command reports while it
 runs, and `done` when the command is over. An acknowledged write is reported right away, so that a
-killed worker's last words are what it was told had happened.
+killed worker's last words are its last acknowledged results.
 
 The first command opens a graph. Every command may have `stop_at`, to stop this process at a
 durable write: a moment (before or after), an action and a path, the last two as patterns.
@@ -25,7 +25,7 @@ from omnigraph.storage.objects.object_store import StoreKind, install_observer
 
 
 class StopAt:
-    """Stops this process at the durable write it was told, once."""
+    """An observer that stops this process at the given durable write, once."""
 
     def __init__(self):
         self.place = None

@@ -59,7 +59,7 @@ def test_a_clone_shows_the_graph_after_some_commit_of_each_branch(start_workers,
 
 
 def count_entries(folder: Path) -> int:
-    """Count the files and folders below a folder; those that are removed meanwhile do not count."""
+    """Count the files and folders below a folder; those removed concurrently do not count."""
     return sum(len(folders) + len(files) for _, folders, files in os.walk(folder))
 
 

@@ -66,7 +66,7 @@ def overtake(stalled, other, cut, between, branch="main"):
 
 
 def check_overtaken(place, stalled, other, cut, late, branch="main"):
-    """The late writer's work is there as a whole or not at all, and everyone goes on."""
+    """The late writer's work is visible as a whole or not at all, and all others continue."""
     graph = open_graph(place, read_only=True)
     is_there = "w0-0" in check_pairs(graph, branch)
     assert is_there is (cut in FINISHED or cut in FINISHED_BY_OTHERS)

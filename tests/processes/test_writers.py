@@ -21,7 +21,7 @@ FEW = [2, 4]
 
 
 def crowds(*counts, slow):
-    """So many writers in a folder, more if asked for, and a few in a bucket if asked for."""
+    """Writers in a folder, more on request, and a few in a bucket on request."""
     places = [(FOLDER, count) for count in counts]
     places += [pytest.param(FOLDER, count, marks=pytest.mark.slow) for count in slow]
     places += [pytest.param(BUCKET, count, marks=pytest.mark.object_store) for count in FEW]

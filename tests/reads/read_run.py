@@ -244,7 +244,7 @@ class ReadRun(Writer):
         return self._keep(f"a view of {branch}", self.pin(branch), check)
 
     def keep_a_result(self, random: Random) -> str:
-        """A result whose rows nobody asked for yet."""
+        """A result whose rows were not requested yet."""
         branch = self._branch(random)
         question = make_question(random)
         result = self.graph.query(question.text, branch=branch)

@@ -12,7 +12,7 @@ def make_people(place):
 
 @pytest.fixture
 def people(tmp_path):
-    """A small graph nobody else uses."""
+    """A small graph of one test."""
     return make_people(tmp_path / "people.omni")
 
 

@@ -81,7 +81,7 @@ class Storm:
     read_seconds: list[float] = field(default_factory=list)
 
     async def run(self, client: Client, number: int, turns: int, until: float, seed: int) -> None:
-        """Write, read what was written, and read what anybody wrote, so often or so long."""
+        """Write, read the written row, and read rows of other writers, by count or by time."""
         chance = random.Random(seed * 1_000 + number)
         turn = 0
         while turn < turns or time.monotonic() < until:

@@ -176,7 +176,7 @@ def list_children(pid: int) -> list[int]:
         try:
             fields = (entry / "stat").read_text().rpartition(")")[2].split()
         except (OSError, ValueError):
-            continue  # it has ended meanwhile, or is no process
+            continue  # it has ended since, or is no process
         if entry.name.isdigit() and int(fields[1]) == pid:
             found.append(int(entry.name))
     return found

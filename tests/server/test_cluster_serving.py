@@ -75,7 +75,7 @@ def test_the_applied_state_is_served_and_a_reload_loads_the_next_one(cluster) ->
             "rules", GRAPH_RULES.replace("[read] }", "[read, invoke_query] }"), "people", "places"
         )
         cluster.apply()
-        assert server.get("/graphs/places/schema").status == 404, "nobody asked for a reload"
+        assert server.get("/graphs/places/schema").status == 404, "no reload was requested"
         reload(server)
         assert [one["graph_id"] for one in server.get("/graphs").body["graphs"]] == [
             "people",

@@ -1,4 +1,4 @@
-"""Web pages of other origins: which may read answers, and what they are told."""
+"""Web pages of other origins: which may read answers, and the headers they get."""
 
 import pytest
 

@@ -25,7 +25,7 @@ def fill(place, count: int) -> None:
 def test_sixteen_writes_of_an_actor_are_admitted_and_the_next_is_refused(people) -> None:
     patient = {"OMNIGRAPH_WRITER_WAIT": "600"}
     with serving(people, **patient) as server, ThreadPoolExecutor(16) as threads:
-        with GraphRoot.at(str(people)).acquire_fence():  # nobody gets past the fence
+        with GraphRoot.at(str(people)).acquire_fence():  # no writer acquires the fence
             waiting = [
                 threads.submit(server.post, "mutate", {"query": ADD, "params": {"name": f"n{n}"}})
                 for n in range(16)

@@ -37,7 +37,7 @@ def test_it_is_so_after_a_long_storm(people, workers: int) -> None:
 
 
 def run_storm(place, workers: int, seconds: float, between_kills: tuple[float, float]) -> None:
-    """Everybody writes and reads at once; with several workers, some are killed meanwhile."""
+    """All clients write and read at once; of several workers, some are killed at the same time."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     flags = ("--unauthenticated", "--workers", str(workers))
@@ -84,13 +84,13 @@ def _read_peak(pid: int) -> int:
     try:
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
-        return 0  # it has been killed meanwhile
+        return 0  # it was killed since
     found = [int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM")]
     return found[0] if found else 0
 
 
 def test_stalled_readers_and_half_sent_bodies_block_no_request(people) -> None:
-    """More of them than there are threads, and everybody else is answered."""
+    """More of them than threads, and every other request is answered."""
     records = ({"type": "Person", "data": {"name": f"{n:06}" + "x" * 2_000}} for n in range(5_000))
     with omnigraph.open(people) as graph:
         graph.load(records, "append")

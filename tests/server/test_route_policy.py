@@ -142,7 +142,7 @@ def test_every_right_opens_exactly_the_routes_that_take_it(guarded, branch: str)
 
 
 def test_what_may_not_be_known_is_as_what_is_not_there(guarded) -> None:
-    """Status, headers and body are equal, but for the id and the name that was asked for."""
+    """Status, headers and body are equal, except for the id and the requested name."""
     server, _, commits = guarded
     token = "token-export-any"
     pairs = [

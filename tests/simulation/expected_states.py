@@ -1,6 +1,6 @@
 """Invariants of a simulated graph, checked by an observer that sees everything and shares no code.
 
-The journal knows what every process set out to do and what it was told. A branch is right if its
+The journal has every attempted write and its result. A branch is right if its
 commits hold every acknowledged operation once and in order, none that failed, and if its tables are
 exactly what these operations make of them.
 """
@@ -55,10 +55,10 @@ class Fact:
     writing: Writing
     began: int
     acknowledged: int | None = None
-    """The step at which its process was told that it is done."""
+    """The step at which the write was acknowledged."""
     incarnation: str | None = None
     failed: str | None = None
-    """Why it was given up for good, if its process was told so."""
+    """The error of a write that was reported as failed."""
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Journal:
     created: dict[str, str] = field(default_factory=dict)
     """Branches whose creation was acknowledged: their names by incarnation."""
     doomed: set[str] = field(default_factory=set)
-    """Names that somebody set out to delete or rename."""
+    """Names with an attempted deletion or rename."""
     consumers: dict[str, tuple[str | None, str]] = field(default_factory=dict)
     """What was acknowledged to those who read the feed: a branch, and a commit of its history."""
 

@@ -25,7 +25,7 @@ class File:
 
 
 Watcher = Callable[[str, File | None, File | None], None]
-"""Told of every change: the path, what was there, and what is there."""
+"""Called at every change with the path, the old content and the new one."""
 
 
 class Files:

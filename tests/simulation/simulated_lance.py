@@ -406,7 +406,7 @@ class SimulatedDataset:
         found = self._inspect(versions, delete_unverified=False)
         manifests = [_place(self._folder, number) for number in found.versions]
         files = [*found.files, *found.strays]
-        # Which of them go first is for Lance to say: nobody may rely on it.
+        # The order is up to Lance: no caller may rely on it.
         first, second = (
             (manifests, files) if get_turns().chance.random() < 0.5 else (files, manifests)
         )
@@ -473,7 +473,7 @@ class _Removable:
 
 
 def _is_old(files: Files, path: str, now_us: int) -> bool:
-    """Return whether Lance considers a file too old to be named by anybody: by two clocks."""
+    """Return whether Lance considers a file too old to be referenced: by two clocks."""
     file = files.by_path.get(path)
     return file is not None and now_us - EPOCH_US - file.written_us > UNVERIFIED_DAYS * DAY_US
 

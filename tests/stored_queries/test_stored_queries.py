@@ -89,9 +89,9 @@ def test_a_name_in_two_files_and_every_mistake_are_reported() -> None:
     one = "query a() { match { $p: Person } return { $p.name } }"
     with pytest.raises(CompileError) as caught:
         registry_of(one, f"\n{one}", "query b( {")
-    told = [(d.source, d.line, d.code) for d in caught.value.diagnostics]
-    assert ("1.gq", 2, "P110") in told
-    assert told[-1][0] == "2.gq"
+    reported = [(d.source, d.line, d.code) for d in caught.value.diagnostics]
+    assert ("1.gq", 2, "P110") in reported
+    assert reported[-1][0] == "2.gq"
     assert "is also defined in 0.gq" in caught.value.render()
 
 

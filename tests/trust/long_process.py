@@ -60,5 +60,5 @@ def run(place: str, commits: int, queries: int, report: int = 0) -> dict[str, in
 
 
 if __name__ == "__main__":
-    told = run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int([*sys.argv, "0"][4]))
-    print(json.dumps(told))
+    reported = run(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int([*sys.argv, "0"][4]))
+    print(json.dumps(reported))

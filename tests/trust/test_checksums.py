@@ -1,4 +1,4 @@
-"""Files are noted with their checksums when they are written, and compared when asked."""
+"""Checksums of files are recorded when they are written, and verified on request."""
 
 from __future__ import annotations
 
@@ -197,7 +197,7 @@ def test_cleanup_spares_what_a_branch_shows_whose_fork_lost_its_ref(place):
     ("member", "value"), [("fork_version", 2), ("parent_incarnation", "01J9Z3N8Q4X7Y2K5M6P0R1S3T8")]
 )
 def test_a_branch_record_that_disagrees_with_the_manifest_is_found(place, member, value):
-    """Written by an earlier build, without a checksum that would tell."""
+    """Written by an earlier build, without a checksum to compare."""
     file = place / "_refs" / "branches" / "side.json"
     body = json.loads(file.read_text()) | {member: value}
     del body["crc32"]

@@ -278,7 +278,7 @@ def test_removing_by_list_takes_what_lance_would(tmp_path, are_old):
 
 
 def test_files_are_not_read_to_find_what_to_remove(tmp_path):
-    """The version a branch starts at stays without files that only it needs; nobody reads it."""
+    """The version a branch starts at stays without files that only it needs; no branch reads it."""
     place = tmp_path / "g.omni"
     make_versions_with_files_of_every_kind(place)
     for turn in range(1, 4):

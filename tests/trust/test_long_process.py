@@ -20,7 +20,7 @@ def test_five_thousand_commits_and_queries_take_less_than_300_megabytes(tmp_path
     command = [sys.executable, str(SCRIPT), str(tmp_path / "g"), "5000", "5000"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment())
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout)
-    for name, size in told.items():
+    reported = json.loads(done.stdout)
+    for name, size in reported.items():
         record_property(f"{name}_mib", size // MIB)
-    assert told["peak"] < 300_000_000
+    assert reported["peak"] < 300_000_000

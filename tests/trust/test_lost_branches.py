@@ -1,4 +1,4 @@
-"""A branch whose record vanished is told from one that somebody deleted."""
+"""A branch whose record vanished is distinguished from a deleted one."""
 
 from __future__ import annotations
 

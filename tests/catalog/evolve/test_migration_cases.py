@@ -23,16 +23,16 @@ def run(case: Case) -> MigrationPlan:
 
 
 def simplified(plan: MigrationPlan, case: Case) -> list[object]:
-    """The steps as the case tells them: of a reason, only the text the case asks for."""
-    told: list[object] = []
+    """The steps as the case writes them: of a reason, only the text in the case."""
+    reported: list[object] = []
     for index, step in enumerate(plan.steps):
         if isinstance(step, UnsupportedChange):
             wanted = case.steps[index] if index < len(case.steps) else None
             text = wanted[2] if isinstance(wanted, tuple) and wanted[2] in step.reason else None
-            told.append((step.entity, step.code, text or step.reason))
+            reported.append((step.entity, step.code, text or step.reason))
         else:
-            told.append(step.wire())
-    return told
+            reported.append(step.wire())
+    return reported
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.errors], ids=lambda c: c.name)

@@ -28,10 +28,10 @@ DOCS = Path(__file__).parents[3] / "docs" / "reference" / "schema-evolution.md"
 def test_advice_is_given_as_the_case_says(title, schema, expected):
     draft = compile_schema(SourceText(schema, "schema.pg"))
     findings = lint_catalog(draft.catalog)
-    told = [f"{f.code} {f.severity} {f.entity} {f.message}" for f in findings]
+    reported = [f"{f.code} {f.severity} {f.entity} {f.message}" for f in findings]
     wanted = expected.splitlines()
-    assert len(told) == len(wanted), told
-    for line, start in zip(told, wanted, strict=True):
+    assert len(reported) == len(wanted), reported
+    for line, start in zip(reported, wanted, strict=True):
         assert line.startswith(start)
 
 

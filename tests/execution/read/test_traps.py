@@ -1,4 +1,4 @@
-"""Answers that are easily wrong without anybody noticing."""
+"""Answers that are easily wrong without an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A writer process for fence tests, told what to do line by line on standard input.
+"""A writer process for fence tests that reads its commands line by line from standard input.
 
 fence_worker.py local|lease ROOT [TERM_S]
 

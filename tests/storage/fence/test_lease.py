@@ -1,4 +1,4 @@
-"""The lease, step by step on a clock that only moves when told to."""
+"""The lease, step by step on a clock that the test advances."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_a_lease_is_taken_over_only_after_a_full_term_without_renewal(store, clo
     with watcher.acquire(300) as guard:
         assert guard.epoch == 2
         assert guard.took_over
-        # The last renewal was just before second 15, and the watch began anew with it.
+        # The last renewal was just before second 15, and the watch began again with it.
         assert clock.time >= asked + 15 - 2 + TERMS.term_s
 
 

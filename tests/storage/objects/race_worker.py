@@ -1,6 +1,6 @@
 """A process that races others for objects: `race_worker.py create|swap URI ROUNDS`.
 
-It says when it is ready, and is then told when to start.
+It reports that it is ready, and then waits for the start.
 """
 
 from __future__ import annotations

@@ -63,4 +63,4 @@ def test_processes_that_swap_lose_no_update(shared_root):
     store.put("counter", b"0")
     answers = race("swap", uri, environment, rounds)
     assert store.get("counter") == b"%d" % (PROCESSES * rounds)
-    assert sum(answer["result"] for answer in answers) > 0, "nobody ever met anybody"
+    assert sum(answer["result"] for answer in answers) > 0, "no two processes ever collided"

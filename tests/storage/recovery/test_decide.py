@@ -56,11 +56,11 @@ def observed(
         pytest.param(
             observed(Ownership.NONE, 6, 6), C.NO_MOVEMENT, id="the graph moved on without us"
         ),
-        pytest.param(observed(Ownership.NONE, 5), C.FOREIGN_DRIFT, id="somebody else's version"),
+        pytest.param(observed(Ownership.NONE, 5), C.FOREIGN_DRIFT, id="foreign version"),
         pytest.param(
             observed(Ownership.NONE, 5, None, is_fork=True),
             C.FOREIGN_DRIFT,
-            id="somebody else's version on our fork",
+            id="foreign version on our fork",
         ),
         pytest.param(observed(Ownership.AT_HEAD, 5), C.COMPLETE, id="ours, in place"),
         pytest.param(
@@ -79,7 +79,7 @@ def observed(
         pytest.param(observed(Ownership.COMPENSATED, 6), C.COMPENSATED, id="ours, undone"),
         pytest.param(observed(Ownership.BEFORE_HEAD, 6), C.BURIED, id="ours, with one on top"),
         pytest.param(
-            observed(Ownership.AMONG_LATE, 6), C.AMONG_LATE, id="ours, and what nobody waits for"
+            observed(Ownership.AMONG_LATE, 6), C.AMONG_LATE, id="ours, and ended operations"
         ),
         pytest.param(observed(Ownership.UNVERIFIABLE, 9), C.UNVERIFIABLE, id="a gap"),
         pytest.param(

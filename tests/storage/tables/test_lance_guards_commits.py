@@ -82,7 +82,7 @@ def test_a_late_append_is_rebased_without_retries(dataset):
     assert landed.version == 3
     record = landed.read_transaction(3)
     assert record.uuid == "mine"
-    # Nothing in the record tells: only the number of the version it became does.
+    # The record does not show it: only the number of the resulting version does.
     assert record.read_version == 1
     assert lance_directly.ids(landed) == ["a", "b", "late"]
 
@@ -161,7 +161,7 @@ def test_a_commit_lock_that_does_not_lock_loses_updates(racers, tmp_path):
         versions = [v for v in racers(race_workers.append_with_commit_lock, *arguments) if v]
         if len(versions) > len(set(versions)):
             return
-    pytest.fail("no two processes were told that they had made the same version")
+    pytest.fail("no two processes reported the same version as theirs")
 
 
 def test_restore_covers_a_concurrent_commit_without_a_word(dataset):
@@ -179,7 +179,7 @@ def test_cleanup_blinds_the_check_of_a_stale_writer(dataset):
     for n in range(3):
         newer = lance_directly.append(dataset, {f"n{n}": n})
     newer.cleanup_old_versions(versions=[2, 3])
-    # It says it made version 2, and nobody will ever see it: the newest is 4.
+    # It reports version 2, which is never visible: the newest is 4.
     assert lance_directly.commit(dataset, stale).version == 2
     assert lance_directly.newest(dataset).version == 4
     assert lance_directly.ids(lance_directly.newest(dataset)) == ["a", "n0", "n1", "n2"]
@@ -254,7 +254,7 @@ def test_writing_in_overwrite_mode_renumbers_the_fields(tmp_path):
 
 
 def test_a_fragment_may_leave_out_a_column_that_may_be_null(tmp_path):
-    """Red: re-read "Columns a file leaves out"; a ledger tells its state by it."""
+    """Red: re-read "Columns a file leaves out"; a ledger finds its state by it."""
     dataset = lance.write_dataset(rows({"a": 1}), str(tmp_path / "table"))
     (fragment,) = write_fragments(rows({"b": 2}).select(["id"]), dataset)
     value = next(f.id() for f in dataset.lance_schema.fields() if f.name() == "value")

@@ -181,7 +181,7 @@ def test_an_expression_fails_beside_a_column_it_does_not_name(tmp_path):
 
 
 def test_sorting_by_a_column_that_is_not_requested_fails(dataset):
-    """Red: re-read "Filters"; the row id need not be asked for any more."""
+    """Red: re-read "Filters"; the row id need not be requested any more."""
     with pytest.raises(ValueError, match="TakeExec"):
         dataset.scanner(columns=["id"], order_by=["value"]).to_table()
 

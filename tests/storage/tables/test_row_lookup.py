@@ -1,4 +1,4 @@
-"""The directory of rows: what a scan would find, whoever wrote the table and however often."""
+"""The directory of rows: the result of a scan, after any number of commits of any writer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def found(table: Table, keys, columns) -> list[dict]:
 
 
 def check(table: Table, keys) -> None:
-    """The directory finds what the table finds without one, in every form it is asked for."""
+    """The directory finds what the table finds without one, in every form of request."""
     keys = list(keys)
     plain = open_table(table.location, table.version)
     assert plain.directory is None
@@ -110,7 +110,7 @@ def test_a_commit_of_another_writer_is_detected(location, process):
 
 
 def test_a_commit_on_top_of_one_that_was_not_read_is_not_mistaken(location, process):
-    """Between two of our commits somebody moved the rows the directory remembers."""
+    """Between two of our commits another writer moved the rows of the directory."""
     create(location, {"a": 1, "b": 2})
     check(process.opens(location), ["a"])
     moved = change(open_newest(location), {"c": 3}, ("a",))
