@@ -21,7 +21,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).parents[1]
 WORKERS = 2
 NOTHING_CHOSEN = 5
-"""What pytest ends with where no test has the mark."""
+"""The exit code of pytest where no test has the mark."""
 
 SUITES = {
     "sweep": (

@@ -40,9 +40,9 @@ WRAPPED = {
 ASSIGNED = {"AsyncBlob": ("    stat: BlobStat", "    range: ByteRange | None")}
 """Members that are made with an object."""
 ROWS = {"AsyncDiff": "EntityChange", "AsyncTypeRows": "Row"}
-"""What iterating gives."""
+"""The element type of an iteration."""
 LEFT_OUT = {"open", "with_queries", "as_actor", "plan", "to_spark"}
-"""What gives something that only works without a loop."""
+"""Members whose result only works without a loop."""
 HEAD = '''\
 """The signatures of the asynchronous graph; written by `tests/aio/async_stub.py`."""
 # ruff: noqa: ANN401 - as the verbs themselves have it

@@ -13,4 +13,4 @@ DIRECT: dict[str, type] = {"sdk": SdkSurface, "cli": CliSurface}
 SERVED: dict[str, type] = {"client": ClientSurface, "served": ServedCliSurface, "http": HttpSurface}
 SURFACES = {**DIRECT, **SERVED}
 QUICK_SURFACES = {**SURFACES, "cli": QuickCliSurface}
-"""The same with the command in this process."""
+"""Run the command in this process."""

@@ -44,7 +44,7 @@ class Terms:
     actors: tuple[str, ...] = ("act",)
     queries: str = ""
     is_guarded: bool = False
-    """Whether the rules hold for the library as well."""
+    """True if the rules apply to the library too."""
 
     @property
     def policy(self) -> Policy | None:

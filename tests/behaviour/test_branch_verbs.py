@@ -37,7 +37,7 @@ ONLY_OF_A_GRAPH = {
 """Verbs that make no sense on one branch, and why."""
 ONLY_OF_A_BRANCH = {"name", "revision", "delete", "rename"}
 BOUND = {"branch", "source"}
-"""How the verbs of a graph call the branch they are about."""
+"""The names of the branch parameter of the verbs of a graph."""
 
 
 def public(kind: type) -> set[str]:

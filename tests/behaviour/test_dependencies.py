@@ -14,9 +14,9 @@ from pathlib import Path
 PROJECT = Path(__file__).parents[2]
 SOURCE = PROJECT / "src" / "omnigraph"
 OPTIONAL = {"kuzu", "networkx", "pandas", "polars", "torch", "torch_geometric"}
-"""What is used only where it happens to be installed, and named where it is not."""
+"""Optional packages, named in an error where they are not installed."""
 BROUGHT = {"py4j", "_typeshed"}
-"""What comes with PySpark, and what only type checkers see."""
+"""Packages that come with PySpark, and packages for type checkers alone."""
 
 
 def list_imports() -> Iterator[tuple[str, str]]:

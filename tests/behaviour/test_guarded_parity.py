@@ -130,7 +130,7 @@ SCENARIO = {
     "one is run that may not be": lambda d: bot(d).invoke_read("pay"),
     "one is run by nobody": lambda d: eve(d).invoke_read("older", {"than": 30}),
 }
-"""What is done, in this order."""
+"""The steps, in this order."""
 
 SURFACES = {"sdk": SdkSurface, **SERVED}
 

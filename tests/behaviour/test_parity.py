@@ -180,7 +180,7 @@ SCENARIO = {
     "apply what loses values": lambda d: d.apply_schema(WIDER.replace("name: String", "name: I32")),
     "apply what is no schema": lambda d: d.apply_schema("node {"),
 }
-"""What is done, in this order."""
+"""The steps, in this order."""
 
 
 @pytest.fixture(scope="module")

@@ -196,7 +196,7 @@ def encode(records: list[dict]) -> bytes:
 
 
 def without_lines(ended: Ended) -> Ended:
-    """What a write without lines says of the same rows."""
+    """The errors of a write without lines for the same rows."""
     if ended.error is None:
         return ended
     code, total, found = ended.error

@@ -1,4 +1,4 @@
-"""The real command in a child process, at home where the test says."""
+"""The real command in a child process, with the home directory of the test."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Screen(io.StringIO):
         return self.terminal
 
 
-def test_nobody_listens_by_default() -> None:
+def test_no_listener_is_installed_by_default() -> None:
     with working("loading", total=3) as work:
         work.advance()
     assert work.done == 1

@@ -101,7 +101,7 @@ def test_an_argument_that_no_route_takes_is_refused_before_anything_is_sent(call
         call(omnigraph.connect("http://127.0.0.1:9/graphs/g"))
 
 
-def test_nobody_can_be_named_as_the_actor() -> None:
+def test_no_actor_can_be_given() -> None:
     graph = omnigraph.connect("http://127.0.0.1:9/graphs/g")
     with pytest.raises(BadRequest, match="takes the actor from the token"):
         graph.mutate("query q() { delete P where x = 1 }", actor="maria")

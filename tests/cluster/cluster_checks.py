@@ -40,7 +40,7 @@ def unlock(folder: Path) -> bool:
 
 
 def check_served(folder: Path) -> None:
-    """Check that a server reads the state of one ledger, or a code that says why there is none."""
+    """Check that a server reads the state of one ledger, or return the error code."""
     try:
         served = read_serving_snapshot(str(folder)).graphs
     except ClusterError as error:

@@ -41,7 +41,7 @@ def bucket_template(s3_server):
 
 @pytest.fixture
 def ground(request, tmp_path):
-    """A folder of the disk or, where the test asks for it, a bucket."""
+    """A folder on disk or, where the test requests it, a bucket."""
     if getattr(request, "param", FOLDER) == BUCKET:
         template = request.getfixturevalue("bucket_template")
         return Ground(template, Bucket.on(template.server))

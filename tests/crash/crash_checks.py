@@ -18,7 +18,7 @@ from omnigraph.storage.tables.table import find_latest_version
 from store_places import Place, files_of, open_graph, root_of
 
 Content = dict[str, tuple[str, ...]]
-"""What each branch holds: its records, sorted, how many commits led to them, and the tags if any.
+"""The content of each branch: its records, sorted, the number of its commits, and the tags if any.
 
 Edges come without their ids, which are minted again. Commits of recoveries are not counted.
 """

@@ -115,7 +115,7 @@ def _with_later_commits(graph: Graph) -> None:
 
 
 def _with_a_long_history(graph: Graph) -> None:
-    """So many commits that the next one sets history aside and merges its pieces."""
+    """Make enough commits that the next one moves history to a file and compacts it."""
     for number in range(SMALL_FRAGMENTS * (RECENT_LINEAGE + 1)):
         ledger = graph._open.views.read_newest("main").snapshot.manifest.table_state
         pieces = len(ledger.table.fragments())
@@ -126,7 +126,7 @@ def _with_a_long_history(graph: Graph) -> None:
 
 
 def _with_many_small_writes(graph: Graph) -> None:
-    """So many that the next one merges the fragments of the others."""
+    """Make enough commits that the next one compacts their fragments."""
     for number in range(graph.settings.fold_after):
         entry = graph._open.views.read_newest("main").snapshot.entry("node:Person")
         if (entry.version + 1) % graph.settings.fold_after == 0:
@@ -136,7 +136,7 @@ def _with_many_small_writes(graph: Graph) -> None:
 
 
 def _with_fragments(graph: Graph) -> None:
-    """So many small writes that every table is worth being optimized."""
+    """Make enough small writes that an optimize compacts every table."""
     _write_a_little(graph, "main")
 
 
@@ -147,7 +147,7 @@ def _with_fragments_on_a_branch(graph: Graph) -> None:
 
 
 def _with_old_versions(graph: Graph) -> None:
-    """Commits that can go, on two branches, and a branch that is gone with its forks."""
+    """Removable commits on two branches, and a deleted branch with its forks."""
     _with_fragments_on_a_branch(graph)
     graph.create_branch("lost")
     graph.load([person("zoe"), city("baku")], "append", branch="lost")

@@ -1,4 +1,4 @@
-"""Does jobs, each in a child that is killed, and says what became of it.
+"""A process that runs jobs, each in a child that is killed, and reports their outcomes.
 
 Loading the package takes far longer than a job, so it is loaded here once and used only by the
 children, and the next child is always started ahead. One line of JSON in, one out.

@@ -47,7 +47,7 @@ def place(tmp_path):
 
 
 def interrupt(place, moment, action, path, *, branch="main", nth=1):
-    """A writer that ends at a moment; gives what a reader sees then."""
+    """End a writer at a moment, and return what a reader sees then."""
     with watched(At(moment, action, path, stop, nth=nth)):
         graph = open_graph(place, actor="victim")
         with pytest.raises(Stopped):
@@ -127,7 +127,7 @@ def test_a_rollback_names_who_wrote_and_where_the_tables_were(place):
     assert shown["edge:Knows"] == 4, "the restored version is a version of its own"
 
 
-def test_an_announcement_that_comes_back_after_its_write_was_undone_is_removed_again(place):
+def test_an_intent_that_reappears_after_its_write_was_undone_is_removed_again(place):
     """Removing it was lost with the machine's last seconds, say."""
     interrupt(place, "before", "commit", NODES)
     (name,) = intents(place)
@@ -160,7 +160,7 @@ def assert_stops_writers_alone(place, before, file):
 
 
 @pytest.mark.parametrize("share", [0, 0.3, 0.6, 0.99])
-def test_an_announcement_cut_short_stops_writers_until_it_is_whole_again(place, share):
+def test_a_truncated_intent_stops_writers_until_it_is_whole_again(place, share):
     before = interrupt(place, "after", "commit", EDGES)
     file = place / "__recovery" / intents(place)[0]
     whole = file.read_bytes()
@@ -182,7 +182,7 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("content", GARBAGE.values(), ids=list(GARBAGE))
-def test_garbage_among_the_announcements_stops_writers_until_it_is_set_aside(place, content):
+def test_garbage_among_the_intents_stops_writers_until_it_is_quarantined(place, content):
     before = content_of(open_graph(place))
     file = place / "__recovery" / "01ARZ3NDEKTSV4RRFFQ69G5FAV.json"
     file.parent.mkdir(exist_ok=True)
@@ -192,7 +192,7 @@ def test_garbage_among_the_announcements_stops_writers_until_it_is_set_aside(pla
     assert check(place, {"untouched": before})
 
 
-def test_folders_and_other_files_among_the_announcements_are_nobodys_business(place):
+def test_folders_and_other_files_among_the_intents_are_ignored(place):
     before = content_of(open_graph(place))
     folder = place / "__recovery"
     folder.mkdir(exist_ok=True)
@@ -203,7 +203,7 @@ def test_folders_and_other_files_among_the_announcements_are_nobodys_business(pl
 
 
 class Unlistable(LocalObjectStore):
-    """A folder whose announcements cannot be listed while it is broken."""
+    """A folder whose intents cannot be listed while it is broken."""
 
     is_broken = False
 
@@ -213,7 +213,7 @@ class Unlistable(LocalObjectStore):
         return super().list(prefix)
 
 
-def test_announcements_that_cannot_be_listed_stop_writers_until_they_can(place):
+def test_intents_that_cannot_be_listed_stop_writers_until_they_can(place):
     before = content_of(open_graph(place))
     store = Unlistable(place)
     writer = Graph(GraphRoot(store))
@@ -296,14 +296,14 @@ def test_two_concurrent_opens_recover_an_interrupted_write_once(place):
     check_order(place, graph)
 
 
-def test_an_announcement_that_vanishes_while_we_wait_for_its_writer_is_no_concern(place):
+def test_an_intent_that_vanishes_during_the_wait_for_its_writer_is_ignored(place):
     """The writer is alive after all: it finishes while another process opens the graph."""
     work = lambda: (lambda graph: lambda: run(graph, PAIR))(open_graph(place))  # noqa: E731
     with parked("before", "commit", EDGES, work) as writer:
         opened = threading.Thread(target=omnigraph.open, args=(place,))
         opened.start()
         opened.join(0.2)
-        assert opened.is_alive(), "opening must wait for the writer whose announcement it sees"
+        assert opened.is_alive(), "opening must wait for the writer whose intent it sees"
         writer.finish()
         opened.join(600)
     graph = open_graph(place)

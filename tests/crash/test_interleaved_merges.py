@@ -188,7 +188,7 @@ def test_a_write_that_died_before_a_foreign_append_is_left_to_the_operator(place
 def test_a_fork_replaced_by_a_foreign_writer_is_neither_shown_nor_written(
     place, graph, branch, key
 ):
-    """Of the source it would be shown by the target, of the target it would be written."""
+    """A version of the source would be adopted by the target, one of the target overwritten."""
     graph.create_branch("other")
     graph.load([person("otto")], "append", branch="other")
     with parked(*STAGED, working(place, "merge", into="other")) as late:
@@ -283,7 +283,7 @@ def test_what_died_between_two_tables_is_undone_and_can_be_done_again(place, gra
 
 @EACH
 def test_undoing_one_that_died_may_itself_die_and_leaves_one_record_of_it(place, graph, verb):
-    """The tables are back and the graph does not say so yet: the next one only says it."""
+    """The tables are restored but not yet published: the next writer only publishes them."""
     before = content_of(graph)
     with watched(At("after", "commit", EDGES, stop)):
         victim = open_graph(place, actor="victim")

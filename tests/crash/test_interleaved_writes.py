@@ -300,7 +300,7 @@ def test_a_write_above_a_foreign_version_is_neither_finished_nor_undone(place, g
 
 
 def test_a_conditional_write_of_nothing_whose_head_moved_is_refused(place, graph):
-    """It looked, found nothing to change, and by then the head was another."""
+    """It found nothing to change, while the head moved."""
     head = graph.snapshot().graph_commit_id
 
     def now_us():

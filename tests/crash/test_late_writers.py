@@ -308,7 +308,7 @@ def test_a_late_effect_after_the_branch_moved_on_conflicts(place, graph, suspend
     assert check(place, {"without the suspended write": before})
 
 
-def test_a_late_announcement_is_abandoned_by_the_next_writer(place, graph, suspended):
+def test_a_late_intent_is_abandoned_by_the_next_writer(place, graph, suspended):
     with parked("before", "put", INTENTS, suspended.mutates(PAIR)) as paused:
         run(graph, 'insert Person {slug: "fay", name: "F"}')
         before = content_of(graph)
@@ -332,9 +332,7 @@ def clean_up_days_later(place, days):
         pytest.param([1, 2, 3], id="table removed"),
     ],
 )
-def test_a_late_announcement_for_a_type_that_was_dropped_is_abandoned(
-    place, graph, suspended, cleanups
-):
+def test_a_late_intent_for_a_type_that_was_dropped_is_abandoned(place, graph, suspended, cleanups):
     city = 'insert City {{slug: "{}", name: "L"}}'
     with parked("before", "put", INTENTS, suspended.mutates(city.format("late"))) as paused:
         for slug in ("lima", "bern", "kyiv"):

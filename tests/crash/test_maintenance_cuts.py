@@ -51,7 +51,7 @@ class Cuts:
 
 
 def cleaned_for_good(place: Path) -> set[str]:
-    """The files that are left when everything that nothing needs is gone."""
+    """The files that remain after all unreferenced ones are removed."""
     for _ in range(3):
         omnigraph.open(place, settings=IMPATIENT).cleanup(keep=1, confirm=True)
     return {path.rpartition("/")[0] for path in files_of(place)}

@@ -62,7 +62,7 @@ def versions(root) -> list[int]:
     return [commit.manifest_version for commit in found]
 
 
-def test_a_publish_that_was_overtaken_is_tried_again_on_what_overtook_it(place, root):
+def test_a_publish_that_lost_a_race_is_retried_on_the_new_version(place, root):
     with watched(At("before", "commit", MANIFEST, lambda: note(root), times=RETRIES)):
         graph = omnigraph.open(place)
         run(graph, INSERT)
@@ -71,7 +71,7 @@ def test_a_publish_that_was_overtaken_is_tried_again_on_what_overtook_it(place, 
 
 
 def test_a_publish_that_is_overtaken_every_time_gives_up_and_recovery_finishes_it(place, root):
-    """The fence keeps this from happening; without it, a write is done once or not at all."""
+    """The fence prevents this; without it, a write is committed once or not at all."""
     before = content_of(omnigraph.open(place))
     always = At("before", "commit", MANIFEST, lambda: note(root), times=2 * (RETRIES + 1))
     with watched(always):

@@ -25,7 +25,7 @@ MANY_KILLS = 200
 
 
 class RandomWorker:
-    """A process doing random operations, and what it said of them."""
+    """A process that runs random operations, and its reports."""
 
     def __init__(self, place, seed, steps):
         self.acknowledged, self.tried = [], None

@@ -185,7 +185,7 @@ def test_discarding_the_write_of_a_deleted_branch_cut_anywhere(
     stories = Stories(workers, template, tmp_path, FORKS)
     stories.allowed = {"gone": {"main": stories.allowed["old"]["main"]}}
     at = Recovery(FORKS, ("commit", "/nodes/", 1), None).cut(stories.writes)
-    # Deleting dies right after the mark and the name's end, so the announcement stays.
+    # Deleting dies right after the mark and the removal of the name, so the intent stays.
     before = [(FORKS, at), (DELETE_MEANWHILE, 2)]
     place = stories.replay(before)
     cuts = range(len(writes_of(place, OPEN)) + 1)

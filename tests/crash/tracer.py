@@ -56,7 +56,7 @@ def is_supported() -> bool:
 
 
 def install() -> int:
-    """The listener that is asked, from now on, before this process changes any file."""
+    """The listener called, from now on, before this process changes any file."""
     return _install(_filter(), _TSYNC | _NEW_LISTENER | _TSYNC_ESRCH)
 
 
@@ -106,7 +106,7 @@ def _filter() -> bytes:
 
 
 def supervise(listener: int, root: str, after: int | None) -> list[tuple[str, str]]:
-    """Answer until the process is gone; kill it before its change number `after` + 1 below root."""
+    """Answer until the process ends; kill it before its change number `after` + 1 below root."""
     changes: list[tuple[str, str]] = []
     poll = select.poll()
     poll.register(listener, select.POLLIN)

@@ -138,7 +138,7 @@ def _problem(
 
 
 def wrong_types(schema: pa.Schema, plan: ReadPlan) -> str | None:
-    """The first column that has another type than the plan says."""
+    """The first column with another type than the plan declares."""
     for found, column in zip(schema, plan.columns, strict=True):
         wanted = _arrow_type(column.type)
         if found.type != wanted:

@@ -1,4 +1,4 @@
-"""Plans after the rules, run by brute force: shows whether a rule kept the meaning of a plan."""
+"""Plans after the rules, run by brute force: checks that a rule preserves the meaning of a plan."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class PlanRunner:
                 raise AssertionError(f"{type(node).__name__} makes no rows of a match")
 
     def _expand(self, expand: Expand, row: Row) -> Iterator[Row]:
-        """Walk as the query asks: from the target back to the source, if it asks so."""
+        """Walk in the direction of the query, backwards if it requests so."""
         edge = PatternEdge(
             source=expand.source,
             target=expand.target,

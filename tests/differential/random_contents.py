@@ -32,7 +32,7 @@ VALUES: dict[Scalar, tuple[object, ...]] = {
 }
 VECTORS = ([0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [2.0, 2.0], [0.5, -0.5], [1.0, 0.0])
 IDS = ("n0", "n1", "n2", "n3", "N3", "it's", 'q"t', "ü", "50%", "a b", "n10", "日", "\\n", "-")
-"""The same for every type, so that only type and id together identify a node."""
+"""Equal for every type, so that only type and id together identify a node."""
 
 
 def make_contents(catalog: Catalog, random: Random) -> list[Record]:

@@ -1,4 +1,4 @@
-"""Small graphs and queries on which some engine once differed, kept so that it stays so."""
+"""Small graphs and queries on which some engine once differed, as regression tests."""
 
 from __future__ import annotations
 

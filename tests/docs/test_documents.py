@@ -125,7 +125,7 @@ OF_SERVERS = {"graphs list"}
 
 
 def described() -> dict[str, tuple[set[str], set[str]]]:
-    """Of each command, the members that are always there and those that are there sometimes."""
+    """The members of each command that are always present, and those that are optional."""
     found = {}
     for commands, members in re.findall(r"^\| (`.*?) \| (.*) \|$", PAGE.split("## ")[0], re.M):
         always, _, sometimes = members.partition(";")

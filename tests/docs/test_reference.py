@@ -1,4 +1,4 @@
-"""The documentation says what the code does: generated pages are current, names are all there."""
+"""The documentation agrees with the code: generated pages are current, all names are present."""
 
 import re
 from pathlib import Path

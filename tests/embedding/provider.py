@@ -60,7 +60,7 @@ class Provider:
     requests: list[Request] = field(default_factory=list)
 
     def settings(self, **changes) -> EmbedSettings:
-        """Short pauses and few attempts; who tests one that hangs says how long to wait."""
+        """Short pauses and few attempts; the test of one that hangs sets the timeout."""
         given = {
             "provider": EmbedProvider.OPENAI,
             "base_url": self.url,

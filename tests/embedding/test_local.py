@@ -54,7 +54,7 @@ def letters(text: str) -> list[int]:
 
 
 class Loading:
-    """A small model, and how often it was loaded and asked."""
+    """A small model that counts its loads and calls."""
 
     def __init__(self):
         self.calls = 0

@@ -1,4 +1,4 @@
-"""The real model, installed from its lock beside this environment and asked in another process."""
+"""The real model, installed from its lock beside this environment and run in another process."""
 
 from __future__ import annotations
 

@@ -206,7 +206,7 @@ def test_a_deadline_of_zero_is_none(provider):
     assert embed(provider, deadline_s=0.0) == [1.0, 0.0]
 
 
-def test_nobody_listening_is_a_failure(provider):
+def test_a_closed_port_is_a_failure(provider):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{unused.getsockname()[1]}"

@@ -1,4 +1,4 @@
-"""A small library to change the schema of, and what every test asks of it."""
+"""A small library for schema changes, and the checks of every test."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _cell(dice: random.Random, prop: Prop) -> object:
 
 
 class Edit:
-    """One random change of a world; `breaks` says whether rows forbid it."""
+    """One random change of a world; `breaks` is true if rows forbid it."""
 
     def __init__(self, world: World, dice: random.Random) -> None:
         self.dice, self.breaks = dice, False

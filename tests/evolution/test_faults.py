@@ -74,7 +74,7 @@ def test_schema_files_that_were_not_rewritten_are_rewritten_by_the_next_open(
     assert again.recovery_list() == library.recovery_list()
 
 
-def test_whoever_writes_during_an_apply_comes_before_or_after_it(library, library_place):
+def test_a_write_during_an_apply_is_ordered_before_or_after_it(library, library_place):
     """Between the intent of the apply and its publish the fence is held: the other one waits."""
     insert = 'query q() { insert Book { slug: "late", title: "Late", pages: 7 } }'
     parked, other = Parked(), omnigraph.open(library_place)

@@ -1,4 +1,4 @@
-"""Every refusal of an apply says what, where in the schema file, and what to do."""
+"""Every refusal of an apply names the reason, the position in the schema file, and a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query that is asked again gives what the graph has now, on whichever branch."""
+"""A repeated query returns the current content, on any branch."""
 
 from __future__ import annotations
 

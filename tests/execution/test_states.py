@@ -37,7 +37,7 @@ def fresh(place: Path) -> None:
 
 
 def worn(place: Path) -> None:
-    """Loaded in parts, with rows that were replaced and rows that are gone; no index."""
+    """Loaded in parts, with replaced rows and deleted rows; no index."""
     load(place, [older(line) for line in NODES[:6]], new=True)
     load(place, NODES)
     load(place, EDGES[:4])

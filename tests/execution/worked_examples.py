@@ -109,7 +109,7 @@ def contents() -> GraphData:
 
 
 def expect(run: Run, answered) -> None:
-    """Run it, and have it fail in the way the case says, if it says so."""
+    """Run it, and check the error of the case, if it has one."""
     if run.error is None:
         answered()
         return

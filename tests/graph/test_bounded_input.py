@@ -27,7 +27,7 @@ SCHEMA = "node Doc { slug: String @key  body: String? }"
 LINE = b'{"type": "Doc", "data": {"slug": "%d", "body": "%s"}}\n'
 MIB = 1 << 20
 BLANK = b" " * (MIB - 1) + b"\n"
-"""A line that says nothing."""
+"""An empty line."""
 UNLIMITED = InputSettings(expanded_bytes=0, expansion_ratio=0)
 
 
@@ -247,7 +247,7 @@ def test_rows_that_are_long_once_written_out_come_in_pieces(tmp_path):
 
 
 class Watched(io.RawIOBase):
-    """A stream that notes how much was asked of it at once, and may do something when read."""
+    """A stream that records the size of each read, and may run a callback."""
 
     def __init__(self, content: bytes, when_read: Callable[[], object] = lambda: None) -> None:
         self._content, self._when_read = io.BytesIO(content), when_read

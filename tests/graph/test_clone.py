@@ -270,7 +270,7 @@ def test_starting_over_leaves_nothing_of_the_first_attempt(branched, music_place
 
 
 def test_a_cleanup_of_the_source_while_it_is_copied_is_waited_out(branched, music_place, there):
-    """A file of the first plan is gone when it is copied; the second plan finds less."""
+    """A file of the first plan is removed before it is copied; the second plan has fewer."""
     for number in range(3):
         run(branched, LABEL.format(f"n{number}"))
     branched.optimize()
@@ -369,7 +369,7 @@ def test_a_clone_of_one_branch_leaves_the_tags_of_others(branched, music_place, 
 
 @pytest.mark.parametrize("shallow", [False, True])
 def test_a_graph_that_was_cleaned_up_can_be_cloned(branched, music_place, there, shallow):
-    """The versions its branches start at may be gone; a clone needs nothing of them."""
+    """The versions its branches start at may be removed; a clone does not need them."""
     for number in range(3):
         for name in branched.branches():
             run(branched, LABEL.format(f"{name}-{number}"), branch=name)

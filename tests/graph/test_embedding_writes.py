@@ -1,4 +1,4 @@
-"""Vectors that `@embed` says the source of are made when rows are written."""
+"""Vectors of `@embed` properties are computed when rows are written."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PAIR = 'query pair() { insert Person { name: "z" } insert Knows { from: "z", to:
 
 
 class Crash(BaseException):
-    """The process is gone: nothing after this line runs."""
+    """The process has ended: nothing after this line runs."""
 
 
 def crash():

@@ -22,7 +22,7 @@ ADD = 'query add() { insert Person { name: "a" } }'
 
 
 class Crash(BaseException):
-    """The process is gone: nothing after this line runs."""
+    """The process has ended: nothing after this line runs."""
 
 
 def crash() -> None:

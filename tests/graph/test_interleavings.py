@@ -27,7 +27,7 @@ node Page { slug: String @key  email: String?  made: DateTime?  n: I64?  @unique
 
 @pytest.fixture
 def slip_in(music_place):
-    """Gives a graph whose next write meets another writer right after it was prepared."""
+    """Return a graph whose next write conflicts with another writer right after its preparation."""
     blocks = []
 
     def slip(between, *, action="write_*", times=1, place=music_place, **given):
@@ -133,7 +133,7 @@ def test_an_overwrite_of_a_branch_that_moved_is_asked_to_read_again(slip_in):
     ids=["update by key", "update by value", "delete", "insert and update"],
 )
 def test_a_mutation_whose_branch_moved_is_run_again_on_what_is_there(slip_in, statements, left):
-    """It does what it would have done a moment later, and so sees the row that slipped in."""
+    """It is prepared again, and so includes the row written in between."""
     graph = slip_in(lambda other: run(other, 'insert Artist {slug: "other", name: "O"}'))
     run(graph, statements)
     names = "query q() { match { $a: Artist } return { $a.slug as slug, $a.name as name } }"

@@ -26,7 +26,7 @@ ARTIST_TABLE, EDGE_TABLE, MANIFEST = "*/nodes/*", "*/edges/*", "*/__manifest*"
 
 
 class Crash(BaseException):
-    """The process is gone: nothing after this line runs."""
+    """The process has ended: nothing after this line runs."""
 
 
 def crash():
@@ -53,7 +53,7 @@ def pending_files(place):
 
 
 def assert_recovered(graph, place, branch="main"):
-    """Nothing pending, every table where the graph says, and the next strict write works."""
+    """Check that nothing is pending, no table has drifted, and the next strict write works."""
     assert pending_files(place) == []
     assert drifted(graph, place, branch) == []
     run(graph, 'update Artist set {bio: "after"} where slug = "ada"', branch=branch)
@@ -85,7 +85,7 @@ def kinds(graph, branch="main"):
 # --- the writer continues ------------------------------------------------------------------------
 
 
-def test_a_write_that_cannot_be_announced_changes_nothing(music_place):
+def test_a_write_whose_intent_cannot_be_stored_changes_nothing(music_place):
     with observed(Trouble("before", "put", "__recovery/*")):
         graph = opened(music_place)
         before = contents(graph)
@@ -97,7 +97,7 @@ def test_a_write_that_cannot_be_announced_changes_nothing(music_place):
     assert_recovered(graph, music_place)
 
 
-def test_an_announcement_whose_answer_was_lost_is_abandoned_by_the_next_write(music_place):
+def test_an_intent_whose_answer_was_lost_is_abandoned_by_the_next_write(music_place):
     with observed(Trouble("after", "put", "__recovery/*")):
         graph = opened(music_place)
         with refusal(StorageFailure, "trouble"):
@@ -212,7 +212,7 @@ def test_a_publish_that_keeps_failing_is_finished_by_the_next_writer(music_place
     assert_recovered(graph, music_place)
 
 
-def test_an_announcement_that_cannot_be_removed_is_no_failure(music_place):
+def test_an_intent_that_cannot_be_removed_is_no_failure(music_place):
     with observed(Trouble("before", "delete", "__recovery/*")):
         graph = opened(music_place)
         run(graph, PAIR)
@@ -368,7 +368,7 @@ def test_the_next_write_discards_what_a_deleted_branch_left(music, music_place):
     assert_recovered(music, music_place)
 
 
-def test_a_fork_that_cannot_be_removed_keeps_its_announcement_until_it_can(music, music_place):
+def test_a_fork_that_cannot_be_removed_retains_its_intent_until_it_can(music, music_place):
     music.create_branch("dev")
     operation = stop(music_place, "after", "put", "__recovery/*", branch="dev")
     with observed(Trouble("before", "delete_branch")), refusal(StorageFailure, "trouble"):
@@ -547,7 +547,7 @@ def test_an_unreadable_intent_is_retained_and_stops_writers(music, music_place, 
     assert contents(opened(music_place, read_only=True))
 
 
-def test_other_files_beside_the_announcements_are_ignored(music, music_place):
+def test_other_files_beside_the_intents_are_ignored(music, music_place):
     (music_place / "__recovery/quarantine").mkdir(parents=True)
     (music_place / "__recovery/README").write_text("notes")
     run(music, PAIR)

@@ -1,4 +1,4 @@
-"""Deleting a branch looks at those it has to do with, and at no others."""
+"""Deleting a branch reads its related branches, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One text that says where to read: branch, tag, commit, version, time or snapshot."""
+"""Revisions as one text: branch, tag, commit, version, time or snapshot."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ NAMES = [f"p{n:02}" for n in range(12)]
 SLUGS = [f"s{n}" for n in range(4)]
 
 Entities = dict[tuple[str, str], dict]
-"""What a graph holds, by type and id."""
+"""The contents of a graph, by type and id."""
 
 
 def held(records) -> Entities:

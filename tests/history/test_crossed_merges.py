@@ -371,7 +371,7 @@ def test_where_too_many_crossings_follow_each_other_the_base_is_unknown(graph, m
 
 
 def test_merges_that_make_up_a_base_are_computed_once(graph, monkeypatch):
-    """Of three branches that cross, each merge needs two earlier ones: together 2 to the rounds."""
+    """Each merge of three crossed branches needs two earlier ones: together 2 to the rounds."""
     names = {"main": "a", "dev": "b", "third": "c"}
     graph.create_branch("third")
     for round in range(1, 7):

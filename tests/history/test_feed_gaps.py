@@ -1,4 +1,4 @@
-"""Answers of the feed to foreign tokens and to history that is gone."""
+"""Answers of the feed to foreign tokens and to removed history."""
 
 from __future__ import annotations
 

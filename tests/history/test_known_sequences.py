@@ -64,7 +64,7 @@ def test_traversals_on_a_warm_graph_follow_every_merge_revert_and_restore(graph)
 
 
 def test_a_source_whose_tables_count_lower_is_merged_all_the_same(graph):
-    """The target's tables have gone through many versions, the source's through few."""
+    """The target's tables have many versions, the source's few."""
     graph.create_branch("few")
     for number in range(12):
         graph.load([person("Ada", age=number)], "merge")
@@ -109,7 +109,7 @@ def test_what_two_branches_both_merged_before_is_no_conflict_between_them(graph)
 
 
 def test_a_way_back_to_its_start_is_one_way_and_not_a_hundred(graph):
-    """A variable that occurs twice is one entity, and an edge to oneself goes nowhere else."""
+    """A variable that occurs twice is one entity, and an edge to itself leads to no other node."""
     graph.load([knows("Ada", "Ada"), knows("Ben", "Ada")], "append")
     circle = (
         "query q() { match { $p: Person  $p knows $f  $f knows $p } return { $p.name, $f.name } }"

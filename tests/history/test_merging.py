@@ -242,7 +242,7 @@ def test_newest_counts_a_deletion(graph):
 
 
 def test_newest_is_inferred_where_cleanup_retained_enough_and_refused_where_not(graph):
-    """Of main three states are left to choose from: before, between and after dev's change."""
+    """Three states of main remain as bases: before, between and after dev's change."""
     put(graph, "main", person("Ada", age=12))
     put(graph, "dev", person("Ada", age=11))
     put(graph, "main", person("Cy"))

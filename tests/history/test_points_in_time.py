@@ -1,4 +1,4 @@
-"""Reading the past: each commit shows what it showed when it was made, or says why it cannot."""
+"""Time travel: each commit reads as when it was created, or reports why it cannot."""
 
 from __future__ import annotations
 

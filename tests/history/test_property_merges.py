@@ -1,4 +1,4 @@
-"""Merges by property and by entity: what is taken from which side, and what conflicts."""
+"""Merges by property and by entity: the merged values, and the conflicts."""
 
 from __future__ import annotations
 
@@ -401,7 +401,7 @@ def test_a_cherry_pick_takes_the_properties_of_the_commit(graph):
     ],
 )
 def test_values_that_are_easily_mistaken_for_each_other(graph, name, base, ours, theirs):
-    """Each of the three is another value: taken if one side has it, in conflict if both do."""
+    """Each of the three is a different value: applied if one side has it, a conflict if both do."""
     put(graph, "main", person("Eve", **{name: base}))
     graph.merge("main", "dev")
     put(graph, "dev", person("Eve", low=1, **{name: theirs}))

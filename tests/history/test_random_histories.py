@@ -35,7 +35,7 @@ class Model:
     parents: list[tuple[int, ...]] = field(default_factory=lambda: [()])
     states: list[State] = field(default_factory=lambda: [{}])
     ids: list[str] = field(default_factory=list)
-    """What the graph calls each commit."""
+    """The id of each commit in the graph."""
     heads: dict[str, int] = field(default_factory=lambda: {"main": 0})
     came_from: dict[str, str] = field(default_factory=dict)
 
@@ -144,7 +144,7 @@ def is_known(row: Base) -> bool:
 
 @dataclass
 class Merge:
-    """What merging a source into a target comes to; at conflicts it has what the target has."""
+    """The result of merging a source into a target; a conflict retains the target's value."""
 
     base: dict[str, Base]
     conflicts: Conflicts

@@ -51,7 +51,7 @@ RULES = {
     "v": "theirs",
     "b": "theirs",
 }
-"""Of `plain` only a rule for rows speaks."""
+"""Only a rule for rows applies to `plain`."""
 
 
 def make_row(chance: random.Random) -> Row:

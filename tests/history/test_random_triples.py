@@ -74,7 +74,7 @@ def changed(
 
 
 def records(nodes: State, edges: State) -> list[dict[str, object]]:
-    """An edge goes from a thing that stays to another, or to itself."""
+    """An edge from a node that stays to another, or to itself."""
     things = [{"type": "Thing", "data": {"slug": id, **row}} for id, row in nodes.items()]
     links = []
     for id, row in edges.items():
@@ -134,7 +134,7 @@ def check(
     granularity: str = "property",
     **where: Any,
 ) -> None:
-    """One graph of many triples; `where` says on which engine rows are compared."""
+    """One graph of many triples; `where` names the engine that compares rows."""
     where["granularity"] = granularity
     chance = random.Random(seed)
     ids = [f"e{number:04d}" for number in range(entities)]

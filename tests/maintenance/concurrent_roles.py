@@ -25,7 +25,7 @@ edge Has: Counter -> Item
 """
 ITEMS_OF_A_LOAD = 40
 WINDOW = 5
-"""A writer's newest items: with each step one comes and the oldest goes."""
+"""A writer's newest items: each step adds one and deletes the oldest."""
 RETRYABLE = {"read_set_changed", "writer_busy", "historical_version_reclaimed", "conflict"}
 SETTINGS = Settings(cleanup_grace_s=60)
 """All of them agree on how long a write may take, which is as short as it can be."""

@@ -79,12 +79,12 @@ def check(place: Path, reported: dict[str, dict[str, object]]) -> None:
     assert graph.verify(deep=True).findings == ()
 
 
-def test_nobody_notices_for_a_while(tmp_path):
+def test_other_processes_are_unaffected_for_a_while(tmp_path):
     check(tmp_path / "busy.omni", play(tmp_path / "busy.omni", 12))
 
 
 @pytest.mark.slow
-def test_nobody_notices_for_a_minute(tmp_path):
+def test_other_processes_are_unaffected_for_a_minute(tmp_path):
     """Longer than unreferenced files are left alone: cleanup removes some of them."""
     check(tmp_path / "busy.omni", play(tmp_path / "busy.omni", 90))
 
@@ -92,6 +92,6 @@ def test_nobody_notices_for_a_minute(tmp_path):
 @pytest.mark.slow
 @pytest.mark.fuzz
 @pytest.mark.soak
-def test_nobody_notices_for_an_hour(tmp_path):
+def test_other_processes_are_unaffected_for_an_hour(tmp_path):
     seconds = float(os.environ.get("SOAK_SECONDS", "3600"))
     check(tmp_path / "busy.omni", play(tmp_path / "busy.omni", seconds))

@@ -1,4 +1,4 @@
-"""Removing what only old commits need: what goes, what stays, and what refuses before anything."""
+"""Removal of files of old commits: what is removed, what is retained, and refusals."""
 
 from __future__ import annotations
 
@@ -436,7 +436,7 @@ def test_a_branch_that_cannot_be_read_stops_it_before_anything_is_removed(librar
 
 
 class Disturbed(ReachabilityScan):
-    """Fails to read a graph so many times, as if a branch went while it looked."""
+    """Fail to read a graph a number of times, as if a branch were deleted in between."""
 
     def __init__(self, graph, times, *, branches_move):
         super().__init__(graph._open.views.root, Retention(1))

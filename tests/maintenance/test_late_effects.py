@@ -1,4 +1,4 @@
-"""Maintenance that meets a table version of a writer that was given up long ago."""
+"""Maintenance of a table with a version of a writer abandoned long ago."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def kinds(graph):
 
 
 def assert_undone(graph, before):
-    """The version is gone from sight for good, and the table takes strict writes again."""
+    """The version is never visible again, and the table accepts strict writes."""
     assert kinds(graph) == ["Abandoned", "RevokedEffect"]
     assert all(head(graph, key) == entry(graph, key).version for key in TABLES)
     assert rows_of(graph) == before

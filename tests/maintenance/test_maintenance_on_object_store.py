@@ -1,4 +1,4 @@
-"""Looking after a graph in a bucket, where writers are kept apart by a lease."""
+"""Maintenance of a graph in a bucket, where a lease excludes other writers."""
 
 from __future__ import annotations
 

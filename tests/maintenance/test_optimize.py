@@ -351,7 +351,7 @@ def test_a_foreign_version_on_top_of_interrupted_maintenance_stops_it(place, lib
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_where_nothing_is_to_be_done_nothing_is_announced(place, library, verb):
+def test_without_work_no_intent_is_written(place, library, verb):
     write_a_little(library)
     announcing = At("before", "*", INTENTS, lambda: None)
     with watched(announcing):

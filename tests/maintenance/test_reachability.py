@@ -1,4 +1,4 @@
-"""Random graphs of branches, cleaned: nothing that can be reached goes, and nothing else stays.
+"""Random graphs of branches, cleaned: nothing reachable is removed, and nothing else stays.
 
 What can be reached is worked out by `reference_marker`, from the files alone.
 """
@@ -101,7 +101,7 @@ class Life:
         open_writable(snapshot(self.graph), entry(self.graph, BOOK, self.branch()))
 
     def zombie(self):
-        """The folder of a branch whose reference is gone."""
+        """The folder of a branch whose reference is deleted."""
         writable = open_writable(snapshot(self.graph), entry(self.graph, READER, self.branch()))
         location = writable.table.location
         if location.branch is not None and writable.is_fork:

@@ -65,7 +65,7 @@ def merge_rows(
 
 
 def list_units(row: Row, granularity: str, rules: Mapping[str, str]) -> Iterable[tuple[str, ...]]:
-    """List what is taken from one side together: a property, or all that have no rule."""
+    """List the properties merged together: one property, or all without a rule."""
     if granularity == "property":
         return [(name,) for name in row]
     rest = tuple(name for name in row if name not in rules)

@@ -91,7 +91,7 @@ class Outcome:
 
 
 FRESH = "fresh-"
-"""What ids start with that stand for ids the engine mints."""
+"""The prefix of placeholders of ids minted by the engine."""
 
 
 def empty() -> State:

@@ -38,7 +38,7 @@ SEED_RECORDS = [
 
 
 class Crash(BaseException):
-    """The process is gone: nothing after this line runs."""
+    """The process has ended: nothing after this line runs."""
 
 
 class CrashAt:

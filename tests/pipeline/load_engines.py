@@ -80,7 +80,7 @@ def outcome(template: Path, place: Path, data: bytes | str, mode: str, engine: s
 
 
 def described(error: OmniError) -> tuple:
-    """An error with everything it says about places."""
+    """An error with all positions that it reports."""
     match error:
         case RowsRejected():
             return "rows", error.total, error.problems

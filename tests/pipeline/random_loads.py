@@ -49,7 +49,7 @@ BAD_LINES = (
 
 
 class Inputs:
-    """Draws records; `error_rate` says how likely each of them is wrong in some way.
+    """Draw records; `error_rate` is the probability of a mistake in each of them.
 
     With `paired` they are for the larger schema, and wrong more often.
     """

@@ -123,7 +123,7 @@ def test_every_query_gives_the_same_answer_before_and_after(spark, tmp_path, bra
 
 
 def test_blobs_of_every_size_are_read_from_merged_files(spark, library):
-    """Small ones are kept in the rows, larger ones in files that many share or in their own."""
+    """Small ones are stored in the rows, larger ones in shared files or in their own."""
     sizes = {"small": 10, "packed": 200_000, "alone": 5 << 20}
     contents = {slug: random.Random(size).randbytes(size) for slug, size in sizes.items()}
     for slug, content in contents.items():

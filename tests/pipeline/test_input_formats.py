@@ -1,4 +1,4 @@
-"""Every kind of input and output: what goes in comes out, and mistakes are found in place."""
+"""Every kind of input and output: a round trip, and positions of mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Without the extra `spark`: everything else works, and work on Spark says what to install.
+"""Without the extra `spark`: everything else works, and work on Spark names the missing packages.
 
 One process, in which the packages of the extra and those nothing here depends on cannot be found,
 tries everything; the tests look at what it printed.

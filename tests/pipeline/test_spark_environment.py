@@ -1,4 +1,4 @@
-"""A Spark that was named wrongly, is not there or does not start: said at once, in one line."""
+"""A Spark that is misconfigured, missing or does not start is reported at once, in one line."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_behind_a_proxy_no_host_is_requested(monkeypatch, closed_port):
 
 
 def run_load(tmp_path, *options):
-    """A load of one line by the real command, which must fail; gives what it said."""
+    """Run a failing load of one line by the real command, and return its output."""
     omnigraph.init(tmp_path / "graph", "node Person { name: String @key }")
     (tmp_path / "rows.jsonl").write_text('{"type": "Person", "data": {"name": "Ada"}}\n')
     command = [sys.executable, "-m", "omnigraph", "load", str(tmp_path / "graph")]

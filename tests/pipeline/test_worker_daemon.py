@@ -1,4 +1,4 @@
-"""The program that starts Python workers says nothing when their reader has gone."""
+"""The program that starts Python workers prints nothing when their reader has ended."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def graph(new_graph):
 
 @pytest.fixture
 def fault(tmp_path, monkeypatch):
-    """Arranges a fault in a stage; to be asked afterwards whether it was met."""
+    """A fault planted in a stage, with a check that it was reached."""
 
     def arrange(stage: str, way: str = "kill"):
         marker = tmp_path / "failed"

@@ -22,7 +22,7 @@ PLAN_CACHE = "spark.connect.session.planCache.enabled"
 
 
 class Growing:
-    """A graph that gets ten more people whenever it is asked to."""
+    """A graph that gets ten more people on request."""
 
     def __init__(self, uri: str) -> None:
         self.graph, self.people = omnigraph.init(uri, SCHEMA), 0

@@ -1,4 +1,4 @@
-"""A program that follows the changes of a graph and keeps them in a database, until it is killed.
+"""A program that replicates the changes of a graph to a database, until it is killed.
 
 python replica_driver.py GRAPH CHECKPOINT DATABASE
 

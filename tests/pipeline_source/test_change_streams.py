@@ -1,4 +1,4 @@
-"""The stream of changes: offsets that are commits, asked as Spark asks for them."""
+"""The stream of changes: offsets are commits, requested as by Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries on one frame do not see each other's filters, whatever Spark keeps of the reader."""
+"""Queries on one frame do not see each other's filters, whatever Spark caches of the reader."""
 
 from __future__ import annotations
 

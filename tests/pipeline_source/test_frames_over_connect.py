@@ -50,5 +50,5 @@ def test_a_loaded_frame_is_pinned_at_its_first_action_as_long_as_the_server_keep
 
 
 def test_a_loaded_frame_moves_where_the_server_keeps_no_plans(seen):
-    """If this fails after an upgrade, Spark Connect has changed: the how-to says what it did."""
+    """If this fails after an upgrade, Spark Connect has changed, and the how-to is stale."""
     assert seen["not cached"]["load"] == [10, 20]

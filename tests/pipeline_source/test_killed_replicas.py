@@ -27,7 +27,7 @@ PATIENCE_S = 600
 
 
 class Follower:
-    """The program, its checkpoint, and what it has kept."""
+    """The program, its checkpoint, and its replica."""
 
     def __init__(self, graph, folder: Path) -> None:
         self._graph, self._folder = graph, folder

@@ -1,4 +1,4 @@
-"""The parts of a source that PySpark keeps in Python; the data source is built around them.
+"""The parts of a source that PySpark runs in Python; the data source is built around them.
 
 If one of these fails after an upgrade, Spark has changed: read `spark_source/datasource.py` again.
 """

@@ -43,7 +43,7 @@ class PlainReader(DataSourceReader):
 
 
 class FilteringReader(PlainReader):
-    """Takes `n >= …` as its documentation says."""
+    """Accept `n >= …` as documented."""
 
     def pushFilters(self, filters):
         for one in filters:

@@ -111,7 +111,7 @@ def test_a_bundle_means_what_its_data_says(seed: int) -> None:
 
 
 def damaged(rng: random.Random, text: str) -> str:
-    """A text with some characters taken out, doubled, moved or made something else."""
+    """A text with some characters removed, doubled, moved or replaced."""
     pieces = list(text)
     for _ in range(rng.randint(1, 6)):
         at = rng.randrange(len(pieces))

@@ -17,7 +17,7 @@ def template(tmp_path_factory):
 
 @pytest.fixture
 def place(request, tmp_path):
-    """A graph in a folder or, where the test asks for it, in a bucket."""
+    """A graph in a folder or, where the test requests it, in a bucket."""
     if getattr(request, "param", FOLDER) == BUCKET:
         bucket = Bucket.on(request.getfixturevalue("s3_server"))
         init_graph(bucket, SCHEMA).load(FIRST, "append")

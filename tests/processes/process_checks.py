@@ -32,7 +32,7 @@ def check_line(graph, acks, branch="main"):
 
 
 def check_tables(place, branch="main"):
-    """Every table the branch may write is where it says it is, and no id is there twice."""
+    """Check that no table of the branch has drifted, and that no id is duplicated."""
     graph = open_graph(place, read_only=True)
     snapshot = graph._open.views.read_newest(branch).snapshot
     for key, entry in snapshot.entries.items():

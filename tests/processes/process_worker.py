@@ -1,4 +1,4 @@
-"""A process that works on a graph as its standard input says, a JSON object a line.
+"""A process that runs operations on a graph from standard input, a JSON object a line.
 
 It answers with events, a JSON object a line: `ready` once, whatever the command reports while it
 runs, and `done` when the command is over. An acknowledged write is reported right away, so that a

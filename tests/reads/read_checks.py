@@ -14,7 +14,7 @@ class Wrong(AssertionError):
 
 
 def check_rows(rows: object, table: str, state: State) -> None:
-    """A whole type, also how many rows it says it has."""
+    """All rows of a type, and its reported row count."""
     columns = COLUMNS[table]
     found = rows.to_arrow().select(list(columns)).to_pylist()  # type: ignore[attr-defined]
     wanted = [row_values(row, table) for row in state[table].values()]

@@ -70,7 +70,7 @@ class Missing:
 
 @dataclass(frozen=True)
 class StartsWith:
-    """In SQL also with a function around the column, which no source is ever asked about."""
+    """In SQL also with a function around the column, which is never pushed down."""
 
     column: str
     prefix: str

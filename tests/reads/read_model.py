@@ -34,7 +34,7 @@ VALUES: dict[str, dict[str, tuple[object, ...]]] = {
     "Knows": {"since": AGES, "src": ("p1", "p2", "p3"), "dst": ("p1", "p2", "p3")},
     "Wrote": {"src": ("p1", "p2", "p3"), "dst": ("n1", "n2")},
 }
-"""What conditions compare each column with."""
+"""The values that conditions compare each column with."""
 
 SCHEMAS = tuple(
     f"""\
@@ -51,7 +51,7 @@ edge Wrote: Person -> Note
 """
     for age, index in (("I32", " @index"), ("I64", ""), ("F64", " @index"))
 )
-"""The same types three times; made again, a type has its columns in other Lance types."""
+"""Equal types, three times; created again, a type has its columns in other Lance types."""
 
 
 def empty() -> State:
@@ -123,7 +123,7 @@ class Line:
     incarnation: int
     state: State
     moves: int = 0
-    """How often it got a commit, whatever the commit did."""
+    """The number of its commits."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ MADE_ON_THE_SPOT = 0.15
 
 @dataclass(frozen=True)
 class Pin:
-    """A state that something kept was made from."""
+    """The state that a retained result was read from."""
 
     graph_number: int
     incarnation: int
@@ -37,7 +37,7 @@ class Pin:
 
 @dataclass(frozen=True)
 class Kept:
-    """Something made earlier that is asked again: `check` raises Wrong if it does not fit."""
+    """A retained result that is read again: `check` raises Wrong if it differs."""
 
     what: str
     pin: Pin
@@ -47,7 +47,7 @@ class Kept:
 
 @dataclass
 class ReadRun(Writer):
-    """Carries steps out; `log` says what they were and `tally` counts them."""
+    """Runs steps; `log` describes them and `tally` counts them."""
 
     place: Path
     templates: Templates
@@ -96,7 +96,7 @@ class ReadRun(Writer):
         return self._make_graph(random)
 
     def re_create_the_graph(self, random: Random) -> str:
-        """Another graph of the same shape, asked the same questions as the one before it."""
+        """Another graph of the same schema, queried as the one before it."""
         self._ask_all(self.questions, "main")
         self._remove()
         return self._make_graph(random)
@@ -187,7 +187,7 @@ class ReadRun(Writer):
         return f"{question.text} at {commit.commit_id}"
 
     def ask_an_older_handle(self, random: Random) -> str | None:
-        """A handle of a graph that is gone gives what is there now, or refuses; nothing else."""
+        """A handle of a replaced graph returns the current content, or refuses."""
         if self.older is None:
             return None
         question = make_question(random)
@@ -269,7 +269,7 @@ class ReadRun(Writer):
         return len(self.happened)
 
     def count(self, pin: Pin, made_at: int, kind: str, engine: str, *, is_refused: bool) -> None:
-        """Count an answer of something kept, also by what happened since it was made."""
+        """Count an answer of a retained result, also by the events since it was read."""
         outcome = ", refused" * is_refused
         self.tally[f"{kind} / {engine}{outcome}"] += 1
         for event in self._since(pin, made_at):

@@ -1,4 +1,4 @@
-"""Whatever changes a graph, done to the graph and to the rows kept in plain Python."""
+"""Changes of a graph, applied to the graph and to the rows in plain Python."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from reads.read_model import (
 BRANCHES = ("dev", "trial")
 
 LOADED = (TABLES, ("Person", "Knows"), ("Person",), ("Note", "Wrote"), ("Knows",), ("Note",))
-"""Which tables a load writes; one into an empty graph writes all."""
+"""The tables that a load writes; one into an empty graph writes all."""
 PREFIXES = {"Person": "p", "Note": "n", "Knows": "k", "Wrote": "w"}
 SHARES = {"Person": 1.0, "Note": 0.5, "Knows": 1.0, "Wrote": 0.4}
 

@@ -38,7 +38,7 @@ EMBEDDED = {
     "back up": 2,
     "restore": 3,
 }
-"""How often each kind comes up, in a run without Spark."""
+"""The frequency of each kind, in a run without Spark."""
 
 RETENTIONS = ("keep rows", "keep a view", "keep a result")
 
@@ -58,7 +58,7 @@ CHANGES: dict[str, tuple[str, ...]] = {
     "restore": ("append",),
     "overwrite": (),
 }
-"""What happens between two uses of what was retained, and what has to happen before it."""
+"""Events between two uses of a retained result, and their prerequisites."""
 
 ON_SPARK = (*FRAMES, "register a view", "act on a frame", "ask a view", "ask on Spark")
 """The kinds that need a session."""
@@ -93,7 +93,7 @@ def make_steps(seed: int, *, on_spark: bool) -> list[Step]:
 
 
 def _with_things_kept(random: Random, turn: int) -> list[str]:
-    """Two things are retained, the graph changes, and they are asked again."""
+    """Two results are retained, the graph changes, and they are read again."""
     change = list(CHANGES)[turn % len(CHANGES)]
     needed = {"re-create a branch": ["create a branch"], "restore": ["back up"]}.get(change, [])
     retained = [RETENTIONS[(turn + n) % len(RETENTIONS)] for n in range(2)]

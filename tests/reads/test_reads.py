@@ -1,4 +1,4 @@
-"""Three engines that read, against rows kept in plain Python, in one process.
+"""Three engines that read, against rows in plain Python, in one process.
 
 Embedded queries and rows, `.gq` on Spark, and the data source with its frames and views; between
 the reads the graph is written, branched, optimized, cleaned up, removed and made again at its path.

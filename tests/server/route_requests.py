@@ -26,7 +26,7 @@ class Asked:
     body: object = None
     headers: dict[str, str] = field(default_factory=dict)
     is_masked: bool = False
-    """Whether the first right, if it is missing, is as if nothing was there."""
+    """True if an actor without the first right gets the answer of a missing resource."""
 
 
 PHOTO = "blob?entity=node&type=Person&id=Ada&property=photo&branch={branch}"

@@ -158,7 +158,7 @@ def end(process: subprocess.Popen) -> None:
 
 
 def boot(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """A server that does not start; what it said."""
+    """A server that does not start, and its output."""
     return subprocess.run(
         [sys.executable, "-m", "omnigraph.cli", "serve", "--bind", "127.0.0.1:0", *arguments],
         capture_output=True,

@@ -1,4 +1,4 @@
-"""The document says what the server does, and every answer is what the document says."""
+"""The document agrees with the server, and every answer with the document."""
 
 import inspect
 import json

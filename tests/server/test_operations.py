@@ -59,7 +59,7 @@ def test_the_digest_of_what_is_served_follows_policies_and_queries(people, tmp_p
 
 def test_metrics_report_storage_and_waiting_writes(people) -> None:
     class Crash(BaseException):
-        """The writer is gone."""
+        """The writer has ended."""
 
     def crash() -> None:
         raise Crash

@@ -1,4 +1,4 @@
-"""Bearer tokens: who they belong to, and that none of them is kept or shown."""
+"""Bearer tokens: their actors, and that none is stored or shown."""
 
 import datetime
 import hashlib

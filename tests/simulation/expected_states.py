@@ -1,4 +1,4 @@
-"""Invariants of a simulated graph, checked by an observer that sees everything and shares no code.
+"""Invariants of a simulated graph, checked by an omniscient observer that shares no code.
 
 The journal has every attempted write and its result. A branch is right if its
 commits hold every acknowledged operation once and in order, none that failed, and if its tables are
@@ -37,7 +37,7 @@ class Writing:
     removes: Mapping[str, Sequence[str]]
     is_costly: bool = False
     brings: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """What becomes of whole tables, brought in from another branch."""
+    """The new rows of tables adopted from another branch."""
 
     def apply(self, state: State) -> None:
         state |= {table: dict(rows) for table, rows in self.brings.items()}
@@ -72,7 +72,7 @@ class Journal:
     doomed: set[str] = field(default_factory=set)
     """Names with an attempted deletion or rename."""
     consumers: dict[str, tuple[str | None, str]] = field(default_factory=dict)
-    """What was acknowledged to those who read the feed: a branch, and a commit of its history."""
+    """The acknowledged position of each consumer: a branch, and a commit of its history."""
 
     def list_acknowledged(self, incarnation: str | None) -> list[Fact]:
         return [

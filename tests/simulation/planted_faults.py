@@ -42,7 +42,7 @@ def _remove_at_first_sight() -> None:
     orphans.OrphanCandidates._is_due = lambda *_: True
 
 
-def _announce_nothing() -> None:
+def _write_no_intents() -> None:
     """A write commits its tables without an intent."""
     transaction.write_intent = _nothing
 
@@ -116,7 +116,7 @@ def _forget_that_the_manifest_stands_still() -> None:
     orphan_removal.OrphanRemoval._list_possible_bases = lambda *_: []
 
 
-def _announce_moves_alone() -> None:
+def _write_intents_of_tables_alone() -> None:
     """A new table gets no intent where the fence may be lost."""
     transaction._is_announced = lambda request: bool(request.staged)
 
@@ -125,7 +125,7 @@ PLANTED: dict[str, Callable[[], None]] = {
     "skip_proof_of_files": _skip_proof_of_files,
     "trust_the_clock": _trust_the_clock,
     "remove_at_first_sight": _remove_at_first_sight,
-    "announce_nothing": _announce_nothing,
+    "write_no_intents": _write_no_intents,
     "recover_nothing": _recover_nothing,
     "finish_half_writes": _finish_half_writes,
     "keep_no_forks": _keep_no_forks,
@@ -134,5 +134,5 @@ PLANTED: dict[str, Callable[[], None]] = {
     "start_at_what_goes": _start_at_what_goes,
     "name_no_anchor": _name_no_anchor,
     "forget_that_the_manifest_stands_still": _forget_that_the_manifest_stands_still,
-    "announce_moves_alone": _announce_moves_alone,
+    "write_intents_of_tables_alone": _write_intents_of_tables_alone,
 }

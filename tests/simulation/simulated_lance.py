@@ -37,7 +37,7 @@ _SCHEME = "sim://"
 _QUOTED = re.compile(r"'((?:[^']|'')*)'")
 _IN_LIST = re.compile(r"`(\w+)` IN \((.*)\)", re.DOTALL)
 _VERSION_BYTES = struct.pack("<I", 0) + struct.pack("<QHH4s", 0, 0, 2, b"LANC")
-"""The file of a version with nothing in it: its message is kept beside its bytes."""
+"""The empty file of a version: its message is stored beside its bytes."""
 
 _graphs: list[Files] = []
 
@@ -100,7 +100,7 @@ class SimulatedSchema:
 
     @cached_property
     def empty_rows(self) -> pa.Table:
-        """No rows, with the columns of a scan that asks for everything."""
+        """No rows, with the columns of a full scan."""
         numbers = [pa.field(name, pa.uint64()) for name in ("_rowid", "_rowaddr")]
         return pa.schema([*self.arrow, *numbers]).empty_table()
 
@@ -136,7 +136,7 @@ class Version:
     """Folders of other branches, which fragments name by their place here, from 1 on."""
     made_us: int = 0
     cache: dict[str, Any] = field(default_factory=dict, compare=False)
-    """What others make of it; it never changes."""
+    """The decoded content, which never changes."""
 
     def list_files(self, folder: str) -> frozenset[str]:
         """The data and deletion files it names, given the folder it is in."""
@@ -466,9 +466,9 @@ class SimulatedDataset:
 class _Removable:
     versions: list[int]
     files: list[str]
-    """Those that only these versions name."""
+    """The files that only these versions reference."""
     strays: list[str]
-    """Those that no version names."""
+    """The files that no version references."""
     records: list[str]
 
 
@@ -739,7 +739,7 @@ def open_dataset(uri: str, version: int | None = None, **_: object) -> Simulated
 
 class SimulatedSession:
     def __init__(self, **_: object) -> None:
-        """Nothing is kept."""
+        """Do nothing: there is no cache."""
 
 
 def replace_lance() -> None:

@@ -63,7 +63,7 @@ def _uuid4() -> uuid.UUID:
 
 
 class InlineExecutor:
-    """A pool whose work is done by who asks for it."""
+    """A pool that runs its work in the calling thread."""
 
     def __init__(self, *_: object, **__: object) -> None:
         """Nothing is started."""

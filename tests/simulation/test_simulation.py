@@ -22,7 +22,7 @@ LONG_S = 120.0
 SOAK_S = float(os.environ.get("SOAK_SECONDS", "3600"))
 
 PLANTED = {
-    "announce_nothing": "crashes",
+    "write_no_intents": "crashes",
     "finish_half_writes": "crashes",
     "keep_no_forks": "names",
     "trust_the_clock": "cleaning",
@@ -35,9 +35,9 @@ SUBTLE = {
     "start_at_what_goes": "past",
     "name_no_anchor": "looks",
     "forget_that_the_manifest_stands_still": "looks",
-    "announce_moves_alone": "looks",
+    "write_intents_of_tables_alone": "looks",
 }
-"""Those that take longer: other safeguards cover most of what they cause."""
+"""Faults that take longer: other safeguards cover most of their effects."""
 
 
 def simulate(*given: str) -> dict[str, Any]:

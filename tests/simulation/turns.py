@@ -47,7 +47,7 @@ class Fate:
     suspended_at: str = ""
     """The prefix of the effects counted until it is suspended; by default of all."""
     suspended_in_reads: bool = False
-    """Whether reads and listings are counted as well."""
+    """True if reads and listings are counted too."""
     faults: dict[int, Fault] = field(default_factory=dict)
 
 

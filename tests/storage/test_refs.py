@@ -24,7 +24,7 @@ from storage.memory_store import MemoryObjectStore
 
 
 class RestlessStore(MemoryObjectStore):
-    """Whatever it lists first is gone before it can be read."""
+    """A store whose first listed object is removed before it can be read."""
 
     def list(self, prefix):
         found = super().list(prefix)

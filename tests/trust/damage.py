@@ -26,7 +26,7 @@ edge Knows: Person -> Person
 BRANCHES = ("main", "side")
 TAG = "seen"
 MANY = 5_200
-"""So many deleted rows of a fragment are kept as a bitmap, and not as a list."""
+"""The number of deleted rows of a fragment that Lance stores as a bitmap, not as a list."""
 PEOPLE = "query q() { match { $p: Person } return { $p.name as name, $p.age as age } }"
 PHOTO_BYTES = 100_000
 GARBAGE = "left.lance"

@@ -150,7 +150,7 @@ def test_a_newer_manifest_version_known_elsewhere_is_found_without_checksums(pla
 
 
 def test_cleanup_refuses_while_the_manifest_version_a_branch_starts_at_is_missing(place):
-    """It names files of the parent, which nothing else keeps there."""
+    """It references files of the parent, which nothing else retains."""
     start = max(place.glob("__manifest/tree/*/_versions/*.manifest"))
     content = start.read_bytes()
     start.unlink()

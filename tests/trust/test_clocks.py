@@ -254,7 +254,7 @@ def list_table_files(place: Path) -> set[str]:
 
 @pytest.mark.parametrize("are_old", [False, True])
 def test_removing_by_list_takes_what_lance_would(tmp_path, are_old):
-    """Of files that are a week old Lance does not say whether a version names them."""
+    """Lance does not check references of files that are a week old."""
     with_list, by_lance = (tmp_path / name / "g.omni" for name in ("a", "b"))
     make_versions_with_files_of_every_kind(with_list)
     if are_old:
@@ -456,18 +456,18 @@ FENCES = pytest.mark.parametrize(("mode", "intents"), [(FenceMode.OFF, 1), (Fenc
 
 
 @FENCES
-def test_a_new_table_is_announced_where_the_fence_may_be_lost(tmp_path, mode, intents):
+def test_a_new_table_has_an_intent_where_the_fence_may_be_lost(tmp_path, mode, intents):
     """Or a cleanup would remove it before the graph shows it, and the file of the publish too."""
     place = make_people(tmp_path)
-    announced = []
+    intents_seen = []
 
     def look() -> None:
-        announced.append(len(list(place.glob("__recovery/*.json"))))
+        intents_seen.append(len(list(place.glob("__recovery/*.json"))))
 
     with watched(At("before", "commit", MANIFEST, look)):
         graph = with_clock(place, 0, 60.0, mode)
         graph.apply_schema(f"{SCHEMA} node City {{ name: String @key }}")
-    assert announced == [intents]
+    assert intents_seen == [intents]
     assert list(place.glob("__recovery/*.json")) == []
     assert len(graph.nodes("City")) == 0
 
@@ -478,7 +478,7 @@ def test_a_file_of_the_manifest_stays_until_that_has_moved_where_the_fence_may_b
 ):
     """Its writer may be suspended right before the publish, on the newest version.
 
-    A file of a table is another matter: a write proves that it is there before it is announced.
+    A file of a table differs: a write proves that it exists before it writes the intent.
     """
     place = make_people(tmp_path)
     with omnigraph.open(place) as graph:
@@ -506,7 +506,7 @@ def test_a_file_of_the_manifest_stays_until_that_has_moved_where_the_fence_may_b
 
 
 def test_a_cleanup_that_others_overtake_says_nothing_of_damage(tmp_path, monkeypatch):
-    """Versions needed before it acquired the fence may be gone by then."""
+    """Versions needed before it acquired the fence may be removed by then."""
     place = make_people(tmp_path)
     others = omnigraph.open(place)
     look = cleanup.find_missing
@@ -526,22 +526,20 @@ def test_a_cleanup_that_others_overtake_says_nothing_of_damage(tmp_path, monkeyp
 
 
 @FENCES
-def test_a_table_that_a_branch_takes_over_is_announced_where_the_fence_may_be_lost(
-    tmp_path, mode, intents
-):
+def test_an_adopted_table_has_an_intent_where_the_fence_may_be_lost(tmp_path, mode, intents):
     """Or a cleanup would remove the version before the branch shows it."""
     place = tmp_path / "g.omni"
     with omnigraph.init(place, SCHEMA) as graph:
         graph.create_branch("side")
         graph.load([{"type": "Person", "data": {"name": "Ada"}}], "append")
-    announced = []
+    intents_seen = []
 
     def look() -> None:
-        announced.append(len(list(place.glob("__recovery/*.json"))))
+        intents_seen.append(len(list(place.glob("__recovery/*.json"))))
 
     with watched(At("before", "commit", MANIFEST, look)):
         graph = with_clock(place, 0, 60.0, mode)
         graph.merge("main", into="side")
         assert names(graph, "side") == {"Ada"}
-    assert announced == [intents]
+    assert intents_seen == [intents]
     assert list(place.glob("__recovery/*.json")) == []

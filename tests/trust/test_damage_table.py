@@ -105,7 +105,7 @@ def people(place: Path) -> Rows:
 
 
 def rows_of(graph: omnigraph.Graph, branch: str) -> list[tuple[object, ...]]:
-    """Those of a branch, or of the tag."""
+    """Return the rows of a branch, or of the tag."""
     found = graph.at(TAG).query(PEOPLE) if branch == TAG else graph.query(PEOPLE, branch=branch)
     return sorted((tuple(row.values()) for row in found.rows), key=str)
 

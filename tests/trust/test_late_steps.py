@@ -240,7 +240,7 @@ def test_starting_a_clone_over_late_spares_one_that_was_finished_concurrently(tm
         assert graph.verify(deep=True).findings == ()
 
 
-def test_a_claim_that_was_released_and_not_removed_is_in_nobodys_way(tmp_path):
+def test_a_claim_that_was_released_and_not_removed_blocks_no_clone(tmp_path):
     source, there = make_people(tmp_path), tmp_path / "there.omni"
     with watched(At("before", "delete", CLONE_CLAIM, stop)), pytest.raises(Stopped):
         omnigraph.clone(source, there)

@@ -1,4 +1,4 @@
-"""A process that commits and queries for long keeps within bounds."""
+"""A long-running process that commits and queries stays within its memory bounds."""
 
 from __future__ import annotations
 

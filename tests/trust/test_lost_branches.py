@@ -38,7 +38,7 @@ def record_of(place: Path, name: str = "side") -> Path:
 
 
 def lose(place: Path) -> tuple[str, bytes]:
-    """The id of the branch whose record is gone now, and the record."""
+    """The id of the branch whose record was deleted, and the record."""
     record = record_of(place)
     content = record.read_bytes()
     record.unlink()

@@ -30,7 +30,7 @@ TYPES = {
 
 @dataclass
 class Thing:
-    """A declaration that keeps its token however it is called."""
+    """A declaration that keeps its token under every name."""
 
     token: int
     text: str = ""
@@ -132,7 +132,7 @@ class Model:
     # --- edits ----------------------------------------------------------------------------------
 
     def edit(self) -> str:
-        """Make one random edit and say which; hints of earlier edits are taken out first."""
+        """Make one random edit and return its description; hints of earlier ones are removed first."""
         for type_ in (*self.interfaces.values(), *self.nodes.values(), *self.edges.values()):
             type_.old_name = None
             for property_ in type_.properties.values():

@@ -30,7 +30,7 @@ edge Has: N -> M
 
 @st.composite
 def small_graphs(draw) -> tuple[SmallGraph, frozenset[str]]:
-    """A graph and the nodes that are gone from it although edges still name them."""
+    """A graph and its deleted nodes that edges still reference."""
     names = [f"n{i}" for i in range(draw(st.integers(1, 6)))]
     ends = st.tuples(st.sampled_from(names), st.sampled_from(names))
     edges = {}
@@ -45,7 +45,7 @@ def small_graphs(draw) -> tuple[SmallGraph, frozenset[str]]:
 
 
 class NewestTables(Topology):
-    """Opens every table as it is now rather than as the manifest says."""
+    """Open every table at its newest version instead of the pinned one."""
 
     def table(self, location: TableLocation, version: int) -> Table:
         return super().table(location, open_newest(location).version)

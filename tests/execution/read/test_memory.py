@@ -15,7 +15,7 @@ from execution.read.large_graph import QUERIES, STREAMED_ROWS
 TESTS = Path(__file__).parents[2]
 MAX_PEAK_BYTES = 2 << 30
 MAX_GROWTH = 256 << 20
-"""What reading on may add to the peak that the first batch needed."""
+"""The maximum growth of the peak memory after the first batch."""
 LARGEST_BATCH = 1 << 17
 
 pytestmark = pytest.mark.slow

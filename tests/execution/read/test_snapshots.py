@@ -1,4 +1,4 @@
-"""Reading the past, branches, and tables that looked different then."""
+"""Time travel, branches, and tables with earlier schemas."""
 
 from __future__ import annotations
 

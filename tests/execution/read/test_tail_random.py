@@ -148,7 +148,7 @@ def test_rows_are_put_in_a_total_order(things, keys, limit, offset):
 
 
 def in_order(rows, keys):
-    """Sorted by each key in turn; reversing twice keeps equal rows as they were."""
+    """Sorted by each key in turn; reversing twice preserves the order of equal rows."""
     ordered = sorted(rows, key=lambda row: row["key"])
     for name, down in reversed(keys):
         if down:

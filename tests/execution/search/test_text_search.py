@@ -49,7 +49,7 @@ ALBUMS = {
 
 
 MEMORY = SearchCache()
-"""Shared by all tests: what it keeps is named by the files of their tables."""
+"""Shared by all tests: its entries are keyed by the files of their tables."""
 
 
 def search(table, query):

@@ -66,7 +66,7 @@ chosen = [SearchCache()]
 
 @pytest.fixture(autouse=True, params=MEMORIES)
 def _memory(request):
-    """Every test with a column that is kept in memory, and with one that never is."""
+    """Every test with a cached column, and with one that is never cached."""
     chosen[:] = [MEMORIES[request.param]]
 
 

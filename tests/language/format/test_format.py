@@ -1,4 +1,4 @@
-"""Formatting of schema and query files: one layout, every comment kept, nothing else changed."""
+"""Formatting of schema and query files: one layout, comments preserved, nothing else changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The grammar page holds what it says: its examples parse and its codes are the parser's."""
+"""The grammar page is correct: its examples parse and its codes are the parser's."""
 
 from __future__ import annotations
 

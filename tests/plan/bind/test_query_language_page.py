@@ -1,4 +1,4 @@
-"""The reference page of the query language says what the compiler does."""
+"""The reference page of the query language agrees with the compiler."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lint of query files as JSON; what each code looks like is in the text cases."""
+"""Lint of query files as JSON; the text cases show each code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock file: what it says, what breaks it, and where it cannot work."""
+"""The lock file: its content, its damage, and where it is not supported."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class ScriptedS3:
         self.objects: dict[str, tuple[bytes, dict[str, str]]] = {}
         self.script: deque[Callable[[Exchange, Callable[[], None]], None]] = deque()
         self.is_blind = False
-        """Whether conditions are ignored."""
+        """True if conditions are ignored."""
         self.requests: list[str] = []
         self.lock = threading.Lock()
         self.port = 0

@@ -120,7 +120,7 @@ def assert_recovered_for_good(interrupted, written, decision):
     check_order(interrupted.place, omnigraph.open(interrupted.place))
 
 
-def test_an_announcement_of_another_graph_is_set_aside_without_a_record(interrupted):
+def test_an_intent_of_another_graph_is_quarantined_without_a_record(interrupted):
     written = interrupted.write_intent_of(PERSON)
     written.plan = structs.replace(
         written.plan, requires=structs.replace(written.plan.requires, graph="another")
@@ -132,7 +132,7 @@ def test_an_announcement_of_another_graph_is_set_aside_without_a_record(interrup
     assert interrupted.kinds() == []
 
 
-def test_an_announcement_that_was_abandoned_is_set_aside_without_a_second_record(interrupted):
+def test_an_abandoned_intent_is_quarantined_without_a_second_record(interrupted):
     written = interrupted.write_intent_of(PERSON)
     assert interrupted.resolve_all() == [RecoveryDecision.ABANDON]
     write_intent(interrupted.root.store, written.plan)
@@ -141,7 +141,7 @@ def test_an_announcement_that_was_abandoned_is_set_aside_without_a_second_record
     check_order(interrupted.place, omnigraph.open(interrupted.place))
 
 
-def test_an_announcement_without_effects_is_abandoned(interrupted):
+def test_an_intent_without_effects_is_abandoned(interrupted):
     written = interrupted.write_intent_of(PERSON, CITY)
     assert interrupted.resolve_all() == [RecoveryDecision.ABANDON]
     assert interrupted.kinds() == [RecoveryKind.ABANDONED]
@@ -281,7 +281,7 @@ def test_the_fork_of_a_write_is_removed_with_its_branch_and_its_table(interrupte
     check_order(interrupted.place, omnigraph.open(interrupted.place))
 
 
-def test_a_late_announcement_for_a_branch_of_a_table_that_was_left_is_abandoned(interrupted):
+def test_a_late_intent_for_an_unreferenced_branch_of_a_table_is_abandoned(interrupted):
     """The branch references the table of another one again, and cleanup removed its own."""
     graph = interrupted.graph
     graph.create_branch("dev")

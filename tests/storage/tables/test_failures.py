@@ -156,7 +156,7 @@ def losing_answers(monkeypatch):
 
 @pytest.fixture
 def failing_commits(monkeypatch):
-    """No commit is made, and the reason given is the one the test asks for."""
+    """Fail every commit with the error of the test."""
 
     def install(error: Exception) -> None:
         def fail(*_arguments, **_options):

@@ -150,7 +150,7 @@ def test_the_history_of_a_branch_begins_with_its_making(location):
 
 
 def test_a_listing_that_meets_branches_coming_and_going_does_not_fail(location):
-    """Lance lists names first and then reads each, which may be gone by then."""
+    """Lance lists names first and then reads each, which may be deleted by then."""
     create(location, {"a": 1})
     kept = ulids.next()
     create_branch(location, kept, None, 1)

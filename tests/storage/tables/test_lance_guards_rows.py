@@ -229,7 +229,7 @@ def test_rows_are_named_by_their_address_without_reading_others(dataset):
 
 
 def test_two_lists_of_the_same_deleted_rows_have_different_numbers(dataset):
-    """Red: re-read "Row addresses"; fragments of two branches may be taken for the same."""
+    """Red: re-read "Row addresses"; fragments of two branches may be mistaken for one another."""
     (fragment, *_) = dataset.get_fragments()
     lists = [fragment.delete_rows([0]).deletion_file for _ in range(2)]
     assert lists[0].id != lists[1].id

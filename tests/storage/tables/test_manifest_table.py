@@ -124,7 +124,7 @@ def remove_versions(table: Table, *versions: int) -> None:
 def test_a_publish_of_a_suspended_writer_is_refused_whatever_versions_are_removed(
     ledger, left, monkeypatch
 ):
-    """It looked before the others came, so it does not know that there is anything to look for."""
+    """It read before the others wrote, so it does not know of their commits."""
     table = publish(publish(ledger, 1), 2)
     late = stage_publish(read_state(table), rows({"s": 7}), rows({"late": 7}))
     newest = publish(publish(table, 3), 4)
