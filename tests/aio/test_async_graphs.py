@@ -94,7 +94,7 @@ def test_verbs_are_coroutines_with_the_same_results(opening) -> None:
     asyncio.run(use())
 
 
-def test_what_only_storage_has_is_refused_by_name(url) -> None:
+def test_a_verb_of_storage_alone_is_refused_by_name(url) -> None:
     async def use() -> None:
         async with await omnigraph.aio.connect(url) as graph:
             with pytest.raises(NotServed):

@@ -134,7 +134,7 @@ def test_an_invalid_range_is_refused_before_any_lookup(graph, start, length) -> 
         (("Nothing", "small", "body"), BadRequest, "no such type 'Nothing'"),
     ],
 )
-def test_what_cannot_be_read_is_named(graph, cell, error, words: str) -> None:
+def test_an_unreadable_blob_is_named(graph, cell, error, words: str) -> None:
     with pytest.raises(error, match=words):
         graph.read_blob(*cell)
 

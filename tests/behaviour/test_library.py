@@ -58,7 +58,7 @@ def test_a_snapshot_shows_its_tables(graph) -> None:
     assert graph.commits()[0].commit_id in page
 
 
-def test_what_a_result_holds_is_escaped(graph) -> None:
+def test_the_contents_of_a_result_are_escaped(graph) -> None:
     page = graph.query(KNOWS)._repr_html_()
     assert "&lt;Cy&gt; &amp; &quot;Di&quot;" in page
     assert "<Cy>" not in page
@@ -87,7 +87,7 @@ def test_a_drawing_of_nothing_is_a_drawing() -> None:
     ElementTree.fromstring(draw(select_arrows([(None, None), ("a", None)])))
 
 
-def test_what_is_too_much_to_draw_is_counted() -> None:
+def test_elements_beyond_the_drawing_limit_are_counted() -> None:
     picture = select_arrows([(n, n + 1) for n in range(2 * MAX_NODES)])
     assert (len(picture.names), picture.left_out) == (MAX_NODES, MAX_NODES + 1)
     many = [(a, b) for a in range(60) for b in range(60)]

@@ -99,7 +99,7 @@ def test_all_systems_end_with_the_same_rows(suite, tmp_path):
         assert samples[name].memory[process] > 0
 
 
-def test_what_a_merge_writes_to_is_a_copy(tmp_path):
+def test_a_merge_writes_to_a_copy(tmp_path):
     prepared, root = tmp_path / "store", tmp_path / "root"
     for name in ("data/rows.lance", "_versions/1.manifest"):
         file = prepared / "graph" / name

@@ -106,7 +106,7 @@ def test_a_part_of_the_history_is_listed(story) -> None:
     assert story.commits(kinds=["restore"]) == ()
 
 
-def test_what_cannot_be_listed_is_refused(story) -> None:
+def test_an_invalid_listing_is_refused(story) -> None:
     with pytest.raises(BadOptions, match="-1 commits"):
         story.commits(limit=-1)
     with pytest.raises(TypeNotFound, match="Artst"):
@@ -241,5 +241,5 @@ def test_a_merge_within_a_merge() -> None:
     ]
 
 
-def test_what_was_left_out_ends_open() -> None:
+def test_a_parent_outside_the_list_ends_open() -> None:
     assert draw("c b a") == ["* c", "|\\"]

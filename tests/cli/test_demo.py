@@ -39,7 +39,7 @@ def test_the_demo_removes_nothing_it_did_not_make(tmp_path):
     assert (mine / "thesis.txt").read_text() == "years of work"
 
 
-def test_what_the_demo_cannot_do_is_one_line(tmp_path):
+def test_a_failure_of_the_demo_is_one_line(tmp_path):
     (tmp_path / "file").write_text("")
     done = run_demo(tmp_path / "file" / "demo.omni")
     assert done.returncode == 1

@@ -114,7 +114,7 @@ def test_a_folder_with_a_graph_is_the_graph_and_not_a_name(command, place: Path)
         (("--store", "g.omni", "version"), "No such option"),
     ],
 )
-def test_what_does_not_fit_together_is_wrong_usage(command, arguments, problem: str) -> None:
+def test_contradictory_options_are_wrong_usage(command, arguments, problem: str) -> None:
     outcome = command(*arguments)
     assert outcome.code == 2, outcome
     assert outcome.out == "" or json.loads(outcome.out)["code"] == "bad_request"
@@ -145,7 +145,7 @@ def test_a_configuration_that_cannot_be_meant_is_named(command, config, problem:
         ("defaults: {server: lab}", "defaults.server names server 'lab'"),
     ],
 )
-def test_what_is_no_storage_is_named_with_the_way_out(command, config: str, named: str) -> None:
+def test_an_address_of_no_storage_is_named_with_a_remedy(command, config: str, named: str) -> None:
     chosen = () if config.startswith("defaults") else ("--profile", "a")
     outcome = command("optimize", *chosen, config=config)
     assert (outcome.code, outcome.out) == (2, "")
@@ -187,7 +187,7 @@ def test_the_actor_is_the_flag_or_the_configuration_or_none(command, place: Path
     ],
     ids=["load", "embed", "optimize"],
 )
-def test_whatever_commits_says_who_did_it(command, tmp_path: Path, arguments) -> None:
+def test_every_command_that_commits_records_its_actor(command, tmp_path: Path, arguments) -> None:
     schema = "node Artist { slug: String @key  name: String  feel: Vector(2)? }"
     graph = library.init(tmp_path / "g.omni", schema)
     for slug in ("a", "b"):

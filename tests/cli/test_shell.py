@@ -132,7 +132,7 @@ def test_words_are_completed() -> None:
     assert (complete("Art", 0), complete("Art", 1)) == ("Artist", None)
 
 
-def test_what_is_piped_in_is_run_in_order(omnigraph, place: Path) -> None:
+def test_piped_statements_are_run_in_order(omnigraph, place: Path) -> None:
     script = (
         'insert Artist { slug: "ben", name: "Ben" }\n'
         "match { $a: Artist }\nreturn { $a.name }\norder { $a.name }\n\n"

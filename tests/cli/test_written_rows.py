@@ -77,7 +77,7 @@ TEXTS = [
 ]
 
 
-def test_what_a_query_writes_as_csv_loads_back_as_the_same_rows(omnigraph, tmp_path) -> None:
+def test_csv_of_a_query_loads_back_as_equal_rows(omnigraph, tmp_path) -> None:
     schema = "node T { k: I64 @key  s: String?  l: [String]?  x: F64?  on: Bool?  d: Date? }"
     rows = [
         {"k": k, "s": s, "l": [s or ""] if k % 2 else None, "x": k / 3, "on": k % 3 == 0 or None}

@@ -83,7 +83,7 @@ MISSING = {
 
 
 @pytest.mark.parametrize("words", MISSING, ids=" ".join)
-def test_what_is_missing_before_the_graph_is_named(folder, monkeypatch, words) -> None:
+def test_an_argument_missing_before_the_graph_is_named(folder, monkeypatch, words) -> None:
     code, out, err = call(folder, monkeypatch, *words)
     assert (code, out) == (2, "")
     assert MISSING[words] in err

@@ -123,7 +123,7 @@ def test_the_environment_and_the_defaults_may_name_it_too(command, tmp_path: Pat
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_what_cannot_be_meant_is_refused(command, served: str, arguments, code: int, problem):
+def test_impossible_options_are_refused(command, served: str, arguments, code: int, problem):
     given = [one.replace("{url}", served) for one in arguments]
     done, out, err = command(*given)
     assert done == code, err

@@ -140,7 +140,7 @@ def test_queries_are_checked_alike(both) -> None:
     assert here.schema_source == {"kind": "graph", "uri": served.uri}
 
 
-def test_what_has_no_route_is_refused_by_name(both) -> None:
+def test_a_member_without_a_route_is_refused_by_name(both) -> None:
     _, served = both
     found = served.diff("main", "side")
     for ask in (

@@ -96,7 +96,7 @@ def test_a_branch_that_moved_concurrently_is_planned_on_again(place, graph, verb
 
 
 @EACH
-def test_what_insists_on_a_head_is_refused_when_it_moved(place, graph, verb):
+def test_a_merge_with_an_expected_head_is_refused_when_it_moved(place, graph, verb):
     head = graph.commits()[0].commit_id
     with parked(*STAGED, working(place, verb, expected_head=head)) as late:
         run(graph, 'insert City {slug: "bonn", name: "B"}')
@@ -245,7 +245,7 @@ def test_an_intent_that_cannot_be_written_changes_nothing(place, graph, verb):
 
 
 @EACH
-def test_what_died_after_its_tables_moved_is_finished_with_everything_it_recorded(
+def test_a_write_that_died_after_its_table_commits_is_finished_with_all_its_metadata(
     place, graph, verb
 ):
     head = graph.commits()[0].commit_id
@@ -267,7 +267,7 @@ def test_what_died_after_its_tables_moved_is_finished_with_everything_it_recorde
 
 
 @EACH
-def test_what_died_between_two_tables_is_undone_and_can_be_done_again(place, graph, verb):
+def test_a_write_that_died_between_two_tables_is_undone_and_can_be_repeated(place, graph, verb):
     before = content_of(graph)
     with watched(At("after", "commit", EDGES, stop)):
         victim = open_graph(place, actor="victim")

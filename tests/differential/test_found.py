@@ -112,7 +112,7 @@ def graph_of(found: Found) -> GraphCase:
 
 
 @pytest.mark.parametrize("found", FOUND, ids=str)
-def test_what_was_found_stays_right(found, tmp_path):
+def test_found_differences_do_not_return(found, tmp_path):
     graph = graph_of(found)
     case = ask(graph, found.query, {})
     engine = open_copy(graph, tmp_path)

@@ -122,5 +122,5 @@ def fits(shown: str, expected: str) -> bool:
         ("[1]  \n", "[1]\n", True),
     ],
 )
-def test_what_a_page_shows_is_compared_line_by_line(shown: str, expected: str, is_so) -> None:
+def test_the_output_on_a_page_is_compared_line_by_line(shown: str, expected: str, is_so) -> None:
     assert fits(shown, expected) is is_so

@@ -37,7 +37,7 @@ def test_an_open_handle_reads_and_writes_under_the_schema_another_process_applie
     assert library.schema == DIED
 
 
-def test_what_a_handle_can_no_longer_say_is_a_typed_error(library, library_place):
+def test_a_read_of_an_outdated_handle_raises_a_typed_error(library, library_place):
     run_apart(APPLIES, library_place, changed("born: I32?  ", ""))
     with pytest.raises(CompileError, match="born"):
         library.mutate('query q() { update Author set { born: 3 } where slug = "a1" }')

@@ -341,7 +341,7 @@ rules:
 """
 
 
-def test_who_may_change_the_schema_and_not_rows_runs_no_mutation(library_place):
+def test_an_actor_that_may_change_the_schema_and_not_rows_runs_no_mutation(library_place):
     olga = omnigraph.open(library_place, actor="olga", policy=bundle(OPERATORS))
     with pytest.raises(PolicyDenied, match="change"):
         olga.apply_schema(PRICED, mutations=[FILL])

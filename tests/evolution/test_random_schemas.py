@@ -31,8 +31,8 @@ def loaded(place, world: World):
     return graph
 
 
-def run_life(folder, seed):
-    """A graph whose schema changes a few times."""
+def run_history(folder, seed):
+    """Change the schema of a graph a few times."""
     dice = random.Random(seed)
     world = make_world(dice)
     graph = loaded(folder / "graph", world)
@@ -64,7 +64,7 @@ def run_life(folder, seed):
 def test_an_apply_gives_what_converting_by_hand_gives(tmp_path, number):
     seed = random.randrange(10**9)
     print(f"seed {seed}, run {number}")
-    run_life(tmp_path, seed)
+    run_history(tmp_path, seed)
 
 
 @pytest.mark.fuzz
@@ -73,4 +73,4 @@ def test_an_apply_gives_what_converting_by_hand_gives(tmp_path, number):
 def test_many_applies_give_what_converting_by_hand_gives(tmp_path, number):
     seed = random.randrange(10**9)
     print(f"seed {seed}, run {number}")
-    run_life(tmp_path, seed)
+    run_history(tmp_path, seed)

@@ -39,7 +39,7 @@ def test_an_earlier_state_comes_back_after_its_schema(library, schema):
     assert library.verify(deep=True).findings == ()
 
 
-def test_what_was_dropped_and_added_again_is_another_one(library):
+def test_a_type_dropped_and_added_again_is_another_one(library):
     before = library.commits()[0].commit_id
     library.apply_schema(changed("born: I32?  ", ""))
     library.apply_schema(SCHEMA)

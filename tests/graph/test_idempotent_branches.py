@@ -80,7 +80,7 @@ def test_a_branch_is_renamed_once(graph) -> None:
     assert graph.branches() == ["main", "new", "old"]
 
 
-def test_what_became_of_it_is_found_by_its_key(graph) -> None:
+def test_its_outcome_is_found_by_its_key(graph) -> None:
     graph.create_branch("side", idempotency_key="k")
     found = graph.find_write("k")
     assert (found.operation, found.commit, found.answer["name"]) == ("create_branch", None, "side")

@@ -123,7 +123,7 @@ def test_a_result_comes_back_from_its_document_without_what_may_be_left_out(
 @pytest.mark.parametrize(
     "kind", [kind for kind in KINDS if kind.attributes], ids=lambda kind: kind.__name__
 )
-def test_what_only_the_library_shows_is_in_no_document(kind: type[Result]) -> None:
+def test_members_of_the_library_alone_are_in_no_document(kind: type[Result]) -> None:
     found = {one.name: one for one in read_type_info(kind).fields}
     given = {name: make_value(found[name].type) for name in kind.attributes}
     result = msgspec.structs.replace(make_full(kind), **given)
@@ -186,7 +186,7 @@ def run_verbs(music, folder: Path) -> Iterator[object]:
     yield run_cases(NoPolicy.OPEN, parse_cases(SourceText(cases)))
 
 
-def test_what_verbs_return_comes_back_from_its_document(music, tmp_path) -> None:
+def test_results_of_verbs_are_decoded_from_their_documents(music, tmp_path) -> None:
     found = [one for value in run_verbs(music, tmp_path) for one in walk_values(value)]
     for one in found:
         require_same_again(one)

@@ -142,7 +142,7 @@ def test_a_plan_keeps_its_lines_in_notebooks(days) -> None:
         assert "\n└─" in shown
 
 
-def test_whatever_has_rows_has_all_forms() -> None:
+def test_every_result_with_rows_has_all_formats() -> None:
     forms = {name for name in dir(RowForms) if not name.startswith("_")}
     special = {"__len__", "__iter__", "__getitem__", "__str__", "_repr_html_"}
     for kind in (omnigraph.QueryResult, ServedQueryResult, TypeRows):

@@ -156,7 +156,7 @@ def test_vectors_are_recomputed_where_their_snapshot_was_cleaned_up(graph, place
     assert texts(graph)["d0"] == "t3"
 
 
-def test_what_the_data_source_has_staged_is_spared_by_cleanup(graph):
+def test_files_staged_by_the_data_source_are_retained_by_cleanup(graph):
     made, messages = staged(graph, ROWS)
     graph.cleanup(keep=9, confirm=True)
     graph.cleanup(keep=9, confirm=True)
@@ -189,7 +189,7 @@ def test_a_write_of_the_data_source_that_was_declared_dead_is_reported(graph):
     assert "d9" not in texts(graph)
 
 
-def test_what_embedding_has_staged_is_spared_by_cleanup(graph, place):
+def test_files_staged_by_embedding_are_retained_by_cleanup(graph, place):
     def work():
         other = omnigraph.open(place, settings=graph.settings)
         return lambda: other.embed()

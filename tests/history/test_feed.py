@@ -180,7 +180,7 @@ def test_a_change_that_is_too_large_is_given_alone(tmp_path: Path) -> None:
     assert sizes == [1, 1, 2]
 
 
-def test_what_only_moves_rows_changes_nothing(tmp_path: Path) -> None:
+def test_moving_rows_changes_nothing(tmp_path: Path) -> None:
     graph = omnigraph.init(tmp_path / "g.omni", "node A { k: String @key  n: I32? }")
     for n in range(4):
         graph.load([{"type": "A", "data": {"k": f"k{n}", "n": 1}}], "append")

@@ -86,7 +86,7 @@ def test_a_second_merge_keeps_what_the_first_brought(graph):
     assert names(graph) == {"Ada", "Ben", "one", "two"}
 
 
-def test_what_two_branches_both_merged_before_is_no_conflict_between_them(graph):
+def test_a_change_merged_by_both_branches_is_no_conflict_between_them(graph):
     """Their newest common commit is a merged parent of each, and a first parent of neither."""
     for name in ("one", "two", "shared"):
         graph.create_branch(name)

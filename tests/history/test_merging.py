@@ -186,7 +186,7 @@ def test_a_property_only_one_side_changed_is_no_matter_of_the_rules(graph):
     assert (found["age"], found["score"], found["log"]) == (15, 9.0, ["ours"])
 
 
-def test_what_no_rule_speaks_of_stays_a_conflict(graph):
+def test_a_conflict_without_a_rule_stays_a_conflict(graph):
     clash(graph)
     with pytest.raises(MergeConflicts):
         graph.merge("dev", resolve="Person.age=max")
@@ -557,7 +557,7 @@ def test_histories_that_crossed_have_a_base_of_both(graph):
     assert (read(graph, "Ada")["age"], read(graph, "Ben")["age"]) == (12, 22)
 
 
-def test_what_crossed_in_contradiction_conflicts_until_it_is_alike(graph):
+def test_contradictory_crossed_changes_conflict_until_they_are_equal(graph):
     put(graph, "main", person("Ada", age=11))
     put(graph, "dev", person("Ada", age=12))
     cross(graph, resolve="ours")  # so dev keeps 12 and main 11

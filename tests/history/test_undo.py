@@ -145,7 +145,7 @@ def test_a_revert_says_what_it_did_and_is_recorded(graph):
     }
 
 
-def test_what_was_changed_again_is_a_conflict_and_nothing_is_written(graph):
+def test_a_row_changed_again_is_a_conflict_and_nothing_is_written(graph):
     undone = put(graph, person("Ada", age=11), person("Cy"))
     put(graph, person("Ada", age=12))
     before, head = content(graph), graph.commits()[0]
@@ -239,7 +239,7 @@ def test_a_revert_is_checked_against_the_schema(graph):
     assert [one.kind for one in raised.value.conflicts] == ["unique_violation"]
 
 
-def test_what_is_undone_already_makes_no_commit(graph):
+def test_a_repeated_undo_makes_no_commit(graph):
     undone = put(graph, person("Cy"))
     graph.revert(undone)
     commits = graph.commits()
@@ -438,7 +438,7 @@ def test_a_branch_is_restored_to_what_another_one_has(changed_graph):
     assert changed_graph.verify(deep=True).is_sound
 
 
-def test_what_is_restored_can_be_merged_again(changed_graph):
+def test_a_restored_state_can_be_merged_again(changed_graph):
     changed_graph.create_branch("dev")
     put(changed_graph, person("Eve"), branch="dev")
     changed_graph.restore("start")

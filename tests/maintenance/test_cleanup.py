@@ -458,7 +458,7 @@ def test_branches_created_and_deleted_while_it_lists_are_no_error(library):
     assert marker.looks == 13
 
 
-def test_what_cannot_be_read_while_nothing_moves_is_an_error_soon(library):
+def test_an_unreadable_version_of_an_idle_branch_is_soon_an_error(library):
     marker = Disturbed(library, 12, branches_move=False)
     with pytest.raises(StorageFailure, match="a moment ago"):
         marker.mark()

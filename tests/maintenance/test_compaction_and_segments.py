@@ -147,7 +147,7 @@ def test_a_fragment_with_many_deletions_is_rewritten(location):
     assert (fragment.rows, fragment.deleted_rows) == (80, 0)
 
 
-def test_what_was_compacted_stays_good_while_rows_are_added(location):
+def test_a_compaction_stays_valid_while_rows_are_added(location):
     for number in range(6):
         write(location, {f"k{number}": number})
     old = open_newest(location)
@@ -159,7 +159,7 @@ def test_what_was_compacted_stays_good_while_rows_are_added(location):
     assert [f.rows for f in open_newest(location).fragments()] == [1, 6]
 
 
-def test_what_was_compacted_is_dropped_when_one_of_its_rows_changed(location):
+def test_a_compaction_is_dropped_when_one_of_its_rows_changed(location):
     for number in range(6):
         write(location, {f"k{number}": number})
     old = open_newest(location)

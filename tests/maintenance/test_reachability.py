@@ -33,7 +33,7 @@ STEPS = 25
 SETTINGS = Settings(cleanup_grace_s=0)
 
 
-class Life:
+class RandomHistory:
     """A graph to which random things happen."""
 
     def __init__(self, place, seed):
@@ -124,17 +124,17 @@ class Life:
 
 def live(place, seed):
     print(f"seed {seed}")
-    life = Life(place, seed)
+    history = RandomHistory(place, seed)
     for _ in range(STEPS):
-        life.step()
-    keep = life.chance.choice([1, 3])
+        history.step()
+    keep = history.chance.choice([1, 3])
     for _ in range(3):  # the first lists orphan candidates, the next ones remove them
-        life.cleaned(keep)
+        history.cleaned(keep)
     found = reach(place, keep)
     kept = substance(place) - found.needed - found.tolerated
     assert sorted(map(str, kept)) == [], "something that nothing can reach was kept"
     assert trees(place) <= found.forks
-    assert life.graph.verify(deep=True).findings == ()
+    assert history.graph.verify(deep=True).findings == ()
 
 
 @pytest.mark.parametrize("seed", [1, 2])

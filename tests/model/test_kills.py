@@ -23,7 +23,7 @@ from model.oracle_machine import make_template
 pytestmark = pytest.mark.crash
 
 WORKER = Path(__file__).with_name("model_kill_worker.py")
-FEW_LIVES = settings(
+FEW_RUNS = settings(
     max_examples=6,
     deadline=None,
     print_blob=True,
@@ -112,7 +112,7 @@ def kill_one(place, victims, operation, branch, writes):
 
 
 def test_a_killed_operation_leaves_the_old_graph_or_the_new(template, victims):
-    @FEW_LIVES
+    @FEW_RUNS
     @given(steps(2))
     def one_history(operations):
         execute(template, victims, operations)
@@ -122,7 +122,7 @@ def test_a_killed_operation_leaves_the_old_graph_or_the_new(template, victims):
 
 @pytest.mark.slow
 def test_many_killed_operations_leave_the_old_graph_or_the_new(template, victims):
-    @settings(FEW_LIVES, max_examples=20)
+    @settings(FEW_RUNS, max_examples=20)
     @given(steps(15))
     def one_history(operations):
         execute(template, victims, operations)

@@ -91,7 +91,7 @@ def test_tables_end_up_as_if_optimized_in_process(spark, library, place, tmp_pat
     assert library.verify(deep=True).findings == ()
 
 
-def test_what_was_built_is_used(spark, library):
+def test_a_prebuilt_index_is_used(spark, library):
     library.optimize(engine="spark")
     plan = native(library, BOOK).scanner(filter="year = 1951").explain_plan()
     assert "ScalarIndexQuery" in plan

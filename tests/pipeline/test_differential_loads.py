@@ -27,7 +27,7 @@ def test_inline_tasks_do_what_the_small_path_does(templates, tmp_path, block):
     assert {"rules", "key"} <= set(ends), ends
 
 
-def test_what_is_left_of_a_load_that_leaves_out_is_whole(paired_templates, tmp_path):
+def test_the_rest_of_a_load_with_skipped_rows_is_whole(paired_templates, tmp_path):
     ends = [compare_left(paired_templates, tmp_path, seed, ("inline",)) for seed in range(30)]
     assert set(ends) == {"loaded", "left out", "refused"}, ends
 

@@ -58,7 +58,7 @@ def test_a_query_of_the_source_is_denied_what_is_hidden(graph, rules):
     assert caught.value.hidden == ("Person.age",)
 
 
-def test_who_may_not_read_gets_no_source(graph, rules):
+def test_an_actor_without_the_right_to_read_gets_no_source(graph, rules):
     for actor in ("rita", "eve"):
         with pytest.raises(PolicyDenied):
             read(graph, rules, actor=actor, type="Person")

@@ -56,7 +56,7 @@ def test_rows_are_appended_as_one_commit(empty):
     assert staged_files(empty) == []
 
 
-def test_what_was_read_can_be_written_elsewhere(graph, empty):
+def test_rows_that_were_read_can_be_written_elsewhere(graph, empty):
     for type_name in ("Person", "Knows"):
         source = GraphSource({"path": graph.uri, "type": type_name})
         reader = source.reader(schema=source.schema())

@@ -367,7 +367,7 @@ def test_a_mistake_stays_a_mistake(bot: Graph) -> None:
         bot.query("query q() { match { $p: Persn } return { $p.name } }")
 
 
-def test_what_is_not_hidden_is_read_as_ever(bot: Graph) -> None:
+def test_visible_rows_are_read_as_without_a_policy(bot: Graph) -> None:
     query = "query q() { match { $p: Person  $p knows $q } return { $p.name, $q.age } }"
     assert bot.query(query).rows == [{"p.name": "Ada", "q.age": 41}]
     company = "query q() { match { $c: Company } return { $c.email } }"
@@ -473,7 +473,7 @@ def test_a_mutation_may_write_what_is_hidden(bot: Graph) -> None:
     assert [row["p.email"] for row in found] == ["x@example.org", "ben@example.org"]
 
 
-def test_who_may_not_read_at_all_may_still_change(maria: Graph) -> None:
+def test_an_actor_without_the_right_to_read_may_still_change(maria: Graph) -> None:
     maria.create_branch("dev")
     done = maria.as_actor("will").mutate(
         'query q() { update Person set { age: 1 } where email = "ada@example.org" }', branch="dev"

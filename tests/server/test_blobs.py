@@ -98,7 +98,7 @@ def test_conditions(shared, etag) -> None:
         (f"{ADA}&what=x", 400),
     ],
 )
-def test_what_is_no_blob(shared, path, status) -> None:
+def test_a_request_of_no_blob(shared, path, status) -> None:
     answer = shared.get(path)
     assert (answer.status, "error" in answer.body) == (status, True)
     assert shared.ask("HEAD", path).status == status

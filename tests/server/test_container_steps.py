@@ -45,7 +45,7 @@ def run_steps(stage: str, folder: Path, installed: Path) -> None:
 
 
 @pytest.mark.slow
-def test_what_the_steps_install_is_a_server_that_starts(tmp_path: Path) -> None:
+def test_the_steps_install_a_server_that_starts(tmp_path: Path) -> None:
     """Downloads every package of the lock, as building the image does."""
     stage, installed = read_build_stage(), tmp_path / "installed"
     copy_sources(stage, tmp_path / "source")

@@ -58,7 +58,7 @@ def test_a_page_of_any_other_origin_reads_nothing(served, origin: str) -> None:
         assert ALLOWED not in answer.headers
 
 
-def test_what_a_page_has_no_use_for_is_not_allowed(served) -> None:
+def test_headers_that_no_page_needs_are_not_allowed(served) -> None:
     assert ask_before(served, PAGE, method="PATCH").status == 400
     assert ask_before(served, PAGE, headers="cookie").status == 400
 

@@ -57,7 +57,7 @@ def test_settings_that_are_named_exist(file: Path) -> None:
     assert named <= {one.name for one in SETTINGS} | OF_CONTAINER
 
 
-def test_what_the_container_copies_exists_and_it_is_not_run_by_root() -> None:
+def test_the_files_of_the_container_exist_and_it_is_not_run_by_root() -> None:
     for sources in re.findall(r"^COPY (?!--from)(?:--\S+ )?(.+) \S+$", CONTAINER, re.M):
         for source in sources.split():
             assert (ROOT / source).exists(), source

@@ -327,7 +327,7 @@ def test_nonsense_for_a_token_opens_nothing_and_is_never_logged(people) -> None:
         b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: " + b"a" * 200_000 + b"\r\n\r\n",
     ],
 )
-def test_what_is_hardly_http_does_no_harm(shared, sent) -> None:
+def test_malformed_http_does_no_harm(shared, sent) -> None:
     with socket.create_connection((shared.host, shared.port), timeout=600) as client:
         client.sendall(sent)
         client.shutdown(socket.SHUT_WR)

@@ -153,7 +153,7 @@ def test_the_right_to_write_is_not_the_right_to_read(changing) -> None:
     assert is_denied(changing.post("export", **will), "export")
 
 
-def test_who_may_merge_and_not_delete_does_not_merge_with_deletion(tmp_path) -> None:
+def test_an_actor_that_may_merge_and_not_delete_does_not_merge_with_deletion(tmp_path) -> None:
     rules = RULES.replace("branch_delete, branch_merge,", "branch_merge,")
     with serve_under(tmp_path, rules) as server:
         merge = {"source": "dev", "delete_branch": True}

@@ -141,7 +141,7 @@ def test_every_right_opens_exactly_the_routes_that_take_it(guarded, branch: str)
     assert server.get("commits", token="token-all").body == before, "nothing was changed"
 
 
-def test_what_may_not_be_known_is_as_what_is_not_there(guarded) -> None:
+def test_a_hidden_resource_answers_as_a_missing_one(guarded) -> None:
     """Status, headers and body are equal, except for the id and the requested name."""
     server, _, commits = guarded
     token = "token-export-any"

@@ -60,7 +60,7 @@ def test_no_token_is_stored() -> None:
         (["hush"], "by actor"),
     ],
 )
-def test_what_cannot_be_used_is_refused_without_repeating_it(listed, said) -> None:
+def test_an_unusable_list_of_tokens_is_refused_without_repeating_it(listed, said) -> None:
     with pytest.raises(BadRequest, match=said) as caught:
         load(listed)
     assert "hush" not in caught.value.message

@@ -67,7 +67,7 @@ def test_a_contradiction_is_reported_and_decided(server) -> None:
         ("restore", {"revision": "1", "expected_head": "01ARZ3NDEKTSV4RRFFQ69G5FAV"}, 412),
     ],
 )
-def test_what_cannot_be_undone_is_refused(shared, path: str, body: dict, status: int) -> None:
+def test_an_impossible_undo_is_refused(shared, path: str, body: dict, status: int) -> None:
     assert shared.post(path, body).status == status
 
 

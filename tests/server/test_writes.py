@@ -189,7 +189,7 @@ def test_a_schema_is_applied_as_one_commit_or_refused(server) -> None:
     assert server.post("schema/apply", {"schema_source": "node {"}).body["kind"] == "compile_error"
 
 
-def test_who_may_not_load_is_refused_before_the_body_is_read(people) -> None:
+def test_an_unauthorized_load_is_refused_before_the_body_is_read(people) -> None:
     with serving(people, flags=(), token="t", **{TOKENS: '{"maria": "t"}'}) as server:
         for path in ("load/ndjson", "load/ndjson?branch=side&from=main"):
             connection = server.connect()

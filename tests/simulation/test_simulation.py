@@ -64,7 +64,7 @@ def require_right(result: dict[str, Any], record_property: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", FIRST_SEEDS)
-def test_whatever_happens_to_its_processes_a_graph_is_right(record_property, seed):
+def test_every_simulated_run_leaves_a_correct_graph(record_property, seed):
     result = simulate("--seed", str(seed), "--runs", "100000", "--seconds", str(RUNS_S))
     require_right(result, record_property)
 
@@ -78,13 +78,13 @@ FOUND = [
 
 
 @pytest.mark.parametrize("seed", FOUND)
-def test_what_long_runs_have_found_stays_found(seed):
+def test_seeds_that_failed_once_succeed(seed):
     """A step of one process came late, after another had continued; see `simulation.md`."""
     assert simulate("--seed", str(seed))["problems"] == {}
 
 
 @pytest.mark.fuzz
-def test_whatever_happens_to_its_processes_a_graph_is_right_in_a_long_run(record_property):
+def test_a_long_simulation_leaves_a_correct_graph(record_property):
     result = simulate("--seed", "1000000", "--runs", "1000000", "--seconds", str(LONG_S))
     require_right(result, record_property)
 
@@ -92,7 +92,7 @@ def test_whatever_happens_to_its_processes_a_graph_is_right_in_a_long_run(record
 @pytest.mark.slow
 @pytest.mark.fuzz
 @pytest.mark.soak
-def test_whatever_happens_to_its_processes_a_graph_is_right_for_an_hour(record_property):
+def test_an_hour_of_simulation_leaves_a_correct_graph(record_property):
     result = simulate("--seed", "2000000", "--runs", "10000000", "--seconds", str(SOAK_S))
     require_right(result, record_property)
 

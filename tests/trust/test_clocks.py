@@ -98,7 +98,7 @@ def test_cleanups_whose_clocks_disagree_spare_what_is_being_written(tmp_path, sh
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whatever_the_clocks_say_nothing_acknowledged_is_removed(tmp_path, seed):
+def test_no_clock_makes_cleanup_remove_acknowledged_files(tmp_path, seed):
     print(f"seed {seed}")
     chance = random.Random(seed)
     place = tmp_path / "g.omni"
@@ -421,7 +421,7 @@ def test_a_consumer_is_refused_a_commit_after_which_one(tmp_path, is_done):
 
 
 @pytest.mark.parametrize("mode", [FenceMode.AUTO, FenceMode.OFF])
-def test_what_a_write_shows_again_while_a_cleanup_is_at_work_stays(tmp_path, monkeypatch, mode):
+def test_a_version_published_again_during_a_cleanup_stays(tmp_path, monkeypatch, mode):
     """It was prepared before, and comes to the fence before table versions are removed."""
     place = tmp_path / "g.omni"
     with omnigraph.init(place, f"{SCHEMA} node Pet {{ name: String @key }}") as graph:

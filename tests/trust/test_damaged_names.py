@@ -109,7 +109,7 @@ def test_a_lost_record_may_be_given_up(graph):
     graph.cleanup(keep=1, confirm=True)
 
 
-def test_what_was_deleted_is_not_missed(graph):
+def test_a_deleted_branch_is_not_reported_as_missing(graph):
     graph.delete_tag("v1")
     graph.delete_consumer("index")
     graph.create_branch("side")

@@ -71,7 +71,7 @@ def test_an_edge_table_holds_its_ends_behind_the_id():
     assert [field.nullable for field in schema] == [False, False, False, True]
 
 
-def test_what_is_sent_to_other_processes_can_be_pickled():
+def test_values_sent_to_other_processes_can_be_pickled():
     spec = TypeSpec("A", EntityKind.NODE, (PropertySpec("p", PropertyType(Scalar.I64)),))
     refused = ValueRefused("no", ProblemCode.LIMIT)
     for value in (spec, LineOptions(partial=True)):

@@ -84,7 +84,7 @@ def test_a_non_finite_number_has_no_string(value):
         PropertyType(Scalar.BLOB),
     ],
 )
-def test_what_is_no_scalar_has_no_string(type):
+def test_a_value_that_is_no_scalar_has_no_string(type):
     with pytest.raises(ValueRefused, match="unsupported column type"):
         encode_canonical_column(pa.nulls(1, to_arrow_type(type)), type)
     with pytest.raises(ValueRefused, match="unsupported column type"):

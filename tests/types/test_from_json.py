@@ -187,7 +187,7 @@ def typed_columns(draw):
 
 
 @given(typed_columns())
-def test_what_is_exported_is_what_was_loaded(column):
+def test_exported_rows_equal_the_loaded_ones(column):
     type, values = column
     converted = convert_column(values, type)
     assert converted.errors == ()

@@ -33,7 +33,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("text", "code"), REFUSED.values(), ids=REFUSED)
-def test_what_is_not_exactly_json_is_refused(text, code):
+def test_text_that_is_not_exactly_json_is_refused(text, code):
     with pytest.raises(ValueRefused) as caught:
         parse_json(text)
     assert caught.value.problem is code
@@ -73,7 +73,7 @@ JSON = st.recursive(
 
 
 @given(JSON, st.booleans())
-def test_what_the_standard_library_writes_is_read_back(value, ascii_only):
+def test_output_of_the_standard_library_is_read_back(value, ascii_only):
     text = json.dumps(value, ensure_ascii=ascii_only)
     assert parse_json(text) == value
     assert parse_json(text.encode()) == value

@@ -107,7 +107,7 @@ def test_the_ir_shows_ids_beside_names():
     ],
     ids=lambda text: repr(text[:24]),
 )
-def test_what_is_no_ir_is_refused(text):
+def test_a_value_that_is_no_ir_is_refused(text):
     with pytest.raises(SchemaContractMismatch, match="schema IR"):
         decode_ir(text)
 
@@ -204,7 +204,7 @@ def test_a_state_record_of_another_version_is_refused(member, value):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"format_version": 2}', b"\xff"])
-def test_what_is_no_state_record_is_refused(text):
+def test_a_value_that_is_no_state_record_is_refused(text):
     with pytest.raises(SchemaContractMismatch, match="schema state"):
         decode_state(text)
 

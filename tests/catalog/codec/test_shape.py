@@ -51,7 +51,7 @@ def test_identities_do_not_change_the_shape():
         ("slug: String @key  pages: I32 @default(1)", "pages: I32 @default(1)  slug: String @key"),
     ],
 )
-def test_what_says_the_same_has_the_same_shape(old, new):
+def test_equal_meanings_have_equal_shapes(old, new):
     assert BASE.count(old) == 1
     assert hash_of(BASE.replace(old, new)) == hash_of(BASE)
 
@@ -75,6 +75,6 @@ def test_what_says_the_same_has_the_same_shape(old, new):
         ("{ page: I32? @index }", "{ page: I32? @index  @range(page, 1..) }"),
     ],
 )
-def test_what_says_something_else_has_another_shape(old, new):
+def test_different_meanings_have_different_shapes(old, new):
     assert BASE.count(old) == 1
     assert hash_of(BASE.replace(old, new)) != hash_of(BASE)

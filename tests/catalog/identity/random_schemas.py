@@ -132,7 +132,7 @@ class Model:
     # --- edits ----------------------------------------------------------------------------------
 
     def edit(self) -> str:
-        """Make one random edit and return its description; hints of earlier ones are removed first."""
+        """Make one random edit and return its description; earlier hints are removed first."""
         for type_ in (*self.interfaces.values(), *self.nodes.values(), *self.edges.values()):
             type_.old_name = None
             for property_ in type_.properties.values():

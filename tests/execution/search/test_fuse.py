@@ -22,7 +22,7 @@ def ranks(ranking, names):
     return np.asarray([places.get(name, UNRANKED) for name in names], np.int64)
 
 
-def test_what_both_rankings_know_comes_first():
+def test_rows_of_both_rankings_come_first():
     assert scored(["tides", "tidal", "embers"], ["embers"]) == [
         ("embers", 1 / 63 + 1 / 61),
         ("tides", 1 / 61),

@@ -98,7 +98,7 @@ def test_the_distance_is_euclidean(albums):
     ]
 
 
-def test_what_is_stored_is_found_at_distance_zero(albums):
+def test_a_stored_vector_is_found_at_distance_zero(albums):
     assert found(albums, [0.9, 0.1, 0], keep=1) == [("tidal", 0.0)]
 
 

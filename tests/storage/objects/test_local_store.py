@@ -71,7 +71,7 @@ def test_writing_leaves_no_temporary_behind(store, root):
     assert sorted(path.name for path in (root / "a").iterdir()) == ["claim", "state"]
 
 
-def test_what_a_killed_writer_left_is_not_seen(store, root):
+def test_leftovers_of_a_killed_writer_are_not_listed(store, root):
     store.put("a/state", b"1")
     (root / "a" / ".omnigraph-tmp-0123").write_bytes(b"half")
     (root / "b").mkdir()
@@ -127,7 +127,7 @@ def test_a_read_only_file_system_is_typed_and_can_be_read(tmp_path):
     assert names == ["state"]
 
 
-def test_what_may_not_be_read_is_never_absent():
+def test_an_unreadable_object_is_never_absent():
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         root = Path(folder) / "private"

@@ -27,7 +27,7 @@ def store(server):
     return S3ObjectStore(parse_address(server.root), server.settings.aws, sleep=lambda _: None)
 
 
-def test_what_many_deletions_at_once_refuse_is_tried_alone(server, store):
+def test_deletions_refused_in_bulk_are_tried_one_by_one(server, store):
     for name in "abc":
         store.put(name, b"")
     server.fail_for("graph/b", "InternalError")

@@ -13,7 +13,7 @@ from omnigraph.storage.objects.object_store import CHUNK_BYTES
 from omnigraph.storage.objects.open_store import require_create_if_absent, supports_put_if_match
 
 
-def test_what_was_put_is_read_back(store):
+def test_a_stored_object_is_read_back(store):
     store.put("_refs/branches/a%2Fb.json", b"\x00one\xff")
     assert store.get("_refs/branches/a%2Fb.json") == b"\x00one\xff"
 

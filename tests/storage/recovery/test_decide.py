@@ -167,7 +167,7 @@ def all_findings():
     return chain.from_iterable(combinations(TableClass, size) for size in range(len(C) + 1))
 
 
-def test_whatever_is_found_the_decision_destroys_nothing_and_leaves_nothing_half_done():
+def test_every_decision_destroys_nothing_and_leaves_nothing_half_done():
     for found, outlook in product(all_findings(), all_outlooks()):
         seen, verdict = set(found), decide(found, outlook)
         assert verdict.reason

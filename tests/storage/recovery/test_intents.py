@@ -119,7 +119,7 @@ def test_an_intent_is_read_as_it_was_written(plan):
     assert all(table.target_version == table.base_version + 1 for table in found.changes.moved)
 
 
-def test_what_a_merge_brings_in_is_read_as_it_was_written():
+def test_the_adopted_tables_of_a_merge_are_read_as_written():
     """A whole merge: history, the state it merged, adopted versions, and another schema."""
     adopted = SetVersion(IDENTITY, TableKey("node:B"), 3, None, 1)
     fresh = Register(IDENTITY, TableKey("node:C"), make_table_path(EntityKind.NODE, IDENTITY))

@@ -122,7 +122,9 @@ def test_failures_are_sorted_by_who_can_help(error, kind):
     ],
     ids=lambda value: str(value),
 )
-def test_what_was_being_done_does_not_decide_what_went_wrong(error, is_disk_full, is_file_missing):
+def test_an_error_is_classified_independently_of_the_operation(
+    error, is_disk_full, is_file_missing
+):
     failure = translate(error, "reading /data/no space left/not found/table.lance")
     assert isinstance(failure, StorageFailure)
     assert failure.is_disk_full is is_disk_full

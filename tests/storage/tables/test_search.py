@@ -121,7 +121,7 @@ def test_stop_words_are_distinguished():
     assert drop_stop_words(["the", "night", "of", "above"]) == {"night"}
 
 
-def test_what_the_table_format_says_a_text_is_made_of_is_what_its_index_holds(tmp_path):
+def test_tokens_of_the_table_format_equal_those_of_its_index(tmp_path):
     """The words come from a function of Lance; its index must agree with it."""
     texts = ["Slow tides rising", "the skies were dying", "x1y2 foo_bar don't"]
     data = pa.table({"id": list("abc"), "text": texts})
