@@ -80,7 +80,7 @@ class ServedCopy:
 
     @classmethod
     def take(cls, schema: str, terms: Terms | None = None, copies: int = COPIES) -> ServedCopy:
-        """The next copy; the first one of a schema starts a server with so many."""
+        """The next copy; the first one of a schema starts a server with many."""
         chosen = terms or Terms()
         waiting = cls._waiting.setdefault((schema, chosen), [])
         if not waiting:

@@ -10,7 +10,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 PROJECT = HERE.parent.parent
 
-# In front of `tests`, whose folder `bench` would otherwise be taken for the package.
+# In front of `tests`, whose folder `bench` would otherwise shadow the package.
 sys.path[:0] = [str(PROJECT), str(HERE)]
 
 

@@ -213,7 +213,7 @@ SIZES = ("1 k", "10 k", "100 k", "1 M")
 
 
 def crossing(*ratios):
-    """A run in which ours needs so many times the seconds of the baseline, size by size."""
+    """A run in which ours needs a multiple of the time of the baseline, size by size."""
 
     def taken(scales):
         timings = {name: (scale,) for name, scale in zip(SIZES, scales, strict=True)}

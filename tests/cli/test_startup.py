@@ -75,7 +75,7 @@ def people(tmp_path_factory):
 
 @pytest.mark.parametrize("program", [LIBRARY, COMMAND], ids=["library", "command"])
 def test_a_query_loads_only_what_queries_need(program: str, people: omnigraph.Graph) -> None:
-    """The modules are counted after the rows are there, however late each was imported."""
+    """Count the modules after the rows are printed, however late each was imported."""
     listing = f"print(*sorted(set(sys.modules) & set({UNWANTED!r})), file=sys.stderr)"
     code = "\n".join(["import sys", program.format(place=people.uri, query=QUERY), listing])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -185,7 +185,7 @@ class CaseRunner:
 
 
 class AtWrite:
-    """Does something once, right after a durable write."""
+    """An observer that acts once, right after a durable write."""
 
     def __init__(self, moment: str, act: Callable[[], None]) -> None:
         self._action, self._path = moment.split()

@@ -49,7 +49,7 @@ def _records(graph: Graph, branch: str) -> tuple[str, ...]:
 def check(place: Place, allowed: Mapping[str, Content], *, is_cleaned: bool = False) -> str:
     """Return which of the allowed contents the graph has; all else must be in order.
 
-    Where a cleanup was at work, only the newest commit of each branch must still open.
+    After a cleanup, only the newest commit of each branch must still open.
     """
     before = _read_only(place)
     graph = open_graph(place, actor=CHECKER)
@@ -80,7 +80,7 @@ def _read_only(place: Place) -> Content:
 
 
 def check_order(place: Place, graph: Graph, *, is_cleaned: bool = False) -> None:
-    """Nothing is pending, no table is ahead of the graph, and the history is whole."""
+    """Check that nothing is pending, no table has drifted, and the history is whole."""
     assert graph.recovery_pending() == []
     assert intents(place) == []
     root = root_of(place)

@@ -88,7 +88,7 @@ def run(graph: Graph, statements: str, branch: str = "main") -> None:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """Something to interrupt: what must be there before, and what is done."""
+    """An operation to interrupt, and its preparation."""
 
     run: Callable[[Graph], object]
     prepare: Callable[[Graph], object]

@@ -17,7 +17,7 @@ def table_place(place: Path, graph: Graph, key: str, branch: str = "main") -> st
 
 
 def append_raw(place: Path, graph: Graph, key: str, branch: str = "main") -> None:
-    """Append a row that is there already, past every rule of the graph."""
+    """Append an existing row, past every rule of the graph."""
     address = table_place(place, graph, key, branch)
     lance.write_dataset(lance.dataset(address).to_table().slice(0, 1), address, mode="append")
 

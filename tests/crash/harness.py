@@ -62,7 +62,7 @@ class Workers:
         by_file: bool = False,
         environment: Mapping[str, str] | None = None,
     ) -> Ended:
-        """Do the operation in a process that dies after so many of its durable writes.
+        """Run the operation in a process that dies after a number of its durable writes.
 
         With `by_file` every change of a file below the place counts, by any thread.
         """

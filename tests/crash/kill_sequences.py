@@ -32,7 +32,7 @@ def fresh(template: Place, place: Place, operation: str) -> Place:
 
 
 def _prepared(operation: str) -> Path:
-    """A graph that takes long to make, made once."""
+    """Return a graph that takes long to prepare, prepared once."""
     with _preparing:
         if operation not in _made:
             _made[operation] = TemporaryDirectory()
@@ -47,7 +47,7 @@ def run_steps(workers: Workers, place: Place, steps: Sequence[Step]) -> None:
 
 
 def writes_of(place: Place, operation: str) -> list[tuple[str, str]]:
-    """Do the operation here and now, and give its durable writes."""
+    """Run the operation in this process, and return its durable writes."""
     cut = Cut(None)
     with _counting:
         install_observer(cut)

@@ -25,7 +25,7 @@ from omnigraph.graph.graph import Graph
 from omnigraph.settings import Settings
 from omnigraph.storage.objects.object_store import install_observer
 
-assert Graph is not None  # imported here so that it is there when the job comes
+assert Graph is not None  # imported here, before the job arrives
 
 
 def do(job: dict[str, Any], answer: socket) -> None:

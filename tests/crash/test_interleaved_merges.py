@@ -82,7 +82,7 @@ def people(graph, branch="main"):
     return {r["data"]["slug"]: r["data"]["age"] for r in graph.export(["Person"], branch=branch)}
 
 
-# --- others at work ---------------------------------------------------------------------------
+# --- other writers --------------------------------------------------------------------------------
 
 
 @EACH
@@ -228,7 +228,7 @@ def test_cleanup_beside_it_takes_nothing_that_it_needs(place, graph, verb):
     assert open_graph(place).verify(deep=True).is_sound
 
 
-# --- faults and death -------------------------------------------------------------------------
+# --- faults and death -----------------------------------------------------------------------------
 
 
 @EACH

@@ -36,7 +36,7 @@ IDS = ("n0", "n1", "n2", "n3", "N3", "it's", 'q"t', "ü", "50%", "a b", "n10", "
 
 
 def make_contents(catalog: Catalog, random: Random) -> list[Record]:
-    """Records of a load file, edges between nodes that are there."""
+    """Records of a load file, edges between existing nodes."""
     nodes = {t.name: _nodes(t, random) for t in catalog.nodes.values()}
     records = [record for found in nodes.values() for record in found.values()]
     for edge in catalog.edges.values():

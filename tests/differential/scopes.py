@@ -107,7 +107,7 @@ class Draft:
     # --- values -----------------------------------------------------------------------------------
 
     def value_for(self, variable: Variable, property_: Property) -> object:
-        """A value to compare a property with: mostly one that is there."""
+        """A value to compare a property with: mostly an existing one."""
         found = self.stored_values(variable, property_.name)
         if property_.type.is_list:
             found = [item for value in found for item in value]  # type: ignore[attr-defined]

@@ -254,7 +254,7 @@ def test_an_expression_for_nothing_is_reported_with_the_position_of_its_type(lib
     assert refused.value.position == (place_of(at, COST) if at else "next.pg")
 
 
-# --- a schema without any of the types that are there ---------------------------------------------
+# --- a schema without any of the existing types ---------------------------------------------------
 
 
 @pytest.mark.parametrize("wanted", ["", "// nothing yet\n", "node Shop { name: String @key }\n"])

@@ -48,7 +48,7 @@ def worn(place: Path) -> None:
 
 
 def indexed(place: Path) -> None:
-    """Every index is there and covers every row."""
+    """Every index exists and covers every row."""
     fresh(place)
     build_indexes(str(place))
 

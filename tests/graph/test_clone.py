@@ -1,4 +1,4 @@
-"""Copying a graph to another address: what is there afterwards, and what is not."""
+"""Cloning a graph to another address: what is copied, and what is not."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def kinds(graph, branch="main"):
     return [str(audit.kind) for audit in graph.recovery_list(branch)]
 
 
-# --- the writer continues ------------------------------------------------------------------------
+# --- the writer continues -------------------------------------------------------------------------
 
 
 def test_a_write_whose_intent_cannot_be_stored_changes_nothing(music_place):
@@ -237,7 +237,7 @@ def test_a_delete_that_cannot_mark_its_rows_changes_nothing(music_place, moment)
     assert_recovered(graph, music_place)
 
 
-# --- the writer is gone -------------------------------------------------------------------------
+# --- the writer is gone ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -466,7 +466,7 @@ def test_several_interrupted_writes_are_recovered_in_their_order(music, music_pl
     assert_recovered(graph, music_place)
 
 
-# --- what must not be touched -------------------------------------------------------------------
+# --- what must not be touched ---------------------------------------------------------------------
 
 
 def test_a_table_with_a_foreign_version_points_to_repair(music, music_place):
@@ -482,7 +482,7 @@ def test_a_table_with_a_foreign_version_points_to_repair(music, music_place):
 
 
 def bury(graph, place):
-    """Write over an effect of a stopped write, as no writer of ours would."""
+    """Write over an effect of a stopped write, as only a foreign writer would."""
     where = table_place(graph, place, "edge:Influences")
     rows = lance.dataset(where).to_table().slice(0, 1)
     lance.write_dataset(rows.set_column(0, "id", pa.array(["raw"])), where, mode="append")

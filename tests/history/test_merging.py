@@ -77,7 +77,7 @@ def cleaned(graph) -> None:
     graph.cleanup(keep=1, confirm=True)
 
 
-# --- previews ---------------------------------------------------------------------------------
+# --- previews -------------------------------------------------------------------------------------
 
 
 def test_a_preview_counts_and_lists_and_writes_nothing(graph):
@@ -118,7 +118,7 @@ def test_a_preview_counts_and_lists_and_writes_nothing(graph):
     ],
 )
 def test_counts_are_of_what_changes_in_the_target(graph, id, take, counts):
-    """Ben comes back to main, where he was deleted; Cy is there already."""
+    """Ben comes back to main, where he was deleted; Cy exists already."""
     put(graph, "dev", person("Ben", age=21), person("Cy", age=1))
     graph.mutate('query q() { delete Person where name = "Ben" }')
     put(graph, "main", person("Cy", age=2))
@@ -148,7 +148,7 @@ def test_a_preview_works_on_a_graph_that_is_open_for_reading(graph):
         reader.merge("dev")
 
 
-# --- rules ------------------------------------------------------------------------------------
+# --- rules ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -325,7 +325,7 @@ def test_a_rule_that_cannot_be_meant_is_refused(graph, resolve, complaint):
         graph.merge("dev", resolve=resolve)
 
 
-# --- decisions --------------------------------------------------------------------------------
+# --- decisions ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -406,7 +406,7 @@ def test_a_file_without_decisions_is_refused(graph, tmp_path):
         graph.merge("dev", decisions=tmp_path / "bad.json")
 
 
-# --- branches ---------------------------------------------------------------------------------
+# --- branches -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("source", "into"), [("dev", "dev"), ("main", " main ")])
@@ -535,7 +535,7 @@ def test_a_branch_that_was_only_optimized_brings_no_rows(graph):
     assert done.tables == ()
 
 
-# --- criss-cross ------------------------------------------------------------------------------
+# --- criss-cross ----------------------------------------------------------------------------------
 
 
 def cross(graph, **rules: object) -> None:

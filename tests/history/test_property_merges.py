@@ -81,7 +81,7 @@ def refused(graph, **options: object) -> list[tuple[str, str | None, tuple[str, 
     return [(one.kind, one.id, one.properties) for one in raised.value.conflicts]
 
 
-# --- by property ------------------------------------------------------------------------------
+# --- by property ----------------------------------------------------------------------------------
 
 
 def test_each_side_gives_the_properties_that_it_changed(graph):
@@ -219,7 +219,7 @@ def test_an_end_that_both_sides_moved_conflicts(graph):
     assert refused(graph) == [("divergent_update", "ab", ("src",))]
 
 
-# --- rules of the schema on merged rows -------------------------------------------------------
+# --- rules of the schema on merged rows -----------------------------------------------------------
 
 
 def test_two_edits_that_are_unique_alone_and_not_together_are_refused(graph):
@@ -272,7 +272,7 @@ def test_cardinality_counts_combined_edges(graph):
     assert kind == "cardinality_violation"
 
 
-# --- whole rows -------------------------------------------------------------------------------
+# --- whole rows -----------------------------------------------------------------------------------
 
 
 def test_by_entity_a_row_that_both_changed_conflicts(graph):
@@ -358,7 +358,7 @@ def test_another_granularity_is_another_request(graph):
         graph.merge("dev", idempotency_key="once", granularity="entity")
 
 
-# --- reverts and cherry-picks -----------------------------------------------------------------
+# --- reverts and cherry-picks ---------------------------------------------------------------------
 
 
 def test_a_revert_keeps_what_others_changed_of_the_same_row(graph):
@@ -382,7 +382,7 @@ def test_a_cherry_pick_takes_the_properties_of_the_commit(graph):
     assert (found["age"], found["score"]) == (40, 7.0)
 
 
-# --- values -----------------------------------------------------------------------------------
+# --- values ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -425,7 +425,7 @@ def test_blobs_of_one_size_are_distinguished(graph, granularity):
 
 
 def test_a_unique_value_may_change_hands(graph):
-    """Ada gives up her address on one side, and Ben takes it there; scores change on the other."""
+    """Ada loses her address on one side, and Ben gets it there; scores change on the other."""
     put(graph, "dev", person("Ada", email="ben@"), person("Ben", email="ada@"))
     put(graph, "main", person("Ada", score=3.0), person("Ben", score=4.0))
     graph.merge("dev")

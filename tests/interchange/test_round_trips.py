@@ -1,4 +1,4 @@
-"""Whatever is inferred, initialised and imported comes out again with the same values."""
+"""Inferred, initialised and imported values are exported unchanged."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ FUZZ_SECONDS = 60
 
 @dataclass(frozen=True)
 class DamagedTexts:
-    """Texts to start from, what may be put into them, and what must hold of each that comes out.
+    """Texts to start from, insertions into them, and invariants of the results.
 
     `OMNIGRAPH_FUZZ_SEED` chooses the seed, which is printed.
     """

@@ -34,7 +34,7 @@ SETTINGS = Settings(cleanup_grace_s=0)
 
 
 class RandomHistory:
-    """A graph to which random things happen."""
+    """A graph with a history of random operations."""
 
     def __init__(self, place, seed):
         self.place, self.chance = place, random.Random(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 slugs = st.sampled_from(["ann", "bob", "o'x\"\\", "é%_\n"])
-"""Two that are there from the start, and two that have to be quoted with care."""
+"""Two that exist from the start, and two that have to be quoted with care."""
 notes = st.sampled_from(["n1", "n2", "n3"])
 edge_ids = st.sampled_from(["e1", "e2", "e3"])
 names = st.sampled_from(["A", "B", "é\u2028", ""])

@@ -41,7 +41,7 @@ def compare_left(templates, tmp_path: Path, seed: int, engines: tuple[str, ...])
         assert other == first, f"{engine}, {what}"
     strict = outcome(template, tmp_path / f"{seed}-strict", data, mode, "small")
     if first.error is not None:
-        # What is there already, and loses an end or its edges, is not for a load to leave out.
+        # An existing row that loses an end or its edges is never skipped by a load.
         assert (mode, first.error[0]) == ("overwrite", "rules"), what
         assert strict.error is not None, what
         return "refused"

@@ -1,4 +1,4 @@
-"""Every way a record can be wrong: refused alike by every engine, in the same place."""
+"""Every mistake of a record: refused by every engine with the same error and position."""
 
 from __future__ import annotations
 

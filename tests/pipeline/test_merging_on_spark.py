@@ -16,7 +16,7 @@ SCHEMA = "node A { k: String @key  n: I32? }"
 
 
 def make_branches(place: Path, count: int) -> omnigraph.Graph:
-    """Both sides change rows: one each for itself, one both, not alike, and one both, alike."""
+    """Both sides change rows: one each alone, one both differently, and one both equally."""
     graph = omnigraph.init(place, SCHEMA)
     graph.load([{"type": "A", "data": {"k": f"k{n:03}", "n": 0}} for n in range(count)], "append")
     graph.create_branch("work")

@@ -67,7 +67,7 @@ def people(graph, branch: str = "main") -> dict:
     return {r["data"]["name"]: r["data"] for r in graph.export(["Person"], branch=branch)}
 
 
-# --- leaving out ---------------------------------------------------------------------------------
+# --- leaving out ----------------------------------------------------------------------------------
 
 BAD = [
     "{",
@@ -86,7 +86,7 @@ def test_bad_rows_are_skipped_on_request(graph):
     data = "\n".join([GOOD[0], *BAD, GOOD[1]]).encode()
     result = load(graph, data, "append", "inline", on_error="skip")
     assert set(people(graph)) == {"ada", "ben", "gus"}
-    assert people(graph)["ada"]["age"] == 1, "a key that is there is left alone"
+    assert people(graph)["ada"]["age"] == 1, "an existing key is left alone"
     assert {r["data"]["id"] for r in graph.export(["Knows"])} == {"k1", "k2"}
     assert result.skipped.total == len(BAD)
     assert (result.nodes, result.edges) == ({"Person": 1}, {"Knows": 1})
@@ -196,7 +196,7 @@ def test_sources_that_an_overwrite_leaves_without_edges_refuse_it(new_graph):
 
 
 def test_edges_that_lose_an_end_refuse_an_overwrite(new_graph):
-    """They are there already and the input does not name them."""
+    """They exist already and the input does not name them."""
     graph = new_graph(PAIRS)
     graph.load([t("a"), t("b"), two("a", "b", "e1"), two("a", "a", "e2")], "append")
     with pytest.raises(ConstraintViolated, match="dst 'b' not found in T"):
@@ -238,7 +238,7 @@ def test_an_unknown_way_to_treat_errors_is_refused(graph):
         load(graph, [], "append", "inline", on_error="ignore")
 
 
-# --- partial records -----------------------------------------------------------------------------
+# --- partial records ------------------------------------------------------------------------------
 
 
 def test_a_partial_record_keeps_what_it_leaves_out(graph):
@@ -310,7 +310,7 @@ def test_hashes_divide_keys_evenly():
     assert all(9_500 < count < 10_500 for count in counts), counts
 
 
-# --- dividing ------------------------------------------------------------------------------------
+# --- dividing -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("block", range(2))
@@ -321,7 +321,7 @@ def test_work_divided_into_many_buckets_ends_the_same_way(templates, tmp_path, m
         compare(templates, tmp_path, seed, ("small", "inline"))
 
 
-# --- branches and races --------------------------------------------------------------------------
+# --- branches and races ---------------------------------------------------------------------------
 
 
 def test_a_branch_is_created_and_only_its_own_tables_are_forked(graph):

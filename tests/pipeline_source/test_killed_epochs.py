@@ -1,4 +1,4 @@
-"""An epoch whose process dies at any of its writes, and is then repeated, is there once."""
+"""An epoch whose process dies at any of its writes, and is then repeated, is committed once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source with nothing of ours in it: numbers from 0 to 99, and who planned them."""
+"""A source independent of the engine: numbers from 0 to 99, and their planner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Numbers(InputPartition):
 
 
 class PlainReader(DataSourceReader):
-    """Takes no filters."""
+    """Accept no filters."""
 
     def __init__(self, made: str) -> None:
         self._made, self._first = made, 0

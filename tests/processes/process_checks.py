@@ -47,7 +47,7 @@ def check_tables(place, branch="main"):
 
 
 def check_pairs(graph, branch="main"):
-    """Each written item has exactly its edge: nothing is there in part."""
+    """Each written item has exactly its edge: no write is visible in part."""
     records = list(graph.export(branch=branch))
     items = {r["data"]["id"]: r["data"]["by"] for r in records if r.get("type") == "Item"}
     edges = Counter((r["from"], r["data"]["by"]) for r in records if r.get("edge") == "Has")

@@ -45,7 +45,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Act:
-    """Something done with the frame of a table, and what it gives of the rows in it."""
+    """An operation on the frame of a table, and its expected result."""
 
     kind: str
     run: Callable[[DataFrame], Answer]
@@ -78,7 +78,7 @@ class SparkReadRun(ReadRun):
         names = list(self.world.branches)
         return names[self.turn % len(names)]
 
-    # --- making ----------------------------------------------------------------------------------
+    # --- making -----------------------------------------------------------------------------------
 
     def _keep_frame(self, frame: Frame) -> str:
         self.frames = [*self.frames, frame][-MAX_FRAMES:]
@@ -135,7 +135,7 @@ class SparkReadRun(ReadRun):
         self.views[name] = frame
         return f"{name} is the {frame.what}"
 
-    # --- using -----------------------------------------------------------------------------------
+    # --- using ------------------------------------------------------------------------------------
 
     def ask_on_Spark(self, random: Random) -> str:
         branch, question = self._branch(random), make_question(random, self.turn)

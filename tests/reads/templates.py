@@ -20,7 +20,7 @@ ROWS = 30
 
 
 class Filling(Writer):
-    """Gives an empty graph the rows that runs begin with."""
+    """Load the initial rows of a run into an empty graph."""
 
     def __init__(self, place: Path, schema: int) -> None:
         self.graph = omnigraph.init(place, SCHEMAS[schema])

@@ -161,7 +161,7 @@ class NeededFiles:
         return self._needed
 
     def require_whole(self) -> None:
-        """Raise unless everything that is needed is there."""
+        """Raise unless every needed file exists."""
         missing = [path for path in self.list_needed() if path not in self._files.by_path]
         if missing:
             raise Violation(f"missing: {sorted(missing)}")

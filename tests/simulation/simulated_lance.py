@@ -517,7 +517,7 @@ def _read_version(files: Files, folder: str, number: int) -> Version:
 
 
 def _build(files: Files, folder: str, transaction: Transaction) -> Version:
-    """The version a transaction becomes, on top of what is there now."""
+    """The version of a transaction on top of the newest one."""
     operation = transaction.operation
     if transaction.read_version == 0:
         return _add_rows(_start(transaction), _assert_new(operation), transaction, 1)

@@ -206,7 +206,7 @@ class Script:
         return f"removed {done.old_versions} of {len(chosen)}: {sorted(kinds.items())}"
 
     def grow_old(self, place: str) -> str:
-        """Let a month pass for what is there."""
+        """Let the existing files age by a month."""
         self.lance.age(place)
         return "aged"
 

@@ -43,7 +43,7 @@ def with_clock(
     *,
     verify_reads: bool = False,
 ) -> Graph:
-    """A handle whose clock is off by so much."""
+    """A handle with a shifted clock."""
     settings = Settings(cleanup_grace_s=grace_s, writer_fence=fence, verify_reads=verify_reads)
     graph = omnigraph.open(place, settings=settings)
     root = graph._open.views.root

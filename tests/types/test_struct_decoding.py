@@ -89,7 +89,7 @@ def test_a_decoder_is_built_once() -> None:
 
 
 TYPED = {"msgspec.json.decode": 2, "msgspec.json.Decoder": 1, "msgspec.convert": 2}
-"""With so many arguments, these read into a type."""
+"""The numbers of arguments with which these read into a type."""
 
 
 def test_nothing_else_reads_into_types() -> None:

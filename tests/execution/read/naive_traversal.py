@@ -16,7 +16,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class SmallGraph:
-    """Nodes of one type and its edge types; an edge counts only if both its nodes are there."""
+    """Nodes of one type and its edge types; an edge counts only if both its nodes exist."""
 
     nodes: tuple[str, ...]
     edges: Mapping[str, tuple[Edge, ...]]

@@ -86,7 +86,7 @@ def ids_of(table: Table, row_ids: np.ndarray) -> list[str]:
 
 
 def row_ids_of(table: Table, ids: Sequence[str]) -> np.ndarray:
-    """The row ids of the rows with these ids that are there, in no particular order."""
+    """The row ids of the existing rows with these ids, in no particular order."""
     rows = table.scan(["id"], with_row_id=True).to_pydict()
     known = dict(zip(rows["id"], rows["_rowid"], strict=True))
     return np.asarray([known[id] for id in set(ids) if id in known], np.int64)

@@ -105,7 +105,7 @@ def stage_publish(
     lineage: pa.Table,
     recent_lineage: int = RECENT_LINEAGE,
 ) -> StagedTransaction:
-    """The next publish of a ledger; so many lineage rows at most share a file with the state."""
+    """The next publish of a ledger, with a maximum of lineage rows in the file of the state."""
     file = make_state_file(base, [state], lineage, recent_lineage)
     return stage_manifest(base, file, lineage, **identity())
 

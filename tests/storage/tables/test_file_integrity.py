@@ -38,7 +38,7 @@ from storage.tables.table_fixtures import change, content, create, identity, row
 
 @contextmanager
 def files_end_at(size: int):
-    """No file may grow beyond so many bytes; what is written past them is lost."""
+    """Limit the size of files; bytes written past the limit are lost."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
