@@ -52,16 +52,16 @@ def reads(monkeypatch) -> list[str]:
     """The address of the table of every piece of a column that a search reads."""
     seen: list[str] = []
     for module in (search_cache, vector_search):
-        monkeypatch.setattr(module, "read_piece", noting(module.read_piece, seen))
+        monkeypatch.setattr(module, "read_piece", recording(module.read_piece, seen))
     return seen
 
 
-def noting(read, seen):
-    def noted(table, *arguments):
+def recording(read, seen):
+    def recorded(table, *arguments):
         seen.append(table.location.uri)
         return read(table, *arguments)
 
-    return noted
+    return recorded
 
 
 @contextmanager

@@ -190,9 +190,9 @@ def test_rows_that_cleanup_removes_behind_the_plan_are_a_gap_too(graph) -> None:
 def test_changes_that_a_consumer_has_not_read_are_retained_for_it(graph) -> None:
     reader = stream(graph, consumer="replica", consumerExpires="2d")
     at, _ = next_batch(reader, reader.initialOffset())
-    (noted,) = graph.consumers()
-    assert (noted.name, noted.commit_id) == ("replica", at["commit"])
-    assert noted.expires_at - noted.updated_at == 2 * 86_400 * 1_000_000
+    (consumer,) = graph.consumers()
+    assert (consumer.name, consumer.commit_id) == ("replica", at["commit"])
+    assert consumer.expires_at - consumer.updated_at == 2 * 86_400 * 1_000_000
     made = [put(graph, "a", n) for n in range(6)]
     graph.cleanup(keep=1, confirm=True)
     end, rows = next_batch(reader, at)
@@ -202,7 +202,7 @@ def test_changes_that_a_consumer_has_not_read_are_retained_for_it(graph) -> None
     assert graph.consumers()[0].commit_id == made[-1]
     again = stream(graph, consumer="replica")
     assert next_batch(again, end) == (kept(end), [])
-    assert graph.consumers()[0].updated_at != noted.updated_at, "a restart renews it"
+    assert graph.consumers()[0].updated_at != consumer.updated_at, "a restart renews it"
 
 
 def test_a_stream_without_commits_keeps_its_consumer_alive(graph) -> None:

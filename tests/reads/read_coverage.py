@@ -23,7 +23,7 @@ EVENTS = (
 WANTED = {
     "local": [
         *EMBEDDED,
-        *(f"{kind} / local" for kind in [*QUESTIONS, "rows", "export", "kept"]),
+        *(f"{kind} / local" for kind in [*QUESTIONS, "rows", "export", "retained"]),
         *(f"asked after {event} / local" for event in EVENTS),
     ],
     "Spark": [

@@ -20,7 +20,7 @@ from reads.read_writes import Writer
 from reads.steps import Step
 from reads.templates import Filling, Templates, as_graph
 
-MAX_KEPT = 5
+MAX_RETAINED = 5
 SAME_QUESTIONS = 2
 MADE_ON_THE_SPOT = 0.15
 
@@ -36,7 +36,7 @@ class Pin:
 
 
 @dataclass(frozen=True)
-class Kept:
+class Retained:
     """A retained result that is read again: `check` raises Wrong if it differs."""
 
     what: str
@@ -58,7 +58,7 @@ class ReadRun(Writer):
         self.graphs = self.incarnations = 0
         self.is_indexed = False
         self.questions: list[Question] = []
-        self.kept: list[Kept] = []
+        self.retained: list[Retained] = []
         self.happened: list[str] = []
         self.older: Graph | None = None
         self.backup: tuple[Path, World] | None = None
@@ -218,7 +218,7 @@ class ReadRun(Writer):
         return Pin(self.world.graph_number, line.incarnation, line.moves, line.state)
 
     def _keep(self, what: str, pin: Pin, check: Callable[[State, Random], None]) -> str:
-        self.kept = [*self.kept, Kept(what, pin, self.now(), check)][-MAX_KEPT:]
+        self.retained = [*self.retained, Retained(what, pin, self.now(), check)][-MAX_RETAINED:]
         return what
 
     def keep_rows(self, random: Random) -> str:
@@ -254,15 +254,15 @@ class ReadRun(Writer):
             lambda state, random: self._compare(question, state, result.rows),
         )
 
-    def ask_what_was_kept(self, random: Random) -> str:
-        if not self.kept:
+    def ask_a_retained_result(self, random: Random) -> str:
+        if not self.retained:
             return random.choice([self.keep_rows, self.keep_a_view, self.keep_a_result])(random)
-        kept = random.choice(self.kept)
-        self.log[-1] += f" {kept.what}"
-        with self.may_be_refused(kept.pin, OmniError) as refused:
-            kept.check(kept.pin.state, random)
-        self.count(kept.pin, kept.made_at, "kept", "local", is_refused=bool(refused))
-        return f"{kept.what}{', refused: ' * bool(refused)}{''.join(refused)}"
+        retained = random.choice(self.retained)
+        self.log[-1] += f" {retained.what}"
+        with self.may_be_refused(retained.pin, OmniError) as refused:
+            retained.check(retained.pin.state, random)
+        self.count(retained.pin, retained.made_at, "retained", "local", is_refused=bool(refused))
+        return f"{retained.what}{', refused: ' * bool(refused)}{''.join(refused)}"
 
     def now(self) -> int:
         """A moment of this run, to ask later what happened since."""

@@ -21,7 +21,7 @@ EMBEDDED = {
     "keep rows": 5,
     "keep a view": 5,
     "keep a result": 5,
-    "ask what was retained": 16,
+    "ask a retained result": 16,
     "append": 7,
     "merge": 9,
     "overwrite": 3,
@@ -82,7 +82,7 @@ def make_steps(seed: int, *, on_spark: bool) -> list[Step]:
     if on_spark:
         kinds = _with_frames(random, seed)
     elif seed % 2:
-        kinds = _with_things_kept(random, seed // 2)
+        kinds = _with_retained_results(random, seed // 2)
     else:
         kinds = _choose(random, STEPS)
     steps: list[Step] = []
@@ -92,12 +92,12 @@ def make_steps(seed: int, *, on_spark: bool) -> list[Step]:
     return steps
 
 
-def _with_things_kept(random: Random, turn: int) -> list[str]:
+def _with_retained_results(random: Random, turn: int) -> list[str]:
     """Two results are retained, the graph changes, and they are read again."""
     change = list(CHANGES)[turn % len(CHANGES)]
     needed = {"re-create a branch": ["create a branch"], "restore": ["back up"]}.get(change, [])
     retained = [RETENTIONS[(turn + n) % len(RETENTIONS)] for n in range(2)]
-    again = ["ask what was retained", "ask what was retained", "ask"]
+    again = ["ask a retained result", "ask a retained result", "ask"]
     kinds = [*needed, *retained, *CHANGES[change], change, *again]
     for kind in _choose(random, STEPS_BETWEEN):
         kinds.insert(random.randint(len(needed), len(kinds)), kind)
