@@ -19,7 +19,7 @@ from omnigraph.constraints.row_ids import list_mismatches
 from omnigraph.constraints.table_changes import REPORTED, TableChange, get_column
 from omnigraph.constraints.unique_keys import find_unique_violations
 from omnigraph.errors import ConstraintViolated, Violation
-from omnigraph.evolution.column_values import (
+from omnigraph.evolution.column_fill import (
     ApplyPlan,
     ColumnPlan,
     Entity,

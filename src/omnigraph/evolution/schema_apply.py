@@ -16,7 +16,7 @@ from omnigraph.errors import (
     SchemaDropsEverything,
     UnsupportedSchemaChange,
 )
-from omnigraph.evolution.column_values import (
+from omnigraph.evolution.column_fill import (
     ApplyPlan,
     ColumnPlan,
     TableWork,

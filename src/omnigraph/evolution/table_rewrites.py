@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from omnigraph.catalog.catalog import EdgeType, NodeType
 from omnigraph.constraints.table_changes import TableChange
 from omnigraph.errors import ReadSetChanged
-from omnigraph.evolution.column_values import ColumnPlan, Entity, Filling, collect_expressions
+from omnigraph.evolution.column_fill import ColumnPlan, Entity, Filling, collect_expressions
 from omnigraph.execution.stored_rows import (
     build_logical_schema,
     build_table_schema,
