@@ -105,7 +105,6 @@ HANDLERS: Mapping[str, Handler] = {
     "loadNdjson": write_routes.load_ndjson,
     "export": read_routes.export,
     "listBranches": write_routes.list_branches,
-    "renameBranch": write_routes.rename_branch,
     "listCommits": history_routes.list_commits,
     "getCommit": history_routes.get_commit,
     "getCommitChanges": history_routes.get_commit_changes,

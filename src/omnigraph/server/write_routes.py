@@ -1,4 +1,4 @@
-"""Handlers that change a graph: one for all plain verbs, and those of loads, schemas, renames."""
+"""Handlers that change a graph: one for all plain verbs, and those of loads and schemas."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from omnigraph.wire.http_protocol import NDJSON
 from omnigraph.wire.merge_results import MergeResult
 from omnigraph.wire.read_results import BranchList
 from omnigraph.wire.request_bodies import (
-    BranchRenameRequest,
     LoadRequest,
     SchemaApplyRequest,
     SchemaPlanRequest,
@@ -86,14 +85,6 @@ def _log_write(call: Call, done: Any) -> None:  # noqa: ANN401
             call.log_commit(done.commit, done.branch, replayed=done.is_replayed)
         case _:  # a tag or a consumer
             call.log_write(done.branch)
-
-
-async def rename_branch(call: Call) -> CreatedBranch:
-    """Rename a branch; the response has its name of before as well."""
-    body, size = await call.read_body(BranchRenameRequest)
-    name, new_name = call.read_branch(body.name), call.read_branch(body.new_name)
-    renamed: CreatedBranch = await run_write(call, "rename_branch", size, name, new_name)
-    return msgspec.structs.replace(renamed, renamed_from=name)
 
 
 async def plan_schema(call: Call) -> MigrationPlan:
