@@ -192,7 +192,7 @@ def test_names_are_bound_to_identities(root):
         publish(root, MAIN_REF, Publication(changes=(set_version(label, identity=NOWHERE),)))
     with refusal(ReadSetChanged, "dataset_binding"):
         publish(root, MAIN_REF, Publication(changes=(set_version(label, table_key=ghost),)))
-    with refusal(BadRequest, "is not the place of"):
+    with refusal(BadRequest, "is not the path of"):
         publish(root, MAIN_REF, Publication(changes=(Register(NOWHERE, ghost, label.path),)))
     twice = (Register(NOWHERE, ghost, path), Register(NOWHERE, ghost, path))
     with refusal(BadRequest, "is bound twice"):
