@@ -154,7 +154,7 @@ def _complete_with(
         try:
             found = list(words(open_graph(path, read_only=True)))
         except (OmniError, OSError):
-            return []  # while somebody types is no time to complain
+            return []  # completion never prints errors
         return [one for one in found if str(one.value).startswith(incomplete)]
 
     return complete

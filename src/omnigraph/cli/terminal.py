@@ -109,7 +109,7 @@ def show_progress(*, quiet: bool) -> Iterator[None]:
 
 
 def _keep_counting(line: ProgressLine, is_over: threading.Event) -> None:
-    with suppress(OSError, ValueError):  # the terminal is gone, and so is whoever watched it
+    with suppress(OSError, ValueError):  # the terminal was closed
         while not is_over.wait(IDLE_REDRAW_AFTER_S):
             line.count_on()
 

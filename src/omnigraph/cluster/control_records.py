@@ -371,7 +371,7 @@ def find_ledger(files: ClusterFiles) -> ReadLedger | None:
     """Read the ledger, if there is one; a damaged one is refused."""
     found = LEDGER.find_stored(files.control)
     if found is not None:
-        _ = found.record
+        _ = found.record  # decoded here, so that a damaged one is refused before it is used
     return found
 
 

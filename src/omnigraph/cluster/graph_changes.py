@@ -266,7 +266,7 @@ class ManagedGraph:
         return False
 
     def _remove_unfinished(self, observed: GraphObservation) -> bool:
-        """Remove the files of a creation that never became a graph: nobody can have used them."""
+        """Remove the files of a creation that never became a graph, and so were never read."""
         files, reason = self.files, observed.error
         try:
             is_residue = is_unfinished_creation(files.graphs, self._path, files.settings)

@@ -112,7 +112,7 @@ class CardinalityBounds(Result, frozen=True):
 
 
 class MigrationStep(Result, frozen=True, tag_field="kind"):
-    """The base of the steps; the JSON member `kind` tells them apart."""
+    """The base of the steps; the JSON member `kind` distinguishes them."""
 
     def describe(self) -> str:
         raise NotImplementedError

@@ -140,7 +140,7 @@ def rewrite_mirror(root: GraphRoot, contract: SchemaContract) -> None:
     for path, text in list_mirror_files(contract):
         try:
             if root.store.find(path) != text.encode():
-                # Whoever opens the graph next rewrites what a power cut takes.
+                # The next open rewrites files that a power cut removed.
                 root.store.put(path, text.encode(), durably=False)
         except StorageError:
             return

@@ -193,7 +193,7 @@ class TableSides:
     @property
     def base_version(self) -> Table:
         """The base where it is a version of the table."""
-        assert isinstance(self.base, Table), "nobody wrote the virtual base of some entities"
+        assert isinstance(self.base, Table), "the virtual base of some entities has no author"
         return self.base
 
     @property

@@ -147,7 +147,12 @@ class ParsedRequest:
         if not given:
             return None
         if not self.route.is_conditional:
-            raise BadRequest(f"{IF_GRAPH_COMMIT} is not for this route")
+            fields = () if self.route.request is None else self.route.request.__struct_fields__
+            members = {*fields, *(one.name for one in self.route.parameters)}
+            remedy = (
+                "give `expected_head` instead" if "expected_head" in members else "leave it out"
+            )
+            raise BadRequest(f"{IF_GRAPH_COMMIT} is not for this route; {remedy}")
         if len(given) != 1 or not given[0].isalnum() or not given[0].isascii():
             raise BadRequest(f"give {IF_GRAPH_COMMIT} once, with the id of a commit")
         return given[0]
@@ -157,7 +162,7 @@ class ParsedRequest:
         if not given or not self.route.is_write:
             return None  # a read may be sent again without one
         if not self.route.takes_key:
-            raise BadRequest(f"{IDEMPOTENCY_KEY} is not for this route")
+            raise BadRequest(f"{IDEMPOTENCY_KEY} is not for this route; leave it out")
         if len(given) > 1:
             raise BadRequest(f"{IDEMPOTENCY_KEY} is given twice")
         key = given[0].strip()

@@ -417,7 +417,7 @@ _OF_CREATION = frozenset(
 
 
 def is_unfinished_creation(files: ObjectStore, path: str, settings: Settings) -> bool:
-    """Return whether a path has only the files of a failed creation, which nobody can have used.
+    """Return whether a path has only the files of a failed creation, which were never used.
 
     A graph, a clone in progress and other files are none.
     """

@@ -1,8 +1,8 @@
 """The writer fence on an object store: a lease that is renewed, expires and is taken over.
 
 `open_fence` chooses between it, the lock of a local disk, and a fence of this process alone. The
-lease is no sealed record: it is never removed, a damaged one stops every writer, and a lost answer
-is settled by its nonce.
+lease is no sealed record: it is never removed, a damaged one stops every writer, and a lost
+response is resolved by its nonce.
 """
 
 from __future__ import annotations

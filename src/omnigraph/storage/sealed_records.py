@@ -202,7 +202,7 @@ class RecordKind(Generic[Record]):
     def swap(self, store: ObjectStore, record: Record, over: StoredRecord[Record] | None) -> bool:
         """Replace the record that was read, or create one where there was none.
 
-        Return False if another writer was first. A lost answer is settled by reading.
+        Return False if another writer was first. A lost response is resolved by reading.
         """
         path, data = self.path_of(record), self.encode(record)
         try:
@@ -223,7 +223,7 @@ class RecordKind(Generic[Record]):
         store.put(self.path_of(record), self.encode(record))
 
     def remove(self, store: ObjectStore, *names: str) -> None:
-        """Remove records, where there are any. A lost answer is settled by reading."""
+        """Remove records, where there are any. A lost response is resolved by reading."""
         paths = [self.base_path] if self.key is None else list(map(self.path, names))
         if self.is_logged:
             paths = [path for path in paths if store.exists(path)]
@@ -267,7 +267,7 @@ class RecordKind(Generic[Record]):
             except OmniError as error:
                 yield error.message
         for path in list_lost_records(store, self.base_path) if self.is_logged else ():
-            yield f"{path} is gone, and nobody removed it"
+            yield f"{path} is missing, and no writer removed it"
 
 
 def _is_stored(store: ObjectStore, path: str, data: bytes) -> bool:

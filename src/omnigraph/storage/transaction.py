@@ -298,13 +298,13 @@ def _handle_failure(write: PreparedWrite, guard: FenceGuard, error: OmniError) -
         resolved = resolve_intent(write.snapshot.root, guard, write.plan)
     except OmniError as trouble:
         published = _find_published(write)
-        if published is not None:  # by whoever took the fence from us and finished our write
+        if published is not None:  # by the writer that took over the fence and recovered this write
             return published
         if isinstance(trouble, RecoveryRequired):
             raise
         if not write.staged and not isinstance(error, OutcomeUnknown):
-            # It was refused, and the publish was all it had to do. Whoever has the fence now gives
-            # up what was announced.
+            # It was refused, and the publish was its only effect. The holder of the fence removes
+            # the intent.
             raise error from trouble
         raise RecoveryRequired(write.plan.operation_id, f"{error}; then: {trouble}") from error
     if resolved.is_published:

@@ -113,7 +113,7 @@ class FairLock:
             self._line.append(turn)
         try:
             return turn.wait(max(0.0, timeout_s)) or self._leave_line(turn)
-        except BaseException:  # interrupted: nobody else would release it
+        except BaseException:  # interrupted: nothing else would release it
             if self._leave_line(turn):
                 self.release()
             raise

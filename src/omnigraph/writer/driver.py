@@ -277,7 +277,7 @@ def _compact_table(snapshot: Snapshot, entry: TableEntry, ticket: Ticket) -> Sta
         return None
     written = write_groups(table, groups)
     merged = stage_rewrite(table, written, properties=ticket.properties)
-    assert merged is not None, "nobody else moves a table while the fence is held"
+    assert merged is not None, "no other writer moves a table while the fence is held"
     return StagedTable(Writable(entry, table, is_fork=False), merged)
 
 

@@ -87,7 +87,7 @@ def resolve_generation(
         is_same = _is_same_line(manifest, known.newest.get(manifest.branch), newest)
     with _lock:
         if known is not _known.get(manifest.uri):
-            # Somebody else began a generation meanwhile, of what may not be what we have read.
+            # Another process began a generation concurrently, maybe of other files than those read.
             is_same = False
         if known is None or not is_same:
             name = identity if manifest.uri not in _known else f"{identity}.{uuid4().hex[:12]}"
@@ -335,7 +335,7 @@ class History:
 
     def _list(self, manifest: ManifestSnapshot) -> _Listed:
         listed = self._listed
-        # A version that nobody published to is asked again and again.
+        # A version without a later publish is requested repeatedly.
         if listed is None or listed.table_state is not manifest.table_state:
             pieces = self._read(manifest)
             found = {commit.commit_id: commit for commits, _ in pieces for commit in commits}

@@ -80,7 +80,7 @@ def drop_created(root: GraphRoot, path: str, operation: OperationId) -> None:
             if record.properties.get(OPERATION_PROPERTY) == operation:
                 root.store.delete_prefix(path)
     except OmniError:
-        return  # nothing refers to it, so it is garbage and harms nobody
+        return  # unreferenced, so it is harmless garbage
 
 
 _MAX_ATTEMPTS = 3
@@ -443,8 +443,8 @@ def _undo(
     snapshot: Snapshot, entry: TableEntry, history: Sequence[TableVersionRecord], guard: FenceGuard
 ) -> None:
     operations = sorted(_list_operations(history))
-    # The restore belongs to an ended operation too: should we die before the publish, whoever
-    # comes next finds only versions of ended operations, and restores again.
+    # The restore belongs to an ended operation too: after a crash before the publish, the next
+    # recovery finds only versions of ended operations, and restores again.
     properties = {OPERATION_PROPERTY: operations[-1], EPOCH_PROPERTY: str(guard.epoch)}
     location = snapshot.location(entry)
     guard.check()
