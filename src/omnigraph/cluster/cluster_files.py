@@ -30,6 +30,7 @@ from omnigraph.cluster.cluster_diagnostics import (
 )
 from omnigraph.errors import ClusterDiagnostic, ClusterError, NotFoundError, Severity
 from omnigraph.settings import Settings
+from omnigraph.storage.layout import find_name
 from omnigraph.storage.objects import ObjectStore, normalize_root, open_store
 from omnigraph.storage.sealed_records import (
     DamagedRecord,
@@ -277,11 +278,18 @@ class ControlRecords(RecordKind[Record]):
         self, files: ClusterFiles, report: ClusterReport, severity: Severity = Severity.WARNING
     ) -> list[Record]:
         """List the records by name; unusable ones are reported."""
-        names = list[str]()
+        listed = list[str]()
         with report.collect(severity), refusing(self.unreadable, show_control_path(self.base_path)):
-            names = self.list_names(files.control)
+            listed = [one for one in files.control.list(self.base_path) if one.endswith(".json")]
         found = list[Record | None]()
-        for name in names:
+        for file in sorted(listed):
             with report.collect(severity):
-                found.append(self.find(files.control, name))
+                found.append(self._find_listed(files.control, file))
         return [one for one in found if one is not None]
+
+    def _find_listed(self, store: ObjectStore, file: str) -> Record | None:
+        name = find_name(file)
+        if name is None:
+            path = show_control_path(f"{self.base_path}/{file}")
+            raise refuse(self.invalid, path, f"not {self.what}: no record has such a name")
+        return self.find(store, name)
